@@ -1,0 +1,1 @@
+"""Where does the time of a GPU program go, why, and what to change."""

@@ -1,0 +1,184 @@
+"""Every error that a user can see, and the source locations that errors, ops and profiles share.
+
+In: a sentence, a place, a way out.  Out: one message, complete in `str()`; only `cli` prints it and picks an exit code.
+
+    TileprofError
+    ├── UsageError               the command line or the API was used wrongly (exit code 2)
+    ├── KernelError              the text of a kernel is wrong: raised while it is compiled
+    │   ├── UnsupportedPython    Python that a kernel cannot use
+    │   ├── UnknownOperation     `T.something` that does not exist
+    │   ├── ShapeError           shapes or ranks that do not fit
+    │   └── DTypeError           element types that do not fit
+    ├── ArgumentError            a call does not match the kernel's signature
+    ├── ExecutionError           a kernel went wrong while it ran
+    │   ├── BoundsError          an access outside its buffer
+    │   ├── UninitializedError   a read of an element that nobody wrote
+    │   ├── RaceError            two blocks or two parallel iterations write one element
+    │   └── DeviceAssertError    `T.device_assert` failed
+    ├── BuildError               the system compiler refused the emitted source
+    ├── ProfileFileError         a file is no profile, is cut short, or comes from the future
+    ├── OutputError              a result cannot be written where it should go
+    ├── MissingDependencyError   an optional package or tool is not there
+    └── InternalError            a fault of tileprof itself; please report it
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+__all__ = [
+    "ArgumentError",
+    "BoundsError",
+    "BuildError",
+    "DTypeError",
+    "DeviceAssertError",
+    "ExecutionError",
+    "InternalError",
+    "KernelError",
+    "Location",
+    "MissingDependencyError",
+    "OutputError",
+    "ProfileFileError",
+    "RaceError",
+    "ShapeError",
+    "TileprofError",
+    "UninitializedError",
+    "UnknownOperation",
+    "UnsupportedPython",
+    "UsageError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A span of source text; `line` counts from 1, columns from 0 (0, 0 when only the line is known)."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    function: str = ""
+    caller: Location | None = None
+    """Where the function was called from, for code inlined from a macro."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file}:{self.line}:{self.column + 1}"
+            if self.end_column
+            else f"{self.file}:{self.line}"
+        )
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the span; empty where the file cannot be read."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text.strip():
+            return ""
+        shown = text.strip()
+        if not self.end_column:
+            return f"    {shown}"
+        cut = len(text) - len(text.lstrip())
+        # Columns come from the compiler as UTF-8 byte offsets; the caret counts characters.
+        start = max(len(text.encode()[: self.column].decode(errors="ignore")) - cut, 0)
+        last_line = self.end_line in (0, self.line)
+        end = (
+            len(text.encode()[: self.end_column].decode(errors="ignore")) - cut
+            if last_line
+            else len(shown)
+        )
+        return f"    {shown}\n    {' ' * start}{'^' * max(end - start, 1)}"
+
+
+class TileprofError(Exception):
+    """The base of all errors: a sentence, the place it is about, and the way out."""
+
+    def __init__(self, message: str, *, location: Location | None = None, hint: str = "") -> None:
+        self.message = message
+        self.location = location
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        if self.location is None:
+            lines.append(self.message)
+        else:
+            lines.append(f"{self.location}: {self.message}")
+            if excerpt := self.location.excerpt():
+                lines.append(excerpt)
+            inner = self.location
+            while (caller := inner.caller) is not None:
+                lines.append(f"  in `{inner.function}`, called from {caller}")
+                inner = caller
+        if self.hint:
+            lines.append(self.hint)
+        return "\n".join(lines)
+
+
+class UsageError(TileprofError):
+    """The command line or the API was used wrongly."""
+
+
+class KernelError(TileprofError):
+    """The text of a kernel is wrong."""
+
+
+class UnsupportedPython(KernelError):
+    """Python that a kernel cannot use."""
+
+
+class UnknownOperation(KernelError, AttributeError):
+    """`T.something` that does not exist."""
+
+
+class ShapeError(KernelError):
+    """Shapes or ranks that do not fit."""
+
+
+class DTypeError(KernelError):
+    """Element types that do not fit."""
+
+
+class ArgumentError(TileprofError, TypeError):
+    """A call does not match the kernel's signature."""
+
+
+class ExecutionError(TileprofError):
+    """A kernel went wrong while it ran."""
+
+
+class BoundsError(ExecutionError, IndexError):
+    """An access outside its buffer."""
+
+
+class UninitializedError(ExecutionError):
+    """A read of an element that nobody wrote."""
+
+
+class RaceError(ExecutionError):
+    """Two blocks or two parallel iterations write one element."""
+
+
+class DeviceAssertError(ExecutionError, AssertionError):
+    """`T.device_assert` failed."""
+
+
+class BuildError(TileprofError):
+    """The system compiler refused the emitted source."""
+
+
+class ProfileFileError(TileprofError):
+    """A file is no profile, is cut short, or comes from the future."""
+
+
+class OutputError(TileprofError):
+    """A result cannot be written where it should go."""
+
+
+class MissingDependencyError(TileprofError, ImportError):
+    """An optional package or tool is not there."""
+
+
+class InternalError(TileprofError):
+    """A fault of tileprof itself; the message asks for a report."""

@@ -1,0 +1,39 @@
+"""The program: typed SSA values, declared ops, a text form that parses back, and a verifier.
+
+In: ops from the frontend (`lang`) or text.  Out: kernels that passes rewrite, that the interpreter
+runs and that backends print.  A kernel is never changed in place; each pass gives a new one.
+
+To add an op: declare it in `scalar.py`, `memory.py`, `tile.py` or `control.py`; the text form,
+the parser, the rewriter and the verifier follow from the declaration.
+"""
+
+from .builder import Builder
+from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
+from .core import OPS, Block, Effect, OpBase, Value, walk
+from .kernel import Kernel, Param, Site
+from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
+from .parser import parse
+from .printer import print_kernel
+from .rewrite import Rule, clone, clone_block, rewrite
+from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
+from .tile import Annotate, Assert, Copy, Fill, Gemm, Print, Reduce, Scan, TileAtomic, squeeze
+from .types import DTYPES, BufferType, Dim, DType, Space, Type, dtype, promote
+from .verify import verify
+
+Op = (
+    Constant | Binary | Unary | Compare | Fma | Select | Cast | Bitcast
+    | Alloc | View | Reinterpret | Load | Store | Atomic
+    | Copy | Fill | Gemm | Reduce | Scan | TileAtomic | Print | Assert | Annotate
+    | Launch | For | Parallel | While | If | Yield | Break | Continue | Scope | Record
+)  # fmt: skip
+"""Any op; a `match` over it that ends in `assert_never` is complete."""
+
+__all__ = [
+    "DTYPES", "OPS", "Alloc", "Annotate", "Assert", "Atomic", "Binary", "Bitcast", "Block", "Break",
+    "BufferType", "Builder", "Cast", "Compare", "Constant", "Continue", "Copy", "DType", "Dim",
+    "Effect", "Fill", "Fma", "For", "Gemm", "If", "Kernel", "Launch", "Load", "Op", "OpBase",
+    "Parallel", "Param", "Print", "Record", "Reduce", "Reinterpret", "Rule", "Scan", "Scope",
+    "Select", "Site", "Space", "Store", "TileAtomic", "Type", "Unary", "Value", "View", "While",
+    "Yield", "clone", "clone_block", "dtype", "parse", "print_kernel", "promote", "rewrite",
+    "squeeze", "verify", "walk",
+]  # fmt: skip

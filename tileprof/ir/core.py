@@ -1,0 +1,218 @@
+"""Values, blocks, and how an op is declared.
+
+An op is a class with `@op`: its fields are operands, attributes and regions, in the order of the
+text form.  Ops are not changed after they are built; passes build new ones (`rewrite.py`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from tileprof.errors import Location
+
+from .types import BufferType, DType, Type
+
+__all__ = [
+    "OPS",
+    "Block",
+    "Effect",
+    "OpBase",
+    "OpSpec",
+    "Value",
+    "attribute",
+    "op",
+    "operand",
+    "operands",
+    "region",
+    "walk",
+]
+
+
+class Effect(enum.Flag):
+    """What an op does besides computing its results."""
+
+    PURE = 0
+    READ = enum.auto()
+    WRITE = enum.auto()
+    CONTROL = enum.auto()
+    """Holds regions or leaves one."""
+
+
+class Value:
+    """The result of an op or the argument of a block; `name` is a hint for the text form."""
+
+    __slots__ = ("name", "owner", "type")
+
+    def __init__(self, type: Type, name: str = "", owner: OpBase | None = None) -> None:
+        self.type = type
+        self.name = name
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"<%{self.name or '?'}: {self.type}>"
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of a scalar or of a buffer."""
+        return self.type.dtype if isinstance(self.type, BufferType) else self.type
+
+    @property
+    def buffer(self) -> BufferType:
+        """The type of a buffer value; TypeError for a scalar."""
+        if not isinstance(self.type, BufferType):
+            raise TypeError(f"%{self.name} is no buffer but {self.type}")
+        return self.type
+
+
+class Block:
+    """A list of ops with arguments: loop variables, block indices."""
+
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: list[Value] | None = None, ops: list[OpBase] | None = None) -> None:
+        self.args = args if args is not None else []
+        self.ops = ops if ops is not None else []
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """What the declaration of an op says: the order of its fields and their roles."""
+
+    name: str
+    effect: Effect
+    mnemonic_field: str
+    """The attribute whose value is the op's name in the text form (`add` of `binary`), or ''."""
+    operands: tuple[tuple[str, bool], ...]
+    """Field name, and whether it holds a list."""
+    positional: tuple[str, ...]
+    attributes: tuple[tuple[str, Any], ...]
+    """Field name and default (`dataclasses.MISSING` where there is none)."""
+    regions: tuple[str, ...]
+
+
+OPS: dict[str, type[OpBase]] = {}
+"""Every declared op by its name, and by each mnemonic that stands for it."""
+
+
+def operand(*, optional: bool = False) -> Any:
+    """A field that holds one value (None is allowed where `optional`)."""
+    meta = {"role": "operand"}
+    return field(default=None, metadata=meta) if optional else field(metadata=meta)
+
+
+def operands() -> Any:
+    """A field that holds a list of values."""
+    return field(metadata={"role": "operands"})
+
+
+def attribute(*, default: Any = MISSING, positional: bool = False) -> Any:
+    """A field known at compile time; a positional one is printed without its name."""
+    meta = {"role": "attribute", "positional": positional}
+    return field(metadata=meta) if default is MISSING else field(default=default, metadata=meta)
+
+
+def region() -> Any:
+    """A field that holds a block of ops."""
+    return field(metadata={"role": "region"})
+
+
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
+class OpBase:
+    """What every op carries: where it came from and what was decided about it."""
+
+    SPEC: ClassVar[OpSpec]
+
+    span: Location | None = field(default=None, metadata={"role": "meta"})
+    hint: str = field(default="", metadata={"role": "meta"})
+    """Name hint for the result."""
+    results: tuple[Value, ...] = field(default=(), init=False, metadata={"role": "meta"})
+
+    def __post_init__(self) -> None:
+        types = self.result_types()
+        if types:
+            self.results = tuple(Value(t, self.hint, self) for t in types)
+
+    def result_types(self) -> tuple[Type, ...]:
+        """Types of the results, from the operands."""
+        return ()
+
+    def verify(self) -> Iterator[str]:
+        """Sentences about what is wrong with this op; none when it is right."""
+        return iter(())
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    def operand_values(self) -> Iterator[Value]:
+        """All operands in order, lists flattened, absent ones left out."""
+        for name, many in self.SPEC.operands:
+            held = getattr(self, name)
+            if many:
+                yield from held
+            elif held is not None:
+                yield held
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of the regions."""
+        for name in self.SPEC.regions:
+            yield getattr(self, name)
+
+    @property
+    def mnemonic(self) -> str:
+        """The op's name in the text form."""
+        spec = self.SPEC
+        return str(getattr(self, spec.mnemonic_field)) if spec.mnemonic_field else spec.name
+
+    def __repr__(self) -> str:
+        return f"<{self.mnemonic} at {self.span}>"
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(field_specifiers=(operand, operands, attribute, region), kw_only_default=False)
+def op(
+    name: str, *, effect: Effect = Effect.PURE, mnemonics: tuple[str, ...] = (), by: str = ""
+) -> Callable[[type[T]], type[T]]:
+    """Declare an op.  With `mnemonics`, the attribute `by` chooses the name in the text form."""
+
+    def declare(cls: type[T]) -> type[T]:
+        made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
+        made.SPEC = _spec(name, effect, by, [f for f in fields(made) if f.metadata.get("role")])
+        for key in mnemonics or (name,):
+            if key in OPS:
+                raise ValueError(f"two ops are called {key!r}")
+            OPS[key] = made
+        return made  # type: ignore[no-any-return]
+
+    return declare
+
+
+def _spec(name: str, effect: Effect, by: str, all_fields: list[Field[Any]]) -> OpSpec:
+    def with_role(*roles: str) -> list[Field[Any]]:
+        return [f for f in all_fields if f.metadata["role"] in roles]
+
+    attributes = [f for f in with_role("attribute") if f.name != by]
+    return OpSpec(
+        name,
+        effect,
+        by,
+        tuple((f.name, f.metadata["role"] == "operands") for f in with_role("operand", "operands")),
+        tuple(f.name for f in attributes if f.metadata["positional"]),
+        tuple((f.name, f.default) for f in attributes if not f.metadata["positional"]),
+        tuple(f.name for f in with_role("region")),
+    )
+
+
+def walk(block: Block) -> Iterator[OpBase]:
+    """Every op of a block and of the regions inside, outer before inner, in order."""
+    for each in block.ops:
+        yield each
+        for inner in each.blocks():
+            yield from walk(inner)

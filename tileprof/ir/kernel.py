@@ -1,0 +1,71 @@
+"""A whole kernel: its parameters, its symbols and its body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tileprof.errors import Location
+
+from .core import Block, OpBase, Value, walk
+from .types import BufferType, DType
+
+SiteKind = Literal["scope", "stage", "op"]
+Role = Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter: a global buffer or a scalar.
+
+    An `out` one is not given by the caller but allocated at each call and returned.
+    `safe_value` is what a guarded read outside the buffer gives.
+    """
+
+    name: str
+    type: BufferType | DType
+    role: Role = "in"
+    safe_value: float | int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the kernel whose time is measured; `parent` is the enclosing site."""
+
+    id: int
+    name: str
+    kind: SiteKind
+    location: Location | None = None
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function that runs on a device: scalar ops and one or more `launch` ops.
+
+    The arguments of `body` are the parameters in order, then one `index` for each symbol.
+    A symbol is an extent or a stride that is known at launch, bound from the arguments' shapes.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    symbols: tuple[str, ...]
+    body: Block
+    sites: tuple[Site, ...] = ()
+    location: Location | None = None
+
+    def param_values(self) -> list[Value]:
+        """The values of the parameters, in order."""
+        return self.body.args[: len(self.params)]
+
+    def symbol_values(self) -> dict[str, Value]:
+        """The values of the symbols by name."""
+        return dict(zip(self.symbols, self.body.args[len(self.params) :]))
+
+    def ops(self) -> list[OpBase]:
+        """Every op, outer before inner."""
+        return list(walk(self.body))
+
+    def with_body(self, body: Block, sites: tuple[Site, ...] | None = None) -> Kernel:
+        """The same signature with another body."""
+        return replace(self, body=body, sites=self.sites if sites is None else sites)

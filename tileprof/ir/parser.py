@@ -1,0 +1,322 @@
+"""Read the text form of a kernel back (see `printer.py`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from tileprof.errors import KernelError, Location
+
+from .core import OPS, Block, OpBase, Value
+from .kernel import Kernel, Param, Role, Site, SiteKind
+from .types import DTYPES, BufferType, Dim, DType, Space, Type, index
+
+__all__ = ["parse"]
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*)
+      | (?P<value>%\w+)
+      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<number>-?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+|\d+|inf\b|nan\b))
+      | (?P<arrow><-)
+      | (?P<word>[A-Za-z_][\w.]*)
+      | (?P<mark>[@(){}\[\]<>:,=_-])""",
+    re.VERBOSE | re.ASCII,
+)
+
+
+def parse(text: str, *, file: str = "<ir>") -> Kernel:
+    """The kernel that `text` describes; KernelError with the line where it is wrong."""
+    return _Parser(text, file).kernel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    line: int
+    column: int
+
+
+class _Parser:
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        self._tokens = list(self._split(text))
+        self._at = 0
+        self._values: dict[str, Value] = {}
+
+    def _split(self, text: str) -> Iterator[_Token]:
+        at, line, start = 0, 1, 0
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            kind = found.lastgroup if found else "bad"
+            piece = found.group() if found else text[at]
+            token = _Token(kind or "bad", piece, line, at - start)
+            if kind == "bad":
+                self._fail(f"`{piece}` is not part of the text form", token)
+            if kind != "skip":
+                yield token
+            if newlines := piece.count("\n"):
+                line += newlines
+                start = at + piece.rindex("\n") + 1
+            at += len(piece)
+        yield _Token("end", "", line, 0)
+
+    def _fail(self, message: str, token: _Token | None = None) -> NoReturn:
+        at = token or self._tokens[self._at]
+        raise KernelError(message, location=Location(self._file, at.line, at.column))
+
+    # -- tokens
+
+    def _peek(self) -> str:
+        return self._tokens[self._at].text
+
+    def _next(self, kind: str | None = None) -> str:
+        token = self._tokens[self._at]
+        if kind is not None and token.kind != kind:
+            self._fail(f"expected a {kind}, found `{token.text}`")
+        self._at += 1
+        return token.text
+
+    def _take(self, text: str) -> bool:
+        if self._peek() != text:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self._take(text):
+                self._fail(f"expected `{text}`, found `{self._peek()}`")
+
+    def _many(self, close: str) -> Iterator[None]:
+        """One turn an element of a comma-separated list, up to and with `close`."""
+        if self._take(close):
+            return
+        while True:
+            yield
+            if self._take(close):
+                return
+            self._expect(",")
+
+    # -- structure
+
+    def kernel(self) -> Kernel:
+        self._expect("kernel", "@")
+        name = self._next("word")
+        self._expect("(")
+        params, args = [], []
+        for _ in self._many(")"):
+            param, value = self._param()
+            params.append(param)
+            args.append(value)
+        symbols = []
+        if self._take("symbols"):
+            self._expect("(")
+            for _ in self._many(")"):
+                args.append(self._define(self._next("value"), index))
+                symbols.append(args[-1].name)
+        location = self._location()
+        self._expect("{")
+        sites = []
+        while self._take("site"):
+            sites.append(self._site())
+        body = Block(args, self._ops())
+        if self._tokens[self._at].kind != "end":
+            self._fail(f"`{self._peek()}` after the end of the kernel")
+        return Kernel(name, tuple(params), tuple(symbols), body, tuple(sites), location)
+
+    def _param(self) -> tuple[Param, Value]:
+        text = self._next("value")
+        self._expect(":")
+        role: Role = "out" if self._take("out") else "in"
+        value = self._define(text, self._type())
+        safe: Any = 0
+        if self._take("safe"):
+            self._expect("(")
+            safe = self._attribute()
+            self._expect(")")
+        return Param(value.name, value.type, role, safe), value
+
+    def _site(self) -> Site:
+        number, kind = int(self._next("number")), self._next("word")
+        name = json.loads(self._next("string"))
+        parent = int(self._next("number")) if self._take("in") else None
+        return Site(number, name, cast(SiteKind, kind), self._location(), parent)
+
+    def _define(self, text: str, type: Type) -> Value:
+        name = text[1:]
+        value = Value(type, "" if name.isdigit() else name)
+        self._values[text] = value
+        return value
+
+    def _ops(self) -> list[OpBase]:
+        made = []
+        while not self._take("}"):
+            made.append(self._op())
+        return made
+
+    def _op(self) -> OpBase:
+        names: list[str] = []
+        while self._tokens[self._at].kind == "value":
+            names.append(self._next())
+            self._expect("=" if self._tokens[self._at].text == "=" else ",")
+        start = self._tokens[self._at]
+        mnemonic = self._next("word")
+        cls = OPS.get(mnemonic)
+        if cls is None:
+            self._fail(f"there is no op `{mnemonic}`", start)
+        spec = cls.SPEC
+        held: dict[str, Any] = {}
+        if spec.mnemonic_field:
+            held[spec.mnemonic_field] = mnemonic
+        for field in spec.positional:
+            held[field] = self._attribute()
+        for number, (field, many) in enumerate(spec.operands):
+            if number:
+                self._expect(",")
+            held[field] = self._operand(many)
+        held |= self._named_attributes()
+        types = self._result_types() if names else []
+        if any(n == "dtype" for n, _ in spec.attributes):
+            if len(types) != 1:
+                self._fail(f"`{mnemonic}` needs the type of its result", start)
+            type = types[0]
+            held["dtype"] = type.dtype if isinstance(type, BufferType) else type
+        held["span"] = self._location()
+        for field in spec.regions:
+            held[field] = self._region(field)
+        return self._build(cls, held, names, types, start)
+
+    def _build(
+        self,
+        cls: type[OpBase],
+        held: dict[str, Any],
+        names: list[str],
+        types: list[Type],
+        start: _Token,
+    ) -> OpBase:
+        try:
+            made = cls(**held)
+        except TypeError as error:
+            self._fail(f"`{start.text}`: {error}", start)
+        # Results may be left without a name where nothing uses them.
+        if names and [v.type for v in made.results] != types:
+            found = ", ".join(str(v.type) for v in made.results)
+            self._fail(f"`{start.text}` gives {found}, the text says otherwise", start)
+        for text, value in zip(names, made.results):
+            value.name = "" if text[1:].isdigit() else text[1:]
+            made.hint = value.name
+            self._values[text] = value
+        return made
+
+    def _result_types(self) -> list[Type]:
+        self._expect(":")
+        types = [self._type()]
+        while self._take(","):
+            types.append(self._type())
+        return types
+
+    def _region(self, name: str) -> Block:
+        self._expect(name)
+        args = []
+        if self._take("("):
+            for _ in self._many(")"):
+                text = self._next("value")
+                self._expect(":")
+                args.append(self._define(text, self._type()))
+        self._expect("{")
+        return Block(args, self._ops())
+
+    # -- leaves
+
+    def _operand(self, many: bool) -> Value | list[Value] | None:
+        if many:
+            self._expect("[")
+            return [self._value() for _ in self._many("]")]
+        return None if self._take("_") else self._value()
+
+    def _value(self) -> Value:
+        token = self._tokens[self._at]
+        text = self._next("value")
+        if text not in self._values:
+            self._fail(f"{text} is used before it is defined", token)
+        return self._values[text]
+
+    def _named_attributes(self) -> dict[str, Any]:
+        held: dict[str, Any] = {}
+        if self._take("{"):
+            for _ in self._many("}"):
+                name = self._next("word")
+                self._expect("=")
+                held[name] = self._attribute()
+        return held
+
+    def _attribute(self) -> Any:
+        if self._take("["):
+            return tuple(self._attribute() for _ in self._many("]"))
+        token = self._tokens[self._at]
+        self._at += 1
+        match token.kind, token.text:
+            case "string", text:
+                return json.loads(text)
+            case "number", text:
+                return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+            case "word", "true" | "false":
+                return token.text == "true"
+            case "word", "none":
+                return None
+            case "word", text:
+                return text
+            case _:
+                self._fail(f"`{token.text}` is no attribute", token)
+
+    def _type(self) -> Type:
+        word = self._next("word")
+        if self._peek() != "<":
+            if word not in DTYPES:
+                self._fail(f"`{word}` is no type")
+            return DTYPES[word]
+        self._expect("<")
+        dims: list[Dim] = []
+        element: DType | None = None
+        strides: tuple[Dim, ...] | None = None
+        for _ in self._many(">"):
+            text = self._next()
+            if text == "strides":
+                self._expect("=")
+                strides = self._attribute()
+            elif text in DTYPES and self._peek() in (">", ","):
+                element = DTYPES[text]
+            else:
+                dims.append(int(text) if text.isdigit() else text)
+        if element is None:
+            self._fail("a buffer type ends in its element type")
+        return BufferType(tuple(dims), element, cast(Space, word), strides)
+
+    def _location(self) -> Location | None:
+        if not self._take("loc"):
+            return None
+        self._expect("(")
+        chain = [self._span()]
+        while self._take("<-"):
+            chain.append(self._span())
+        self._expect(")")
+        result: Location | None = None
+        for file, numbers, function in reversed(chain):
+            line, column, end_line, end_column = numbers
+            result = Location(file, line, column, end_line, end_column, function, result)
+        return result
+
+    def _span(self) -> tuple[str, list[int], str]:
+        file = json.loads(self._next("string"))
+        numbers = []
+        for mark in (":", ":", "", ":"):
+            # `4-12` is read as the numbers 4 and -12: the sign belongs to the range.
+            if mark:
+                self._expect(mark)
+            numbers.append(abs(int(self._next("number"))))
+        return file, numbers, json.loads(self._next("string"))

@@ -1,0 +1,66 @@
+"""Rebuild a kernel op by op: what every pass stands on.
+
+    rule(op, builder) -> None             keep the op
+                      -> [values]         the op goes; these stand for its results
+                                          (the rule may emit other ops through `builder` before)
+
+Operands are already the new values and regions are already rebuilt when the rule sees an op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .builder import Builder
+from .core import Block, OpBase, Value
+from .kernel import Kernel
+
+__all__ = ["Rule", "clone", "clone_block", "rewrite"]
+
+Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
+
+
+def rewrite(kernel: Kernel, rule: Rule) -> Kernel:
+    """The kernel with `rule` applied to every op, inner ops before the op that holds them."""
+    return kernel.with_body(_block(kernel.body, {}, rule))
+
+
+def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
+    """A copy of a block in which values are replaced by `mapping`, which is extended."""
+    return _block(block, mapping, lambda op, builder: None)
+
+
+def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block]) -> OpBase:
+    """A copy of one op with operands replaced and the given regions; results are new values."""
+    spec = op.SPEC
+    held: dict[str, Any] = {"span": op.span, "hint": op.hint, **regions}
+    if spec.mnemonic_field:
+        held[spec.mnemonic_field] = getattr(op, spec.mnemonic_field)
+    for name in spec.positional:
+        held[name] = getattr(op, name)
+    for name, _ in spec.attributes:
+        held[name] = getattr(op, name)
+    for name, many in spec.operands:
+        value = getattr(op, name)
+        held[name] = (
+            [mapping.get(v, v) for v in value] if many else value and mapping.get(value, value)
+        )
+    return type(op)(**held)
+
+
+def _block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:
+    args = [Value(a.type, a.name) for a in block.args]
+    mapping.update(zip(block.args, args))
+    made = Block(args)
+    builder = Builder(made)
+    for op in block.ops:
+        regions = {n: _block(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
+        new = clone(op, mapping, regions)
+        builder.span = op.span
+        replaced = rule(new, builder)
+        if replaced is None:
+            builder.emit(new)
+            replaced = new.results
+        mapping.update(zip(op.results, replaced, strict=True))
+    return made

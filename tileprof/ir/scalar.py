@@ -1,0 +1,169 @@
+"""Scalar ops: constants, arithmetic, comparison, conversion.
+
+Each computes in the type of its operands and rounds its result to it, bfloat16 and float8 included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+from .core import OpBase, Value, attribute, op, operand
+from .types import DType, Type, bool_
+
+__all__ = ["Binary", "Bitcast", "Cast", "Compare", "Constant", "Fma", "Select", "Unary"]
+
+BinaryKind = Literal[
+    "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max",
+    "pow", "atan2", "copysign", "and", "or", "xor", "shl", "shr",
+]  # fmt: skip
+UnaryKind = Literal[
+    "neg", "not", "abs", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt",
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "erf", "sigmoid",
+    "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "popcount", "clz",
+]  # fmt: skip
+CompareKind = Literal["lt", "le", "gt", "ge", "eq", "ne"]
+
+PREDICATES = ("isnan", "isinf", "isfinite")
+FLOAT_ONLY = frozenset(get_args(UnaryKind)) - {"neg", "not", "abs", "popcount", "clz"}
+INTEGER_ONLY = frozenset({"floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr"})
+
+
+@op("constant")
+class Constant(OpBase):
+    """A number of a type."""
+
+    value: bool | int | float = attribute(positional=True)
+    dtype: DType = attribute()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The declared type."""
+        return (self.dtype,)
+
+
+@op("binary", mnemonics=get_args(BinaryKind), by="kind")
+class Binary(OpBase):
+    """Two operands of one type.  `div` is for floats; `floordiv` and `floormod` round down as
+    Python does and take integers (`floormod` and `floordiv` of floats are allowed too);
+    `min` and `max` give the other operand for a NaN, as `fminf` does; `and`, `or`, `xor` are
+    bitwise on integers and logical on bool."""
+
+    kind: BinaryKind = attribute()
+    left: Value = operand()
+    right: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The type of the operands."""
+        return (self.left.type,)
+
+    def verify(self) -> Iterator[str]:
+        """Both operands are scalars of one type that has this operation."""
+        if self.left.type != self.right.type:
+            yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
+        if self.kind in ("div", "pow", "atan2", "copysign") and not self.left.dtype.is_float:
+            yield f"{self.kind} of {self.left.type}: it is for floats"
+
+
+@op("unary", mnemonics=get_args(UnaryKind), by="kind")
+class Unary(OpBase):
+    """One operand.  `round` goes to the nearest, ties to even; `not` is bitwise on integers and
+    logical on bool; `isnan`, `isinf`, `isfinite` give bool; `sigmoid(x) = 1 / (1 + exp(-x))`."""
+
+    kind: UnaryKind = attribute()
+    operand: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The type of the operand, bool for predicates."""
+        return (bool_ if self.kind in PREDICATES else self.operand.type,)
+
+    def verify(self) -> Iterator[str]:
+        """Float functions take floats."""
+        if self.kind in FLOAT_ONLY and not self.operand.dtype.is_float:
+            yield f"{self.kind} of {self.operand.type}: it is for floats"
+
+
+@op("compare", mnemonics=get_args(CompareKind), by="kind")
+class Compare(OpBase):
+    """Compare two operands of one type; a NaN is unequal to everything."""
+
+    kind: CompareKind = attribute()
+    left: Value = operand()
+    right: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """Bool."""
+        return (bool_,)
+
+    def verify(self) -> Iterator[str]:
+        """Both operands are of one type."""
+        if self.left.type != self.right.type:
+            yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
+
+
+@op("fma")
+class Fma(OpBase):
+    """`a * b + c`, rounded once."""
+
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The type of the operands."""
+        return (self.a.type,)
+
+    def verify(self) -> Iterator[str]:
+        """All operands are one float type."""
+        if not self.a.type == self.b.type == self.c.type or not self.a.dtype.is_float:
+            yield f"fma of {self.a.type}, {self.b.type}, {self.c.type}: all must be one float type"
+
+
+@op("select")
+class Select(OpBase):
+    """`then` where `condition` holds, else `otherwise`; both are computed before."""
+
+    condition: Value = operand()
+    then: Value = operand()
+    otherwise: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The type of the two choices."""
+        return (self.then.type,)
+
+    def verify(self) -> Iterator[str]:
+        """The condition is bool and both choices are of one type."""
+        if self.condition.type != bool_:
+            yield f"the condition is {self.condition.type}, not bool"
+        if self.then.type != self.otherwise.type:
+            yield f"select between {self.then.type} and {self.otherwise.type}: must be one type"
+
+
+@op("cast")
+class Cast(OpBase):
+    """Convert to another element type.  To a narrower float it rounds to nearest even and overflows
+    to infinity (float8_e4m3: to NaN); to an integer it truncates toward zero; to bool it is `!= 0`.
+    A float outside the integer's range gives an unspecified value."""
+
+    operand: Value = operand()
+    dtype: DType = attribute()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The declared type."""
+        return (self.dtype,)
+
+
+@op("bitcast")
+class Bitcast(OpBase):
+    """The same bits read as another element type of the same size."""
+
+    operand: Value = operand()
+    dtype: DType = attribute()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The declared type."""
+        return (self.dtype,)
+
+    def verify(self) -> Iterator[str]:
+        """Sizes agree."""
+        if self.operand.dtype.bits != self.dtype.bits:
+            yield f"bitcast of {self.operand.type} to {self.dtype}: sizes differ"

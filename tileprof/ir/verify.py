@@ -1,0 +1,85 @@
+"""What must hold for every kernel between two passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.errors import InternalError
+
+from .control import Break, Continue, For, If, Launch, Parallel, Scope, While, Yield
+from .core import Block, OpBase, Value
+from .kernel import Kernel
+from .memory import Alloc
+from .printer import print_kernel
+from .tile import Copy, Fill, Gemm, Reduce, Scan, TileAtomic
+from .types import BufferType, index
+
+__all__ = ["verify"]
+
+TILE_OPS = (Copy, Fill, Gemm, Reduce, Scan, TileAtomic)
+
+
+def verify(kernel: Kernel) -> None:
+    """Raise InternalError with the whole kernel's text where a rule is broken."""
+    problems = list(_problems(kernel))
+    if problems:
+        shown = "\n".join(f"  {p}" for p in problems)
+        raise InternalError(
+            f"kernel `{kernel.name}` is not valid:\n{shown}",
+            hint=f"Please report this with the kernel's text:\n{print_kernel(kernel)}",
+        )
+
+
+def _problems(kernel: Kernel) -> Iterator[str]:
+    if [a.type for a in kernel.body.args] != [
+        *(p.type for p in kernel.params),
+        *(index for _ in kernel.symbols),
+    ]:
+        yield "the body's arguments are not the parameters followed by one index for each symbol"
+    for param in kernel.params:
+        if isinstance(param.type, BufferType):
+            named = [d for d in (*param.type.shape, *(param.type.strides or ()))]
+            for dim in named:
+                if isinstance(dim, str) and dim not in kernel.symbols:
+                    yield f"parameter {param.name} uses symbol {dim}, which is not declared"
+    yield from _block(kernel.body, (), set())
+
+
+def _block(block: Block, path: tuple[OpBase, ...], defined: set[Value]) -> Iterator[str]:
+    # What a block defines ends with it: each block works on its own copy.
+    defined = defined | set(block.args)
+    for at, op in enumerate(block.ops):
+        for value in op.operand_values():
+            if value not in defined:
+                yield f"{op!r} uses %{value.name or '?'}, which is not defined before it"
+        for sentence in op.verify():
+            yield f"{op!r}: {sentence}"
+        yield from _place(op, path, last=at == len(block.ops) - 1)
+        for inner in op.blocks():
+            yield from _block(inner, (*path, op), defined)
+        defined.update(op.results)
+
+
+def _place(op: OpBase, path: tuple[OpBase, ...], *, last: bool) -> Iterator[str]:
+    """The table of what may stand where."""
+    launched = any(isinstance(o, Launch) for o in path)
+    parallel = any(isinstance(o, Parallel) for o in path)
+    match op:
+        case Launch() if path:
+            yield f"{op!r}: a launch stands at the top of the kernel"
+        case For() | While() | Parallel() | Alloc() | Scope() if not launched:
+            yield f"{op!r}: it stands inside a launch"
+        case _ if isinstance(op, TILE_OPS) and (not launched or parallel):
+            yield f"{op!r}: a tile op stands inside a launch and outside `parallel`"
+        case Break() | Continue():
+            loops = (For, While) if isinstance(op, Break) else (For, While, Parallel)
+            if not any(isinstance(o, loops) for o in path):
+                yield f"{op!r}: there is no loop around it"
+            inner = next((o for o in reversed(path) if isinstance(o, (For, While, Parallel))), None)
+            if isinstance(op, Break) and isinstance(inner, Parallel):
+                yield f"{op!r}: the points of a `parallel` have no order to break off"
+            if not last:
+                yield f"{op!r}: ops after it never run"
+        case Yield():
+            if not path or not isinstance(path[-1], (If, While)) or not last:
+                yield f"{op!r}: it ends a block of `if` or the condition of `while`"

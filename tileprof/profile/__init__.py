@@ -1,0 +1,30 @@
+"""The profile: calling-context tree, metrics, tables, the file, merge and diff, conversions.
+
+Owner's note. What it is for: the one thing that the producing half (profiler) and the reading
+half (analyzer, viewer) share. What comes in: nodes and numbers through `TreeBuilder` while a
+program runs, or a file through `load`. What goes out: an immutable `Profile`, operations on it that
+return new profiles and conserve totals, and its forms: the `.tprof` file, JSON, a data frame,
+hatchet's literal.
+"""
+
+from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
+from tileprof.profile.model import KINDS, Node, Profile, Symbol, build
+from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
+
+__all__ = [
+    "KINDS",
+    "STANDARD",
+    "Adds",
+    "Attribute",
+    "Column",
+    "KernelInfo",
+    "Metric",
+    "Node",
+    "Profile",
+    "RemarkInfo",
+    "SiteInfo",
+    "Symbol",
+    "Tables",
+    "build",
+    "checked_value",
+]

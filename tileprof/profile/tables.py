@@ -1,0 +1,66 @@
+"""What a profile holds beside its tree: kernels and their remarks, sources, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tileprof.errors import Location
+
+Attribute: TypeAlias = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkInfo:
+    """One decision of the compiler: what it chose for an op, and what it turned down."""
+
+    op: str
+    location: Location | None
+    chosen: str
+    rejected: tuple[tuple[str, str], ...] = ()
+    """Candidate and the reason against it."""
+    severity: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteInfo:
+    """One measured place inside a kernel."""
+
+    id: int
+    name: str
+    kind: Literal["scope", "stage", "op"]
+    location: Location | None = None
+    parent: int | None = None
+    """`id` of the site around this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """A kernel as it was compiled: its program, its source, its code, what the compiler said."""
+
+    name: str
+    device: str
+    ir: str = ""
+    source: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    code: str = ""
+    code_language: str = "python"
+    """`cpp`, `cuda` or `python`."""
+    remarks: tuple[RemarkInfo, ...] = ()
+    sites: tuple[SiteInfo, ...] = ()
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Everything of a profile that is not the tree."""
+
+    kernels: tuple[KernelInfo, ...] = ()
+    node_kernels: Mapping[int, int] = field(default_factory=dict)
+    """Node id to the index of its kernel in `kernels`."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """File name to its text."""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """Where the profile comes from: `command`, `device`, `git`, `start`, `duration`, …: free keys."""

@@ -1,0 +1,127 @@
+"""Which numbers a view shows: metrics of the profile, and rates derived from two of them.
+
+In: a profile and a name a reader asked for.  Out: a `Column` with a value per node and one for the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import UsageError
+from tileprof.profile import Profile
+
+__all__ = ["RATES", "Column", "Rate", "available", "column", "default_metric", "visits"]
+
+Values: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A metric derived from two others: `factor * above / below`, in `unit`."""
+
+    above: str
+    below: str
+    factor: float
+    unit: str
+
+
+RATES = {
+    "gflop/s": Rate("flops", "time", 1.0, "1"),  # a flop per nanosecond is a gflop/s
+    "tflop/s": Rate("flops", "time", 1e-3, "1"),
+    "gbyte/s": Rate("bytes", "time", 1.0, "1"),
+    "tbyte/s": Rate("bytes", "time", 1e-3, "1"),
+    "avg_time": Rate("time", "count", 1.0, "ns"),
+    "avg_cpu_time": Rate("cpu_time", "count", 1.0, "ns"),
+}
+"""A metric that a profile itself has under one of these names takes the place of the rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric over all nodes; NaN where a node has no value."""
+
+    name: str
+    unit: str
+    total: Values
+    own: Values | None
+    """None for rates, which have no part that is a node's own."""
+    whole: float
+    """The value of the whole profile; NaN where there is no such number."""
+    sums: bool
+    """Whether values add up, so that shares of the whole have a meaning."""
+
+    def shares(self) -> Values:
+        """Each node's total as a part of the whole, 0 to 1; NaN where nothing adds up."""
+        if not self.sums or not self.whole:
+            return np.full(len(self.total), np.nan)
+        return np.asarray(self.total / self.whole)
+
+
+def available(profile: Profile) -> list[str]:
+    """The names that `column` knows for this profile: its metrics, then the rates they allow."""
+    metrics = profile.metrics
+    rates = [name for name, rate in RATES.items() if {rate.above, rate.below} <= metrics.keys()]
+    return [*metrics, *(name for name in rates if name not in metrics)]
+
+
+def default_metric(profile: Profile) -> str:
+    """`time`, or `cpu_time` where no device time was recorded, or the first metric that adds up.
+
+    Raises UsageError for a profile without any metric that adds up.
+    """
+    sums = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
+    preferred = [name for name in ("time", "cpu_time") if name in sums]
+    candidates = [*preferred, *sums]
+    if not candidates:
+        raise UsageError(
+            "the profile holds no metric that adds up, so there is no tree of costs to show",
+            hint="Profile a program that launches a kernel or opens a scope.",
+        )
+    return next((name for name in candidates if profile.whole[name]), candidates[0])
+
+
+def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
+    """The column called `name`.
+
+    `per_visit` divides averages by a node's own count; without it by that of its subtree, as a
+    bottom-up tree needs. Raises UsageError, with the names that exist, for an unknown name.
+    """
+    if name in profile.metrics:
+        metric = profile.metrics[name]
+        whole = float(profile.whole[name])
+        return Column(
+            name, metric.unit, profile.total(name), profile.own[name], whole, metric.adds == "sum"
+        )
+    if name in available(profile):
+        return _rate(profile, name, per_visit)
+    raise UsageError(
+        f"the profile has no metric `{name}`",
+        hint=f"It has: {', '.join(available(profile)) or 'none'}.",
+    )
+
+
+def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
+    rate = RATES[name]
+    above = profile.total(rate.above) * rate.factor
+    averages = rate.below == "count"
+    below = visits(profile, per_visit) if averages else profile.total(rate.below)
+    values = np.full(len(profile), np.nan)
+    np.divide(above, below, out=values, where=(below != 0) & (above != 0))
+    # Visits of different nodes are different things, so there is no average over all of them.
+    divisor = 0 if averages else profile.whole[rate.below]
+    whole = profile.whole[rate.above] * rate.factor / divisor if divisor else np.nan
+    return Column(name, rate.unit, values, None, float(whole), sums=False)
+
+
+def visits(profile: Profile, per_visit: bool = True) -> Values:
+    """How often each node itself was entered; with `per_visit` off, added up over its subtree.
+
+    Top-down a subtree mixes launches with visits of scopes, so only a node's own count says something.
+    """
+    if "count" not in profile.metrics:
+        return np.zeros(len(profile))
+    return profile.own["count"] if per_visit else profile.total("count")

@@ -1,0 +1,47 @@
+"""A tree laid out along an axis: whole-number weights, and the order in which it is walked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.profile import Profile
+
+__all__ = ["held", "walk", "widths"]
+
+
+def held(profile: Profile, metric: str) -> list[int]:
+    """What each node holds outside its children, as whole numbers of the metric's unit.
+
+    Own values and what was folded into the node; never negative, and a positive value is at least 1.
+    """
+    values = np.nan_to_num(profile.own[metric].astype(np.float64))
+    if metric in profile.absorbed:
+        values = values + np.nan_to_num(profile.absorbed[metric].astype(np.float64))
+    rounded = np.where(values > 0, np.maximum(np.rint(values), 1), 0)
+    return [int(value) for value in rounded.tolist()]
+
+
+def widths(weights: list[int], parents: list[int]) -> list[int]:
+    """The sum of each node's subtree, exact, so that children always fit into their parent."""
+    sums = list(weights)
+    for node in range(len(parents) - 1, -1, -1):
+        if parents[node] >= 0:
+            sums[parents[node]] += sums[node]
+    return sums
+
+
+def walk(parents: list[int]) -> Iterator[tuple[int, int]]:
+    """Every node with its depth, each before its children, siblings in first-seen order."""
+    children: list[list[int]] = [[] for _ in parents]
+    pending: list[tuple[int, int]] = []
+    for node in range(len(parents) - 1, -1, -1):
+        if parents[node] >= 0:
+            children[parents[node]].append(node)
+        else:
+            pending.append((node, 0))
+    while pending:
+        node, depth = pending.pop()
+        yield node, depth
+        pending += [(child, depth + 1) for child in children[node]]

@@ -1,0 +1,30 @@
+"""What a reader asks a view to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["DEFAULT_THRESHOLD", "Mode", "ViewOptions"]
+
+Mode = Literal["top-down", "bottom-up", "flat"]
+
+DEFAULT_THRESHOLD = 0.5
+"""Percent of the whole below which a tree for people folds a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """The choices of one view; the defaults are those of `tileprof view`."""
+
+    metrics: tuple[str, ...] = ()
+    """Columns, first one first; none means `time`, or `cpu_time` where no time was recorded."""
+    include: str | None = None
+    """A regular expression: only matching nodes, with the paths that lead to them."""
+    exclude: str | None = None
+    """A regular expression: no matching nodes; what they hold stays with their parents."""
+    threshold: float | None = None
+    """Percent below which nodes fold; none means 0.5 in a tree and 0 in JSON and CSV."""
+    depth: int | None = None
+    """How many levels are shown; what lies deeper folds into the last one."""
+    mode: Mode = "top-down"

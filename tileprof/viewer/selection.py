@@ -1,0 +1,112 @@
+"""What is shown and what is folded: filters, the way round, depth and threshold, in that order.
+
+In: a profile and the options of a view.  Out: the profile to draw, and what each step took away.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tileprof.errors import UsageError
+from tileprof.profile import Profile, bottom_up, filter_nodes, flat, limit_depth, prune
+from tileprof.viewer.columns import available, column, default_metric
+from tileprof.viewer.options import ViewOptions
+
+__all__ = ["Fold", "Selection", "select", "shown_metrics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One step that left nodes out: why, how many, and how much of the ranking metric they held."""
+
+    reason: str
+    nodes: int
+    amount: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The nodes to draw; what they hold themselves plus the folds is the whole."""
+
+    profile: Profile
+    metric: str
+    """The metric that decides what is small, and in which folds are counted."""
+    folds: tuple[Fold, ...]
+
+
+def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
+    """The names of the columns; raises UsageError, listing what exists, for one that is unknown."""
+    if not options.metrics:
+        return (default_metric(profile),)
+    known = available(profile)
+    for name in options.metrics:
+        if name not in known:
+            column(profile, name)
+    return tuple(dict.fromkeys(options.metrics))
+
+
+def select(profile: Profile, options: ViewOptions, default_threshold: float) -> Selection:
+    """Apply `options`; `default_threshold` (percent) holds where they name none.
+
+    Raises UsageError for an unknown metric, a regular expression that is none, or a number that
+    makes no sense.
+    """
+    threshold = default_threshold if options.threshold is None else options.threshold
+    _check(options, threshold)
+    metric = _ranking(profile, options)
+    folds: list[Fold] = []
+    current = profile
+    if options.include is not None or options.exclude is not None:
+        kept = filter_nodes(current, include=options.include, exclude=options.exclude)
+        folds.append(_fold("left out by -i and -e", current, kept, metric))
+        current = kept
+    match options.mode:
+        case "top-down":
+            pass
+        case "bottom-up":
+            current = bottom_up(current, metric)
+        case "flat":
+            current = flat(current)
+    if options.depth is not None:
+        kept = limit_depth(current, options.depth)
+        folds.append(_fold(f"deeper than -d {options.depth}", current, kept, metric))
+        current = kept
+    if threshold > 0:
+        kept = prune(current, metric, threshold / 100)
+        folds.append(_fold(f"below {threshold:g} %", current, kept, metric))
+        current = kept
+    return Selection(current, metric, tuple(fold for fold in folds if fold.nodes))
+
+
+def _ranking(profile: Profile, options: ViewOptions) -> str:
+    """The first shown metric that adds up; rates and extremes cannot say what is small."""
+    for name in shown_metrics(profile, options):
+        if name in profile.metrics and profile.metrics[name].adds == "sum":
+            return name
+    return default_metric(profile)
+
+
+def _fold(reason: str, before: Profile, after: Profile, metric: str) -> Fold:
+    amount = after.absorbed[metric].sum() - before.absorbed[metric].sum()
+    return Fold(reason, len(before) - len(after), float(amount))
+
+
+def _check(options: ViewOptions, threshold: float) -> None:
+    if not (math.isfinite(threshold) and 0 <= threshold <= 100):
+        raise UsageError(
+            f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as -t 1."
+        )
+    if options.depth is not None and options.depth < 1:
+        raise UsageError(
+            f"a depth of {options.depth} shows nothing", hint="Give 1 or more, as -d 3."
+        )
+    for flag, pattern in (("-i", options.include), ("-e", options.exclude)):
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise UsageError(
+                f"{flag} {pattern!r} is no regular expression: {error}",
+                hint="Escape characters such as ( [ + * with a backslash.",
+            ) from error

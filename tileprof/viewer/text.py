@@ -1,0 +1,110 @@
+"""Text in terminal cells: measuring, cutting in the middle, colour, and the two character sets.
+
+In: names as a profile holds them, which may hold anything.  Out: text that is safe to print and as wide as it says.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+__all__ = ["ASCII", "UNICODE", "Glyphs", "bar", "clean", "fit", "heat", "paint", "shorten", "width_of"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters that draw a view; every one is a single cell wide."""
+
+    branch: str
+    last: str
+    through: str
+    blank: str
+    ellipsis: str
+    dash: str
+    micro: str
+    full: str
+    part: str
+
+
+UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "–", "µ", "█", _EIGHTHS)
+ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ")
+
+
+def clean(text: str, glyphs: Glyphs) -> str:
+    """`text` with control and direction characters escaped, and in ASCII where `glyphs` are."""
+    if glyphs is ASCII:
+        text = text.replace("µ", "u").encode("ascii", "backslashreplace").decode()
+    return _CONTROL.sub(_escape, text) if _CONTROL.search(text) else text
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
+
+
+def width_of(text: str) -> int:
+    """How many terminal cells `text` takes; wide East Asian characters take two."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(character) for character in text)
+
+
+def _cell(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shorten(text: str, width: int, glyphs: Glyphs) -> str:
+    """`text` in at most `width` cells: the middle gives way, since both ends of a name tell."""
+    if width_of(text) <= width:
+        return text
+    if width <= 1:
+        return glyphs.ellipsis[:width]
+    head = _take(text, (width - 1) // 2)
+    tail = _take(text[::-1], width - 1 - width_of(head))[::-1]
+    return f"{head}{glyphs.ellipsis}{tail}"
+
+
+def fit(text: str, width: int, glyphs: Glyphs) -> str:
+    """`text` in at most `width` cells, cut at its end."""
+    if width_of(text) <= width:
+        return text
+    return _take(text, width - 1) + glyphs.ellipsis if width > 0 else ""
+
+
+def _take(text: str, width: int) -> str:
+    used = 0
+    for position, character in enumerate(text):
+        used += _cell(character)
+        if used > width:
+            return text[:position]
+    return text
+
+
+def bar(share: float, width: int, glyphs: Glyphs) -> str:
+    """A bar of `share` (0 to 1) in exactly `width` cells; anything above nothing shows a mark."""
+    share = min(max(share, 0.0), 1.0) if share == share else 0.0
+    steps = len(glyphs.part)
+    filled = round(share * width * steps)
+    if share > 0:
+        filled = max(filled, 1)
+    whole, rest = divmod(filled, steps)
+    return (glyphs.full * whole + (glyphs.part[rest] if rest else "")).ljust(width)
+
+
+_HEAT = ((0.5, "1;31"), (0.2, "31"), (0.05, "33"), (0.01, "32"))
+_COLD = "2"
+
+
+def heat(share: float) -> str:
+    """The colour of a share, from dim below 1 % to bold red from 50 % on."""
+    return next((style for floor, style in _HEAT if share >= floor), _COLD)
+
+
+def paint(text: str, style: str, color: bool) -> str:
+    """`text` in an ANSI style such as `31`; as it is where colours are off or nothing is there."""
+    return f"\x1b[{style}m{text}\x1b[0m" if color and style and text else text
