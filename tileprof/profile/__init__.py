@@ -7,12 +7,15 @@ return new profiles and conserve totals, and its forms: the `.tprof` file, JSON,
 hatchet's literal.
 """
 
+from tileprof.profile.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
 from tileprof.profile.model import KINDS, Node, Profile, Symbol, build
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
 
 __all__ = [
+    "FOLDED_NAME",
     "KINDS",
+    "MAX_SIBLINGS",
     "STANDARD",
     "Adds",
     "Attribute",
@@ -25,6 +28,7 @@ __all__ = [
     "SiteInfo",
     "Symbol",
     "Tables",
+    "TreeBuilder",
     "build",
     "checked_value",
 ]

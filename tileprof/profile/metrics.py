@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never, get_args
+from typing import Any, Literal, TypeAlias, assert_never, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ import numpy.typing as npt
 from tileprof.errors import UsageError
 
 Adds = Literal["sum", "min", "max", "last"]
-Column: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Column: TypeAlias = npt.NDArray[Any]
 """One value per node: int64 where a sum holds integers only, else float64."""
-Index: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Index: TypeAlias = npt.NDArray[Any]
+"""Node ids, of any integer type."""
 
 # Totals of integer columns stay this far below the limit of int64, so that no sum can wrap around.
 _INTEGER_LIMIT = 2.0**62
@@ -160,11 +161,11 @@ def reduce_column(metric: Metric, column: Column) -> int | float:
     """Combine a whole column to one number, as a subtree combines; NaN where there is none."""
     match metric.adds:
         case "sum":
-            return _number(column.sum())
+            return number(column.sum())
         case "min":
-            return _number(np.fmin.reduce(column, initial=np.nan))
+            return number(np.fmin.reduce(column, initial=np.nan))
         case "max":
-            return _number(np.fmax.reduce(column, initial=np.nan))
+            return number(np.fmax.reduce(column, initial=np.nan))
         case "last":
             return math.nan
         case _:
@@ -177,9 +178,9 @@ def combine(metric: Metric, a: int | float, b: int | float) -> int | float:
         case "sum":
             return a + b
         case "min":
-            return _number(np.fmin(a, b))
+            return number(np.fmin(a, b))
         case "max":
-            return _number(np.fmax(a, b))
+            return number(np.fmax(a, b))
         case "last":
             return math.nan
         case _:
@@ -193,5 +194,6 @@ def same_number(a: int | float, b: int | float, scale: float) -> bool:
     return (math.isnan(a) and math.isnan(b)) or a == b or abs(a - b) <= 1e-9 * scale
 
 
-def _number(value: object) -> int | float:
-    return int(value) if isinstance(value, np.integer) else float(value)  # type: ignore[arg-type] # a NumPy scalar
+def number(value: Any) -> int | float:
+    """Return a NumPy scalar as Python's own number."""
+    return int(value) if isinstance(value, np.integer) else float(value)

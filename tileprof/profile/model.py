@@ -1,8 +1,8 @@
 """The profile: a forest of calling contexts in columns, never changed after it is made.
 
-A node is a parent, a symbol (what it is: kind, name, location, phase; stored once for all nodes that
-share it) and a number per metric. A parent's index is below its children's, and children stand in
-first-seen order.
+A node is a parent, a symbol (what it is: kind, name, location, phase; stored once for all nodes
+that share it) and a number per metric. A parent's index is below its children's, and children stand
+in first-seen order.
 
     own + absorbed + totals of the children = total        for every node and metric
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.errors import InternalError, Location, UsageError
+from tileprof.errors import Location, UsageError
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.tables import Tables
@@ -185,7 +185,8 @@ class Profile:
     def children(self, node: int) -> list[int]:
         """Return the ids of a node's children in first-seen order."""
         order, starts = self._children
-        return order[starts[node + 1] : starts[node + 2]].tolist()
+        found: list[int] = order[starts[node + 1] : starts[node + 2]].tolist()
+        return found
 
     def roots(self) -> list[int]:
         """Return the ids of the top-level nodes in first-seen order."""
@@ -227,6 +228,8 @@ class Profile:
 
     def check(self) -> None:
         """Raise `InternalError` where the tree is malformed or a conservation law is broken."""
+        from tileprof.profile.checks import check
+
         check(self)
 
     def frame(self) -> pandas.DataFrame:
@@ -279,7 +282,7 @@ class Node:
     @property
     def symbol(self) -> Symbol:
         """What the node is."""
-        return self.profile.symbols[self.profile.symbol[self.id]]
+        return self.profile.symbols[int(self.profile.symbol[self.id])]
 
     @property
     def kind(self) -> str:
@@ -315,11 +318,11 @@ class Node:
     def own(self, metric: str) -> int | float:
         """Return what was recorded at the node itself; NaN where min, max and last have nothing."""
         self.profile.metric(metric)
-        return self.profile.own[metric][self.id].item()
+        return law.number(self.profile.own[metric][self.id])
 
     def total(self, metric: str) -> int | float:
         """Return the value of the node with its subtree."""
-        return self.profile.total(metric)[self.id].item()
+        return law.number(self.profile.total(metric)[self.id])
 
 
 def build(
@@ -359,44 +362,6 @@ def build(
         whole=dict(whole),
         tables=tables or Tables(),
     )
-
-
-def check(profile: Profile) -> None:
-    """Raise `InternalError` where the tree is malformed or a conservation law is broken."""
-    count = len(profile)
-    if profile.symbol.shape != (count,) or not _inside(profile.symbol, 0, len(profile.symbols)):
-        raise InternalError("a node of the profile refers to a symbol that does not exist")
-    if (profile.parents >= np.arange(count)).any() or not _inside(profile.parents, -1, count):
-        raise InternalError("a node of the profile stands before its parent")
-    if unknown := {symbol.kind for symbol in profile.symbols} - set(KINDS):
-        raise InternalError(f"the profile has nodes of unknown kinds: {', '.join(sorted(unknown))}")
-    for node, kernel in profile.tables.node_kernels.items():
-        if not (0 <= node < count and 0 <= kernel < len(profile.tables.kernels)):
-            raise InternalError(
-                f"node {node} refers to kernel {kernel}, and one of the two does not exist"
-            )
-    for metric in profile.metrics.values():
-        _check_metric(profile, metric)
-
-
-def _check_metric(profile: Profile, metric: Metric) -> None:
-    own, absorbed = profile.own[metric.name], profile.absorbed[metric.name]
-    if own.shape != (len(profile),) or absorbed.shape != (len(profile),):
-        raise InternalError(f"metric `{metric.name}` has a column that does not fit the tree")
-    if metric.adds == "sum" and (np.isnan(own).any() or np.isnan(absorbed).any()):
-        raise InternalError(f"metric `{metric.name}` is a sum, but holds NaN")
-    tops = law.reduce_column(metric, profile.total(metric.name)[profile.parents < 0])
-    whole = profile.whole[metric.name]
-    scale = float(np.abs(own).sum() + np.abs(absorbed).sum()) if metric.adds == "sum" else 0.0
-    if not law.same_number(tops, whole, scale):
-        raise InternalError(
-            f"metric `{metric.name}` is not conserved: "
-            f"the tree holds {tops}, the program had {whole}"
-        )
-
-
-def _inside(column: npt.NDArray[np.int32], low: int, end: int) -> bool:
-    return not column.size or bool(column.min() >= low and column.max() < end)
 
 
 def _frozen(column: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -63,4 +63,4 @@ class Tables:
     sources: Mapping[str, str] = field(default_factory=dict)
     """File name to its text."""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """Where the profile comes from: `command`, `device`, `git`, `start`, `duration`, …: free keys."""
+    """Where the profile comes from: `command`, `device`, `git`, `start`, …: free keys."""
