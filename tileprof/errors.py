@@ -1,6 +1,7 @@
 """Every error that a user can see, and the source locations that errors, ops and profiles share.
 
-In: a sentence, a place, a way out.  Out: one message, complete in `str()`; only `cli` prints it and picks an exit code.
+In: a sentence, a place, a way out.  Out: one message, complete in `str()`; only `cli` prints it and
+picks an exit code.
 
     TileprofError
     ├── UsageError               the command line or the API was used wrongly (exit code 2)
@@ -52,7 +53,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A span of source text; `line` counts from 1, columns from 0 (0, 0 when only the line is known)."""
+    """A span of source text; `line` counts from 1, columns from 0 (0 and 0 when only the line is
+    known)."""
 
     file: str
     line: int

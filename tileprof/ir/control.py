@@ -40,8 +40,8 @@ class Launch(OpBase):
 class For(OpBase):
     """Run `body` for start, start + step, … below stop, in order; `step` is positive or negative.
 
-    `pipelined` overlaps copies of later iterations with the work of earlier ones and means the same;
-    `persistent` marks the loop of a block over its share of tiles.
+    `pipelined` overlaps copies of later iterations with the work of earlier ones and means the
+    same; `persistent` marks the loop of a block over its share of tiles.
     """
 
     kind: LoopKind = attribute(positional=True)

@@ -1,0 +1,70 @@
+"""Shared fixtures: golden texts, a cache folder and a clock of the test's own."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` writes what tests produce now; refused under CI."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """`golden(text)` compares with `tests/golden/<test file>/<test name>.txt`.
+
+    `golden(text, name="x")` compares with `<test name>.x.txt`, for several texts in one test.
+    """
+    update = request.config.getoption("--update-golden")
+    test = request.node.name.replace("[", "-").replace("]", "").replace("/", "_")
+    folder = GOLDEN / Path(str(request.node.path)).stem
+
+    def check(text: str, name: str = "") -> None:
+        path = folder / f"{test}{'.' + name if name else ''}.txt"
+        accept = f"python -m pytest {request.node.path} -k {request.node.name} --update-golden"
+        if update:
+            assert not os.environ.get("CI"), "golden texts are not rewritten in CI"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            return
+        assert path.exists(), f"{path} is missing; to write it:\n  {accept}"
+        expected = path.read_text()
+        if text != expected:
+            changes = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), str(path), "now", lineterm=""
+            )
+            pytest.fail("\n".join([*changes, "", f"to accept:\n  {accept}"]), pytrace=False)
+
+    return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled kernels of the tests go to a folder of their own, unless one is given."""
+    if "TILEPROF_CACHE" in os.environ:
+        yield
+        return
+    os.environ["TILEPROF_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    del os.environ["TILEPROF_CACHE"]
+
+
+@pytest.fixture
+def fake_clock() -> Callable[[], int]:
+    """A clock in ns that advances by 1,000 at every look."""
+    now = 0
+
+    def look() -> int:
+        nonlocal now
+        now += 1_000
+        return now
+
+    return look
