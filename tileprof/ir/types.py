@@ -146,7 +146,7 @@ class BufferType:
 
     def __str__(self) -> str:
         body = ", ".join([*(str(d) for d in self.shape), self.dtype.name])
-        tail = "" if self.strides is None else f", strides=[{', '.join(map(str, self.strides))}]"
+        tail = "" if self.strides is None else f", strides = [{', '.join(map(str, self.strides))}]"
         return f"{self.space}<{body}{tail}>"
 
     @property

@@ -1,0 +1,60 @@
+"""The verifier: each broken rule is named, with the kernel's text in the report."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileprof import ir
+from tileprof.errors import InternalError
+
+INSIDE = "launch [%n] {{threads = [32]}} body(%b: index) {{\n{0}\n}}"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("%1 = constant 1.0 : float32\n%2 = add %n, %1 : index", "add of index and float32"),
+        ("%t = alloc shared {shape = [4]} : shared<4, float32>", "it stands inside a launch"),
+        (INSIDE.format("break"), "there is no loop around it"),
+        (INSIDE.format("parallel [%n] body(%i: index) {\nbreak\n}"), "no order to break off"),
+        (INSIDE.format("parallel [%n] body(%i: index) {\ncopy %x, %x\n}"), "outside `parallel`"),
+        (INSIDE.format(INSIDE.format("").replace("{{", "{")), "stands at the top"),
+        (INSIDE.format("yield [%n]"), "it ends a block of `if`"),
+        (INSIDE.format("%0 = load %x, [%n, %n] : float32"), "2 indices for global<64, float32>"),
+        (INSIDE.format("store %n, %x, [%n]"), "stores index into global<64, float32>"),
+        ("if %n then {\n} otherwise {\n}", "the condition is index, not bool"),
+        (
+            INSIDE.format("for serial %n, %n, %n body(%i: index) {\ncontinue\n%1 = neg %n : index\n}"),
+            "ops after it never run",
+        ),
+    ],
+)
+def test_broken_rules_are_named(body: str, sentence: str) -> None:
+    """One kernel a rule."""
+    body = body.replace("{{", "{").replace("}}", "}")
+    kernel = ir.parse(f"kernel @k(%x: global<64, float32>, %n: index) {{\n{body}\n}}\n")
+    with pytest.raises(InternalError, match="kernel `k` is not valid") as caught:
+        ir.verify(kernel)
+    assert sentence in caught.value.message
+    assert "kernel @k(" in caught.value.hint
+
+
+def test_a_value_does_not_leave_its_block() -> None:
+    """What a branch defines is unknown after it."""
+    inner = ir.Block()
+    inside = ir.Builder(inner).constant(1)
+    body = ir.Block()
+    builder = ir.Builder(body)
+    condition = builder.constant(True, ir.dtype("bool"))
+    builder.emit(ir.If(condition, inner, ir.Block()))
+    builder.emit(ir.Unary("neg", inside))
+    with pytest.raises(InternalError, match="not defined before it"):
+        ir.verify(ir.Kernel("k", (), (), body))
+
+
+def test_symbols_must_be_declared() -> None:
+    """A shape's symbol is an argument of the kernel."""
+    kernel = ir.parse("kernel @k(%x: global<m, float32>) symbols(%m) {\n}\n")
+    ir.verify(kernel)
+    with pytest.raises(InternalError, match="uses symbol m, which is not declared"):
+        ir.verify(ir.Kernel("k", kernel.params, (), ir.Block(kernel.body.args[:1])))

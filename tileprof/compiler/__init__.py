@@ -1,0 +1,1 @@
+"""Program to binary: the passes, the C++ text, the system compiler and its cache."""

@@ -1,0 +1,48 @@
+"""A kernel on its way from traced text to something that runs; each step adds to the one before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tileprof import ir
+
+from . import pipeline
+from .codegen import CppSource, emit
+from .pipeline import Options
+from .remarks import Remark, collect
+from .work import WorkModel, estimate
+
+__all__ = ["Program", "compile_kernel"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel after all passes.  Emitted source, remarks and the work model are made on demand."""
+
+    traced: ir.Kernel
+    """The kernel as the frontend gave it."""
+    kernel: ir.Kernel
+    """The kernel after all passes: what every device runs."""
+    options: Options = field(default_factory=Options)
+
+    @cached_property
+    def cpp(self) -> CppSource:
+        """The C++ text for the `cpu` device."""
+        return emit(self.kernel)
+
+    @cached_property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the compiler decided about each op, and why."""
+        return collect(self.kernel)
+
+    @cached_property
+    def work(self) -> WorkModel:
+        """Flops and bytes as a function of the launch; records do no work, so any variant serves."""
+        return estimate(self.kernel)
+
+
+def compile_kernel(traced: ir.Kernel, options: Options | None = None) -> Program:
+    """Run the passes over a traced kernel."""
+    options = options or Options()
+    return Program(traced, pipeline.run(traced, options), options)

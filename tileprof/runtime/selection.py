@@ -1,0 +1,69 @@
+"""Which device a call runs on: where its arguments are, unless somebody said otherwise."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+
+from tileprof.compiler.build import find_compiler
+from tileprof.errors import ArgumentError, UsageError
+
+from .arguments import TensorSpec
+
+__all__ = ["choose", "device", "parse_device"]
+
+_chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
+_NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
+
+
+def parse_device(name: str) -> str:
+    """The device's full name; UsageError for one that does not exist."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"there is no device `{name}`", hint="Devices are: interpreter, cpu, cuda, cuda:N."
+        )
+    return "cuda:0" if name == "cuda" else name
+
+
+@contextmanager
+def device(name: str) -> Iterator[None]:
+    """Run the kernels that are called inside on `interpreter`, `cpu` or `cuda:N`."""
+    token = _chosen.set(parse_device(name))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def choose(specs: Iterable[TensorSpec]) -> str:
+    """The device for a call with these arguments.
+
+    First `with tileprof.device(…)`, then `TILEPROF_DEVICE`, then where the arguments are: host
+    arrays go to `cpu`, or to the interpreter where no C++ compiler is found.
+    """
+    name = _chosen.get() or os.environ.get("TILEPROF_DEVICE")
+    if name:
+        return parse_device(name)
+    places = {s.device for s in specs}
+    if len(places) > 1:
+        raise ArgumentError(
+            f"the arguments are on several devices: {', '.join(sorted(places))}",
+            hint="Move them to one device.",
+        )
+    return _host_device() if places <= {"cpu"} else places.pop()
+
+
+@cache
+def _host_device() -> str:
+    if find_compiler() is not None:
+        return "cpu"
+    sys.stderr.write(
+        "tileprof: no C++ compiler found; kernels run in the interpreter "
+        "(install g++ or clang++, or set CXX)\n"
+    )
+    return "interpreter"
