@@ -8,8 +8,12 @@ hatchet's literal.
 """
 
 from tileprof.profile.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
+from tileprof.profile.diff import Change, Diff, diff
+from tileprof.profile.gate import fail_if
+from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
 from tileprof.profile.model import KINDS, Node, Profile, Symbol, build
+from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
 
 __all__ = [
@@ -19,7 +23,9 @@ __all__ = [
     "STANDARD",
     "Adds",
     "Attribute",
+    "Change",
     "Column",
+    "Diff",
     "KernelInfo",
     "Metric",
     "Node",
@@ -29,6 +35,16 @@ __all__ = [
     "Symbol",
     "Tables",
     "TreeBuilder",
+    "bottom_up",
     "build",
     "checked_value",
+    "diff",
+    "diff_to_json",
+    "fail_if",
+    "filter_nodes",
+    "flat",
+    "limit_depth",
+    "merge",
+    "prune",
+    "to_json",
 ]

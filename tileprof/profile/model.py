@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile import metrics as law
+from tileprof.profile.forest import depths, levels
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.tables import Tables
 
@@ -129,20 +130,12 @@ class Profile:
     @cached_property
     def depths(self) -> npt.NDArray[np.int32]:
         """Per node, how many nodes are above it."""
-        depth = (self.parents >= 0).astype(np.int32)
-        above = self.parents.copy()
-        # Each round doubles the distance that `above` looks up: few rounds, however deep.
-        while (open_ := np.flatnonzero(above >= 0)).size:
-            up = above[open_]
-            depth[open_] += depth[up]
-            above[open_] = above[up]
-        return depth
+        return depths(self.parents)
 
     @cached_property
-    def _levels(self) -> list[npt.NDArray[np.int64]]:
-        order = np.argsort(self.depths, kind="stable")
-        ends = np.cumsum(np.bincount(self.depths)) if len(self) else np.zeros(0, np.int64)
-        return np.split(order, ends[:-1]) if len(self) else []
+    def levels(self) -> list[npt.NDArray[np.int64]]:
+        """The nodes of each depth, top level first."""
+        return levels(self.depths)
 
     def total(self, metric: str) -> Column:
         """Return, per node, its value with the subtree; NaN where min, max, last have none."""
@@ -160,7 +153,7 @@ class Profile:
         everything = np.arange(len(self))
         law.scatter(metric, total, everything, self.absorbed[metric.name])
         if metric.adds != "last":
-            for level in reversed(self._levels[1:]):
+            for level in reversed(self.levels[1:]):
                 law.scatter(metric, total, self.parents[level], total[level])
         total.setflags(write=False)
         return total

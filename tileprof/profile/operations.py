@@ -1,0 +1,138 @@
+"""Operations on profiles: each returns a new one and conserves what the program amounts to.
+
+`merge` adds profiles up; `filter_nodes`, `prune` and `limit_depth` cut subtrees off and fold their
+totals into the node above; `bottom_up` and `flat` hang the same numbers up another way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import UsageError
+from tileprof.profile import metrics as law
+from tileprof.profile.forest import Nodes, merge_siblings, turn_over
+from tileprof.profile.join import side_by_side
+from tileprof.profile.model import Profile
+from tileprof.profile.regroup import cut, keys_of, rehang
+
+Mask = npt.NDArray[np.bool_]
+
+
+def merge(profiles: Sequence[Profile]) -> Profile:
+    """Add profiles up: nodes of one path become one; a later profile wins in `last` metrics.
+
+    Raises `UsageError` where two profiles declare a metric differently.
+    """
+    forest = side_by_side(profiles)
+    return rehang(forest, merge_siblings(forest.parents, keys_of(forest)))
+
+
+def filter_nodes(
+    profile: Profile, include: str | None = None, exclude: str | None = None
+) -> Profile:
+    """Keep the paths through nodes whose name matches `include`; cut off those matching `exclude`.
+
+    A regular expression may match anywhere in the name. Ancestors and subtrees of an included node
+    stay; an excluded node goes with its subtree, and wins over an inclusion. Raises `UsageError`
+    where an expression is malformed.
+    """
+    keep = np.ones(len(profile), bool)
+    if include is not None:
+        found = _matching(profile, include)
+        keep = _with_ancestors(profile, found) | _with_subtrees(profile, found)
+    if exclude is not None:
+        keep &= ~_with_subtrees(profile, _matching(profile, exclude))
+    return cut(profile, keep)
+
+
+def prune(profile: Profile, metric: str, share: float) -> Profile:
+    """Cut off what holds less than `share` (0 to 1) of the program's `metric`.
+
+    A node stays where it or anything below it reaches the share. Raises `UsageError` for a metric
+    that does not add up by sum, and for a share outside 0 to 1.
+    """
+    if profile.metric(metric).adds != "sum":
+        raise UsageError(
+            f"`{metric}` has no shares to prune by: it does not add up by sum",
+            hint=f"Prune by one of {', '.join(_sums(profile)) or 'none'}.",
+        )
+    if not 0 <= share <= 1:
+        raise UsageError(f"a share is between 0 and 1, not {share}")
+    least = abs(profile.whole[metric]) * share
+    return cut(profile, _with_ancestors(profile, np.abs(profile.total(metric)) >= least))
+
+
+def limit_depth(profile: Profile, depth: int) -> Profile:
+    """Cut off everything below `depth` levels; 1 leaves the top level."""
+    if depth < 1:
+        raise UsageError(f"a tree of depth {depth} has no nodes", hint="Use a depth of 1 or more.")
+    return cut(profile, profile.depths < depth)
+
+
+def bottom_up(profile: Profile, metric: str, callers: int = 64) -> Profile:
+    """Hang the tree up by the nodes that hold values of their own, their callers below them.
+
+    A top-level node's total is all that was recorded at nodes of that symbol; its children split it
+    by caller, up to `callers` levels. Only nodes with an own value of `metric` get callers, so that
+    the result stays small. The order is first-seen.
+    """
+    column = profile.metric(metric)
+    expand = law.present(column, profile.own[metric]) | law.present(
+        column, profile.absorbed[metric]
+    )
+    return _turned_over(profile, np.flatnonzero(expand), callers)
+
+
+def flat(profile: Profile) -> Profile:
+    """Return one top-level node per symbol, with all that was recorded at nodes of that symbol."""
+    return _turned_over(profile, np.zeros(0, np.int64), 0)
+
+
+def _turned_over(profile: Profile, expand: Nodes, callers: int) -> Profile:
+    keys = keys_of(profile)
+    nodes = np.flatnonzero(_with_values(profile))
+    grown = turn_over(profile.parents, keys, nodes, expand, callers)
+    return rehang(profile, grown)
+
+
+def _with_values(profile: Profile) -> Mask:
+    found = np.zeros(len(profile), bool)
+    for name, metric in profile.metrics.items():
+        found |= law.present(metric, profile.own[name])
+        found |= law.present(metric, profile.absorbed[name])
+    return found
+
+
+def _matching(profile: Profile, pattern: str) -> Mask:
+    try:
+        found = re.compile(pattern)
+    except re.error as error:
+        place = f"\n    {pattern}\n    {' ' * (error.pos or 0)}^" if error.pos is not None else ""
+        raise UsageError(
+            f"{pattern!r} is no regular expression: {error.msg}{place}",
+            hint="Escape characters with a meaning of their own: \\( \\[ \\* \\+ \\?",
+        ) from None
+    by_symbol = [found.search(symbol.name) is not None for symbol in profile.symbols]
+    return np.array(by_symbol, bool)[profile.symbol]
+
+
+def _with_subtrees(profile: Profile, found: Mask) -> Mask:
+    inside = found.copy()
+    for level in profile.levels[1:]:
+        inside[level] |= inside[profile.parents[level]]
+    return inside
+
+
+def _with_ancestors(profile: Profile, found: Mask) -> Mask:
+    above = found.copy()
+    for level in reversed(profile.levels[1:]):
+        above[profile.parents[level[above[level]]]] = True
+    return above
+
+
+def _sums(profile: Profile) -> list[str]:
+    return [metric.name for metric in profile.metrics.values() if metric.adds == "sum"]
