@@ -1,0 +1,78 @@
+"""The import table of docs/architecture.md holds, and `import tileprof` stays light."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "tileprof"
+
+
+def read_table() -> dict[str, set[str]]:
+    """Package -> packages that it may import, from the page."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| ([\w, –]+) \|$", page, re.MULTILINE)
+    return {name: set(re.findall(r"\w+", allowed)) for name, allowed in rows if name != "package"}
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """The parts of tileprof that a file imports, at any level of nesting."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = list(parts[: len(parts) - node.level]) if node.level else []
+            module = base + (node.module.split(".") if node.module else [])
+            names = [[*module, a.name] for a in node.names]
+        elif isinstance(node, ast.Import):
+            names = [a.name.split(".") for a in node.names]
+        else:
+            continue
+        for name in names:
+            if name[0] == "tileprof" and len(name) > 1:
+                yield name[1], node.lineno
+
+
+def test_imports_follow_the_table() -> None:
+    """Every import between packages is allowed by the page."""
+    table = read_table()
+    wrong = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        owner = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if owner == "__init__":
+            continue
+        for target, line in imports_of(path):
+            if target in table and target != owner and target not in table[owner]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {owner} imports {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_names_every_package() -> None:
+    """A package that holds code is in the table, and the table has no cycle."""
+    table = read_table()
+    held = {p.name.removesuffix(".py") for p in PACKAGE.iterdir() if any(p.rglob("*.py")) or p.suffix == ".py"}
+    assert held - {"__init__", "__main__", "__pycache__"} == set(table)
+    order: list[str] = []
+    while len(order) < len(table):
+        ready = [n for n in table if n not in order and table[n] <= set(order)]
+        assert ready, f"a cycle among {sorted(set(table) - set(order))}"
+        order += ready
+
+
+def test_heavy_packages_are_not_imported() -> None:
+    """`import tileprof` loads neither pandas, rich, plotly nor torch."""
+    code = "import sys, tileprof; print(sorted({'pandas', 'rich', 'plotly', 'torch'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_package_has_an_owners_note() -> None:
+    """The top of each package says what it is for, what comes in and what goes out."""
+    for path in sorted(PACKAGE.glob("*/__init__.py")):
+        note = ast.get_docstring(ast.parse(path.read_text())) or ""
+        assert "In:" in note, path
+        assert "Out:" in note, path

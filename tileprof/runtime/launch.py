@@ -1,0 +1,133 @@
+"""A compiled kernel on a device, and what happens at each of its launches."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tileprof import ir
+from tileprof.compiler import Program
+from tileprof.compiler.work import Work
+from tileprof.errors import Location, MissingDependencyError
+
+from . import hooks
+from .cpu import CpuExecutable
+from .device import Executable, RunResult
+from .hooks import KernelDescription, RemarkDescription, SiteDescription
+from .interpreter import InterpreterExecutable
+
+__all__ = ["LoadedKernel", "load"]
+
+_MAX_WORK = 1024
+
+
+def load(program: Program, device: str) -> LoadedKernel:
+    """Make a program ready on `cpu` or `interpreter`."""
+    match device:
+        case "cpu":
+            return LoadedKernel(program, device, CpuExecutable(program.kernel, program.cpp))
+        case "interpreter":
+            strict = os.environ.get("TILEPROF_CHECK") == "1"
+            executable = InterpreterExecutable(program.kernel, strict_bounds=strict)
+            return LoadedKernel(program, device, executable)
+        case _:
+            raise MissingDependencyError(
+                f"kernels cannot run on `{device}` in this version of tileprof",
+                hint="Pass host arrays, or choose `cpu` or `interpreter` with TILEPROF_DEVICE.",
+            )
+
+
+class LoadedKernel:
+    """One variant of a kernel on one device; it is its own key among variants."""
+
+    __slots__ = ("_scalars", "_work", "device", "executable", "location", "name", "program")
+
+    def __init__(self, program: Program, device: str, executable: Executable) -> None:
+        self.program = program
+        self.device = device
+        self.executable = executable
+        self.name = program.kernel.name
+        self.location = program.kernel.location
+        self._work: dict[tuple[Any, ...], Work] = {}
+        self._scalars = [
+            (at, p.name)
+            for at, p in enumerate(program.kernel.params)
+            if not isinstance(p.type, ir.BufferType)
+        ]
+
+    @property
+    def key(self) -> LoadedKernel:
+        """What tells variants apart."""
+        return self
+
+    def launch(self, values: Sequence[Any], symbols: Sequence[int]) -> RunResult:
+        """Run to the end, and tell the listener where there is one (see `Executable.run`)."""
+        listener = hooks.listener
+        if listener is None:
+            return self.executable.run(values, symbols)
+        token = listener.begin(self)
+        start = time.perf_counter_ns()
+        result = self.executable.run(values, symbols)
+        wall = time.perf_counter_ns() - start
+        work = self._work_of(values, symbols)
+        listener.end(
+            token,
+            hooks.Launch(
+                self,
+                self.device,
+                result.grid,
+                result.blocks,
+                result.time_ns,
+                wall,
+                work.flops,
+                work.bytes,
+                result.guarded,
+                result.sites,
+            ),
+        )
+        return result
+
+    def _work_of(self, values: Sequence[Any], symbols: Sequence[int]) -> Work:
+        key = (*symbols, *(values[at] for at, _ in self._scalars))
+        known = self._work.get(key)
+        if known is None:
+            if len(self._work) >= _MAX_WORK:
+                self._work.clear()
+            scalars = {name: values[at] for at, name in self._scalars}
+            named = dict(zip(self.program.kernel.symbols, symbols, strict=True))
+            known = self._work[key] = self.program.work.evaluate(scalars, named)
+        return known
+
+    def info(self) -> KernelDescription:
+        """Everything that a profile keeps about this variant."""
+        program, kernel = self.program, self.program.kernel
+        code = program.cpp.text if self.device == "cpu" else ""
+        location = kernel.location
+        return KernelDescription(
+            name=self.name,
+            device=self.device,
+            ir=ir.print_kernel(kernel),
+            source=_source(location),
+            source_file=location.file if location else "",
+            source_line=location.line if location else 0,
+            code=code,
+            code_language="cpp" if code else "python",
+            remarks=tuple(
+                RemarkDescription(r.op, r.location, r.chosen, r.rejected, r.severity)
+                for r in program.remarks
+            ),
+            sites=tuple(
+                SiteDescription(s.id, s.name, s.kind, s.location, s.parent) for s in kernel.sites
+            ),
+            attributes={"instrument": program.options.instrument},
+        )
+
+
+def _source(location: Location | None) -> str:
+    if location is None:
+        return ""
+    lines = linecache.getlines(location.file)
+    return "".join(lines[location.line - 1 : max(location.end_line, location.line)])
