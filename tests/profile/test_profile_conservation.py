@@ -27,6 +27,7 @@ Operation = Callable[[Profile], Profile]
 
 
 def sums(profile: Profile) -> list[str]:
+    """Return the names of the metrics that add by sum."""
     return [metric.name for metric in profile.metrics.values() if metric.adds == "sum"]
 
 
@@ -44,12 +45,13 @@ def operations(draw: st.DrawFn, profile: Profile) -> Profile:
         metric = draw(st.sampled_from(sums(profile)))
         choices += [
             lambda p: prune(p, metric, draw(st.floats(0, 1))),
-            lambda p: bottom_up(p, metric, draw(st.integers(0, 5))),
+            lambda p: bottom_up(p, metric, draw(st.floats(0, 1)), draw(st.integers(0, 5))),
         ]
     return draw(st.sampled_from(choices))(profile)
 
 
 def same(a: float, b: float) -> bool:
+    """Compare up to rounding; NaN equals NaN."""
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-3) or (math.isnan(a) and math.isnan(b))
 
 
@@ -111,6 +113,7 @@ def test_merge_with_itself_doubles_sums_only(profile: Profile) -> None:
 
 
 def by_path(profile: Profile) -> dict[tuple[object, ...], dict[str, float]]:
+    """Return the own values of every node under its path."""
     found = {}
     for i in range(len(profile)):
         path = tuple(profile.symbols[profile.symbol[n]].key() for n in profile.path(i))

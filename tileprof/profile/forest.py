@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tileprof.profile.metrics import Index
 
 Nodes: TypeAlias = npt.NDArray[np.int64]
+Weights: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,14 @@ def merge_siblings(parents: Index, keys: Nodes) -> Grown:
     return Grown(_joined(new_parents), _joined(firsts), target, target)
 
 
-def turn_over(parents: Index, keys: Nodes, nodes: Nodes, expand: Nodes, levels_up: int) -> Grown:
-    """Hang `nodes` up by key at the top, with the callers of those in `expand` below them.
+def turn_over(
+    parents: Index, keys: Nodes, nodes: Nodes, weight: Weights, least: float, levels_up: int
+) -> Grown:
+    """Hang `nodes` up by key at the top, with the callers of those that weigh something below.
 
-    Callers are followed for `levels_up` levels. The target of a node is where its path ends, so
-    that each new node's subtree holds the nodes that were reached through it.
+    Callers are followed for `levels_up` levels, and not beyond a new node that weighs less than
+    `least`: that bounds the result. The target of a node is where its path ends, so that each new
+    node's subtree holds the nodes that were reached through it.
     """
     span = int(keys.max(initial=0)) + 1
     target = np.full(len(parents), -1, np.int64)
@@ -92,9 +96,12 @@ def turn_over(parents: Index, keys: Nodes, nodes: Nodes, expand: Nodes, levels_u
     top = target.copy()
     new_parents, firsts = [np.full(first.size, -1, np.int64)], [nodes[first]]
     count = first.size
-    active, caller = expand, parents[expand]
+    active = nodes[weight[nodes] > 0]
+    caller = parents[active]
     for _ in range(levels_up):
-        active, caller = active[caller >= 0], caller[caller >= 0]
+        heavy = np.bincount(target[active], weight[active], count) >= least
+        going = (caller >= 0) & heavy[target[active]]
+        active, caller = active[going], caller[going]
         if not active.size:
             break
         first, number = numbered(target[active] * span + keys[caller])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import metrics as law
-from tileprof.profile.forest import Nodes, merge_siblings, turn_over
+from tileprof.profile.forest import Weights, merge_siblings, turn_over
 from tileprof.profile.join import side_by_side
 from tileprof.profile.model import Profile
 from tileprof.profile.regroup import cut, keys_of, rehang
@@ -73,30 +73,32 @@ def limit_depth(profile: Profile, depth: int) -> Profile:
     return cut(profile, profile.depths < depth)
 
 
-def bottom_up(profile: Profile, metric: str, callers: int = 64) -> Profile:
+def bottom_up(profile: Profile, metric: str, share: float = 1e-4, callers: int = 64) -> Profile:
     """Hang the tree up by the nodes that hold values of their own, their callers below them.
 
     A top-level node's total is all that was recorded at nodes of that symbol; its children split it
-    by caller, up to `callers` levels. Only nodes with an own value of `metric` get callers, so that
-    the result stays small. The order is first-seen.
+    by caller. Callers are followed up to `callers` levels, only from nodes with an own value of
+    `metric`, and not beyond a node with less than `share` (0 to 1) of what the program has of it:
+    a full turn-over of a deep tree is many times its size. The order is first-seen.
     """
     column = profile.metric(metric)
-    expand = law.present(column, profile.own[metric]) | law.present(
-        column, profile.absorbed[metric]
-    )
-    return _turned_over(profile, np.flatnonzero(expand), callers)
+    own, absorbed = profile.own[metric], profile.absorbed[metric]
+    if column.adds != "sum":
+        held = law.present(column, own) | law.present(column, absorbed)
+        return _turned_over(profile, held.astype(np.float64), 0, callers)
+    weight = np.abs(own) + np.abs(absorbed).astype(np.float64)
+    return _turned_over(profile, weight, float(weight.sum()) * share, callers)
 
 
 def flat(profile: Profile) -> Profile:
     """Return one top-level node per symbol, with all that was recorded at nodes of that symbol."""
-    return _turned_over(profile, np.zeros(0, np.int64), 0)
+    return _turned_over(profile, np.zeros(len(profile)), 0, 0)
 
 
-def _turned_over(profile: Profile, expand: Nodes, callers: int) -> Profile:
-    keys = keys_of(profile)
+def _turned_over(profile: Profile, weight: Weights, least: float, callers: int) -> Profile:
     nodes = np.flatnonzero(_with_values(profile))
-    grown = turn_over(profile.parents, keys, nodes, expand, callers)
-    return rehang(profile, grown)
+    keys = keys_of(profile)
+    return rehang(profile, turn_over(profile.parents, keys, nodes, weight, least, callers))
 
 
 def _with_values(profile: Profile) -> Mask:
