@@ -1,4 +1,4 @@
-"""What is measured inside a kernel: sites, where their records go in, the record's layout, decoding.
+"""What is measured in a kernel: sites, where their records go in, the record's layout, decoding.
 
 In: a kernel after every other pass, and a mode.  Out: the kernel with `record` ops and its table of
 sites; and, from the bytes that a launch wrote, `SiteTimes`: count and time of each nesting path.
