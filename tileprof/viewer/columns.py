@@ -1,6 +1,6 @@
 """Which numbers a view shows: metrics of the profile, and rates derived from two of them.
 
-In: a profile and a name a reader asked for.  Out: a `Column` with a value per node and one for the whole.
+In: a profile and a name a reader asked for.  Out: a `Column`: a value per node, one for the whole.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
 def visits(profile: Profile, per_visit: bool = True) -> Values:
     """How often each node itself was entered; with `per_visit` off, added up over its subtree.
 
-    Top-down a subtree mixes launches with visits of scopes, so only a node's own count says something.
+    Top-down a subtree mixes launches with visits of scopes: only a node's own count says something.
     """
     if "count" not in profile.metrics:
         return np.zeros(len(profile))
-    return profile.own["count"] if per_visit else profile.total("count")
+    return np.asarray(profile.own["count"] if per_visit else profile.total("count"))

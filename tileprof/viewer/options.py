@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["DEFAULT_THRESHOLD", "Mode", "ViewOptions"]
+__all__ = ["DEFAULT_THRESHOLD", "DiffOptions", "Mode", "ViewOptions"]
 
 Mode = Literal["top-down", "bottom-up", "flat"]
 
@@ -28,3 +28,15 @@ class ViewOptions:
     depth: int | None = None
     """How many levels are shown; what lies deeper folds into the last one."""
     mode: Mode = "top-down"
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """The choices of one comparison."""
+
+    metrics: tuple[str, ...] = ()
+    """The metric to compare by, then others whose differences are shown; none as in a view."""
+    threshold: float | None = None
+    """Percent of the whole below which a difference folds; none means 0.5."""
+    depth: int | None = None
+    """How many levels are shown."""

@@ -5,12 +5,14 @@ In: a profile and the options of a view.  Out: the profile to draw, and what eac
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile, bottom_up, filter_nodes, flat, limit_depth, prune
+from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.viewer.columns import available, column, default_metric
 from tileprof.viewer.options import ViewOptions
 
@@ -50,11 +52,11 @@ def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
 def select(profile: Profile, options: ViewOptions, default_threshold: float) -> Selection:
     """Apply `options`; `default_threshold` (percent) holds where they name none.
 
-    Raises UsageError for an unknown metric, a regular expression that is none, or a number that
-    makes no sense.
+    Raises UsageError for an unknown metric, a regular expression that is none, or a number out of
+    its range.
     """
     threshold = default_threshold if options.threshold is None else options.threshold
-    _check(options, threshold)
+    _check(threshold)
     metric = _ranking(profile, options)
     folds: list[Fold] = []
     current = profile
@@ -66,9 +68,11 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         case "top-down":
             pass
         case "bottom-up":
-            current = bottom_up(current, metric)
+            current = bottom_up(_kernels_whole(current), metric)
         case "flat":
-            current = flat(current)
+            current = flat(_kernels_whole(current))
+        case _:
+            assert_never(options.mode)
     if options.depth is not None:
         kept = limit_depth(current, options.depth)
         folds.append(_fold(f"deeper than -d {options.depth}", current, kept, metric))
@@ -78,6 +82,12 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         folds.append(_fold(f"below {threshold:g} %", current, kept, metric))
         current = kept
     return Selection(current, metric, tuple(fold for fold in folds if fold.nodes))
+
+
+def _kernels_whole(profile: Profile) -> Profile:
+    """The tree without places inside kernels: a kernel apart from its scopes has no true rates."""
+    inside = [symbol.kind in ("site", "line") for symbol in profile.symbols]
+    return cut(profile, ~np.array(inside, bool)[profile.symbol])
 
 
 def _ranking(profile: Profile, options: ViewOptions) -> str:
@@ -90,23 +100,16 @@ def _ranking(profile: Profile, options: ViewOptions) -> str:
 
 def _fold(reason: str, before: Profile, after: Profile, metric: str) -> Fold:
     amount = after.absorbed[metric].sum() - before.absorbed[metric].sum()
-    return Fold(reason, len(before) - len(after), float(amount))
+    return Fold(reason, _real_nodes(before) - _real_nodes(after), float(amount))
 
 
-def _check(options: ViewOptions, threshold: float) -> None:
-    if not (math.isfinite(threshold) and 0 <= threshold <= 100):
+def _real_nodes(profile: Profile) -> int:
+    """How many nodes there are beside the one that stands for what was cut off at the top."""
+    return len(profile) - (HIDDEN in profile.symbols)
+
+
+def _check(threshold: float) -> None:
+    if not 0 <= threshold <= 100:
         raise UsageError(
             f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as -t 1."
         )
-    if options.depth is not None and options.depth < 1:
-        raise UsageError(
-            f"a depth of {options.depth} shows nothing", hint="Give 1 or more, as -d 3."
-        )
-    for flag, pattern in (("-i", options.include), ("-e", options.exclude)):
-        try:
-            re.compile(pattern or "")
-        except re.error as error:
-            raise UsageError(
-                f"{flag} {pattern!r} is no regular expression: {error}",
-                hint="Escape characters such as ( [ + * with a backslash.",
-            ) from error

@@ -1,6 +1,6 @@
 """Text in terminal cells: measuring, cutting in the middle, colour, and the two character sets.
 
-In: names as a profile holds them, which may hold anything.  Out: text that is safe to print and as wide as it says.
+In: names as a profile holds them: any text.  Out: text that is safe to print and of known width.
 """
 
 from __future__ import annotations
@@ -9,9 +9,23 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = ["ASCII", "UNICODE", "Glyphs", "bar", "clean", "fit", "heat", "paint", "shorten", "width_of"]
+__all__ = [
+    "ASCII",
+    "UNICODE",
+    "Glyphs",
+    "bar",
+    "clean",
+    "fit",
+    "heat",
+    "paint",
+    "plain",
+    "shorten",
+    "width_of",
+]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -36,9 +50,16 @@ ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ")
 
 def clean(text: str, glyphs: Glyphs) -> str:
     """`text` with control and direction characters escaped, and in ASCII where `glyphs` are."""
-    if glyphs is ASCII:
-        text = text.replace("µ", "u").encode("ascii", "backslashreplace").decode()
+    text = plain(text, glyphs)
     return _CONTROL.sub(_escape, text) if _CONTROL.search(text) else text
+
+
+def plain(text: str, glyphs: Glyphs) -> str:
+    """`text` as it is, or where `glyphs` are ASCII in that, with escapes for what it lacks."""
+    if glyphs is not ASCII or text.isascii():
+        return text
+    known = text.replace("µ", glyphs.micro).replace("–", glyphs.dash).replace("…", "...")
+    return known.encode("ascii", "backslashreplace").decode()
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -107,4 +128,4 @@ def heat(share: float) -> str:
 
 def paint(text: str, style: str, color: bool) -> str:
     """`text` in an ANSI style such as `31`; as it is where colours are off or nothing is there."""
-    return f"\x1b[{style}m{text}\x1b[0m" if color and style and text else text
+    return f"\x1b[{style}m{text}\x1b[0m" if color and style and text.strip() else text

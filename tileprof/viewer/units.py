@@ -35,9 +35,14 @@ def format_value(value: float, unit: str) -> str:
     return f"{number} {name}" if name else number
 
 
-def cells(values: Iterable[float], unit: str) -> list[str]:
-    """The values of one column, padded so that right-aligned digits stand above each other."""
+def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]:
+    """The values of one column, padded so that right-aligned digits stand above each other.
+
+    `signed` puts a plus before positive values, as differences want it.
+    """
     pairs = [_split(value, unit) for value in values]
+    if signed:
+        pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
     width = max((len(name) for _, name in pairs), default=0)
     if not width:
         return [number for number, _ in pairs]

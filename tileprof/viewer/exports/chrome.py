@@ -32,12 +32,14 @@ def to_chrome(profile: Profile) -> str:
     events = [
         _metadata("process_name", f"tileprof: {metric}"),
         _metadata("thread_name", _NOTE),
-        *(_event(profile, node, start[node], width[node]) for node, _ in walk(parents) if width[node]),
+        *(
+            _event(profile, node, start[node], width[node])
+            for node, _ in walk(parents)
+            if width[node]
+        ),
     ]
     other = {"kind": _NOTE, "metric": metric, "unit": profile.metrics[metric].unit}
-    return json.dumps(
-        {"traceEvents": events, "displayTimeUnit": "ns", "otherData": other}, ensure_ascii=False
-    )
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
 
 
 def _starts(width: list[int], parents: list[int]) -> list[int]:

@@ -14,7 +14,7 @@ from tileprof.viewer.exports.layout import held, walk
 
 __all__ = ["to_collapsed"]
 
-_SPECIAL = re.compile(r"[\\;\x00-\x1f\x7f\x85\u2028\u2029]")
+_SPECIAL = re.compile(r"[\\;\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 
 
 def to_collapsed(profile: Profile) -> str:
@@ -30,4 +30,6 @@ def to_collapsed(profile: Profile) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return r"\x3b" if match[0] == ";" else match[0].encode("unicode_escape").decode()
+    return (
+        r"\x3b" if match[0] == ";" else match[0].encode("unicode_escape", "surrogatepass").decode()
+    )

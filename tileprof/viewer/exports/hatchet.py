@@ -11,4 +11,4 @@ __all__ = ["to_hatchet_json"]
 
 def to_hatchet_json(profile: Profile) -> str:
     """The literal of `profile.to_literal()` as JSON text."""
-    return json.dumps(profile.to_literal(), ensure_ascii=False)
+    return json.dumps(profile.to_literal())

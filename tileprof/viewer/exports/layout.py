@@ -14,7 +14,7 @@ __all__ = ["held", "walk", "widths"]
 def held(profile: Profile, metric: str) -> list[int]:
     """What each node holds outside its children, as whole numbers of the metric's unit.
 
-    Own values and what was folded into the node; never negative, and a positive value is at least 1.
+    Own values and what was folded into the node; never negative, and at least 1 where positive.
     """
     values = np.nan_to_num(profile.own[metric].astype(np.float64))
     if metric in profile.absorbed:

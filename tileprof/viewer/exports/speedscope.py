@@ -24,11 +24,11 @@ _Frame = tuple[str, str | None, int | None]
 
 
 def to_speedscope(profile: Profile) -> str:
-    """JSON with shared frames and one profile a metric; the default metric is the one shown first."""
+    """JSON with shared frames and one profile a metric; the default metric is shown first."""
     frames, frame_of = _frames(profile)
     layouts = _layouts(profile)
     if not layouts:
-        raise UsageError("this profile holds no metric that adds up, so no flame graph can be drawn")
+        raise UsageError("the profile holds no metric that adds up, so it has no widths")
     first = default_metric(profile)
     return json.dumps(
         {
@@ -37,9 +37,10 @@ def to_speedscope(profile: Profile) -> str:
             "name": profile.tables.provenance.get("command", "tileprof"),
             "activeProfileIndex": list(layouts).index(first) if first in layouts else 0,
             "shared": {"frames": [_frame_object(frame) for frame in frames]},
-            "profiles": [_evented(profile, name, width, frame_of) for name, width in layouts.items()],
-        },
-        ensure_ascii=False,
+            "profiles": [
+                _evented(profile, name, width, frame_of) for name, width in layouts.items()
+            ],
+        }
     )
 
 

@@ -1,0 +1,69 @@
+"""The eyes: a profile as text for a terminal, as data for scripts, as files for other tools.
+
+Owner's note. What it is for: everything that shows a profile. What comes in: a `Profile` (or a
+`Diff` of two) and the choices of the reader. What goes out: text; nothing here opens a file, looks
+at the terminal or prints. To add a view: one file with a function of the shape `View`, and one line
+in `VIEWS`; to add an export: one file in `exports` and one line in `EXPORTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tileprof.errors import UsageError
+from tileprof.profile import Profile
+from tileprof.viewer.columns import available as available_metrics
+from tileprof.viewer.data import diff_json, view_csv, view_json
+from tileprof.viewer.diff import render_diff
+from tileprof.viewer.exports import EXPORTS, export
+from tileprof.viewer.lines import render_lines
+from tileprof.viewer.options import DiffOptions, Mode, ViewOptions
+from tileprof.viewer.tree import render
+
+__all__ = [
+    "EXPORTS",
+    "VIEWS",
+    "DiffOptions",
+    "Mode",
+    "View",
+    "ViewOptions",
+    "available_metrics",
+    "diff_json",
+    "export",
+    "render",
+    "render_diff",
+    "render_lines",
+    "render_view",
+    "view_csv",
+    "view_json",
+]
+
+View: TypeAlias = Callable[[Profile, ViewOptions, int, bool, bool], str]
+"""`(profile, options, width, color, unicode)` to the whole text, which ends in a newline."""
+
+VIEWS: dict[str, View] = {
+    "tree": render,
+    "lines": render_lines,
+    "json": lambda profile, options, _width, _color, _unicode: view_json(profile, options),
+    "csv": lambda profile, options, _width, _color, _unicode: view_csv(profile, options),
+}
+
+
+def render_view(
+    profile: Profile,
+    options: ViewOptions,
+    view: str = "tree",
+    *,
+    width: int = 80,
+    color: bool = False,
+    unicode: bool = True,
+) -> str:
+    """The view called `view` as text that ends in a newline; UsageError names the views there are.
+
+    `width` counts terminal cells, 40 at least; without `unicode` the text is plain ASCII (CSV keeps
+    names as they are). Data views have no use for width and colour.
+    """
+    if view not in VIEWS:
+        raise UsageError(f"there is no view `{view}`", hint=f"The views are: {', '.join(VIEWS)}.")
+    return VIEWS[view](profile, options, width, color, unicode)

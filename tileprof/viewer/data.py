@@ -1,0 +1,107 @@
+"""A view as data for scripts: JSON and CSV, with the same options as the tree.
+
+Nothing folds unless a threshold was asked for. Node ids are those of the view: of the profile
+itself where no option changes the tree.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from typing import Any
+
+from tileprof.profile import Diff, Profile, diff_to_json, to_json
+from tileprof.viewer.columns import RATES, Column, column
+from tileprof.viewer.options import ViewOptions
+from tileprof.viewer.selection import select, shown_metrics
+
+__all__ = ["diff_json", "view_csv", "view_json"]
+
+_PLACE = ("id", "parent", "depth", "kind", "name", "file", "line", "function", "phase")
+
+
+def view_json(profile: Profile, options: ViewOptions) -> str:
+    """The documented JSON of a profile as one line; `-m` leaves only those metrics.
+
+    A rate stands beside them with `"adds": "rate"` and null for own values.
+    """
+    shown = _selected(profile, options)
+    document = to_json(shown)
+    if options.metrics:
+        _keep_metrics(document, _columns(shown, options))
+    return json.dumps(document) + "\n"
+
+
+def diff_json(diff: Diff) -> str:
+    """The documented JSON of a diff as one line."""
+    return json.dumps(diff_to_json(diff)) + "\n"
+
+
+def view_csv(profile: Profile, options: ViewOptions) -> str:
+    """One row a node in the order of ids; a value that does not exist is an empty cell."""
+    shown = _selected(profile, options)
+    columns = _columns(shown, options)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    titles = [f"{c.name}_{part}" for c in columns for part in ("own", "total")]
+    writer.writerow([*_PLACE, *titles])
+    numbers = [values for c in columns for values in (_own(c), c.total.tolist())]
+    for node, values in enumerate(zip(*numbers) if numbers else [()] * len(shown)):
+        writer.writerow([*_place(shown, node), *(_cell(value) for value in values)])
+    return text.getvalue()
+
+
+def _selected(profile: Profile, options: ViewOptions) -> Profile:
+    return select(profile, options, 0).profile if len(profile) else profile
+
+
+def _columns(profile: Profile, options: ViewOptions) -> list[Column]:
+    names = shown_metrics(profile, options) if options.metrics else tuple(profile.metrics)
+    return [column(profile, name, per_visit=options.mode != "bottom-up") for name in names]
+
+
+def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
+    """Take out the metrics that were not asked for, and put in the rates that were."""
+    rates = [c for c in columns if c.own is None]
+    kept = {c.name for c in columns if c.own is not None}
+    document["metrics"] = {n: m for n, m in document["metrics"].items() if n in kept} | {
+        rate.name: {"unit": _rate_unit(rate.name), "adds": "rate"} for rate in rates
+    }
+    for node in document["nodes"]:
+        node["metrics"] = {n: m for n, m in node["metrics"].items() if n in kept}
+        for rate in rates:
+            if not math.isnan(value := float(rate.total[node["id"]])):
+                node["metrics"][rate.name] = {"own": None, "total": value}
+
+
+def _rate_unit(name: str) -> str:
+    return name if RATES[name].unit == "1" else RATES[name].unit
+
+
+def _place(profile: Profile, node: int) -> list[str | int]:
+    location, parent = profile.locations[node], int(profile.parents[node])
+    place = (_text(location.file), location.line, location.function) if location else ("", "", "")
+    return [
+        node,
+        "" if parent < 0 else parent,
+        int(profile.depths[node]),
+        profile.kinds[node],
+        _text(profile.names[node]),
+        *place,
+        profile.phases[node],
+    ]
+
+
+def _text(name: str) -> str:
+    """A name that UTF-8 can hold: file names may carry bytes that are no text."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _own(shown: Column) -> list[float]:
+    return [math.nan] * len(shown.total) if shown.own is None else list(shown.own.tolist())
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else f"{int(value)}" if value == int(value) else repr(value)

@@ -1,0 +1,180 @@
+"""Two profiles compared: old, new, delta and ratio of every node that changed.
+
+In: a `Diff`, options, a width and what the terminal can show.  Out: the whole text to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import UsageError
+from tileprof.profile import Change, Diff
+from tileprof.viewer.columns import default_metric
+from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.notes import title_of, visit_times, whereabouts
+from tileprof.viewer.options import DEFAULT_THRESHOLD, DiffOptions
+from tileprof.viewer.outline import levels_that_fit, outline
+from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
+from tileprof.viewer.units import cells, format_value
+
+__all__ = ["render_diff"]
+
+_WORSE, _BETTER = "31", "32"
+_MARKS = {"both": " ", "old": "-", "new": "+"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The nodes of a diff that are drawn, parents before children, and what is left out."""
+
+    nodes: list[int]
+    parents: npt.NDArray[np.int32]
+    """Per drawn node, the position of its parent in `nodes`."""
+    folded: float
+    """The difference held by the nodes left out; NaN for metrics that do not add up."""
+    floor: float
+    """The smallest difference that is shown, in the metric's unit."""
+
+
+def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unicode: bool) -> str:
+    """The tree of differences in lines of at most `width` cells (40 at least), ending in a newline.
+
+    Siblings come by the size of their difference. Raises UsageError for a metric that neither side
+    has, and for a threshold that is no percentage.
+    """
+    glyphs = UNICODE if unicode else ASCII
+    width = max(width, MINIMUM_WIDTH)
+    if not len(diff):
+        return "Both profiles are empty: there is nothing to compare.\n"
+    metrics = options.metrics or (_default(diff),)
+    threshold = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
+    shown = _select(diff, metrics[0], threshold, options.depth)
+    lines = list(_title(diff, width, glyphs, color))
+    grid = arrange(_fields(diff, metrics, shown.nodes, glyphs), width, glyphs, color)
+    lines += [grid.header(""), grid.row(len(shown.nodes), Label("total", style="1"))]
+    lines += _rows(diff, metrics[0], shown, grid)
+    for sentence in _below(diff, metrics[0], shown, threshold, grid):
+        lines += wrap(plain(sentence, glyphs), width, color)
+    return "\n".join(lines) + "\n"
+
+
+def _default(diff: Diff) -> str:
+    return default_metric(diff.old if any(diff.old.whole.values()) else diff.new)
+
+
+def _select(diff: Diff, metric: str, threshold: float, depth: int | None) -> _Shown:
+    """The nodes whose difference reaches the threshold, with the paths that lead to them."""
+    if not 0 <= threshold <= 100:
+        raise UsageError(
+            f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as 1."
+        )
+    whole = diff.whole(metric)
+    floor = float(np.nanmax([abs(whole.old), abs(whole.new), 0])) * threshold / 100
+    change = np.abs(_differences(diff, metric))
+    keep = (change >= floor) & (change > 0)
+    parents, depths = diff.old.parents, diff.old.depths
+    for node in np.flatnonzero(keep)[::-1].tolist():
+        while (above := int(parents[node])) >= 0 and not keep[above]:
+            keep[above], node = True, above
+    if depth is not None:
+        keep &= depths < depth
+    nodes = np.flatnonzero(keep)
+    position = np.full(len(diff) + 1, -1, np.int32)
+    position[nodes] = np.arange(len(nodes))
+    sums = diff.metrics[metric].adds == "sum"
+    folded = float(_own_differences(diff, metric)[~keep].sum()) if sums else float("nan")
+    return _Shown(nodes.tolist(), position[parents[nodes]], folded, floor)
+
+
+def _differences(diff: Diff, metric: str) -> npt.NDArray[Any]:
+    return np.nan_to_num(np.asarray(diff.delta(metric), np.float64))
+
+
+def _own_differences(diff: Diff, metric: str) -> npt.NDArray[Any]:
+    """What nodes hold outside their children, new less old; with what was folded into them."""
+    new = diff.new.own[metric] + diff.new.absorbed[metric]
+    return np.asarray(new - diff.old.own[metric] - diff.old.absorbed[metric])
+
+
+def _title(diff: Diff, width: int, glyphs: Glyphs, color: bool) -> Iterator[str]:
+    old, new = (title_of(side, width - 5, glyphs, color) for side in (diff.old, diff.new))
+    yield from (f"old: {line}" for line in old)
+    yield from (f"new: {line}" for line in new)
+
+
+def _fields(diff: Diff, metrics: tuple[str, ...], nodes: list[int], glyphs: Glyphs) -> list[Field]:
+    """One cell for every shown node, and a last one for the whole."""
+    first, *others = metrics
+    changes = [*(diff.change(first, node) for node in nodes), diff.whole(first)]
+    unit = diff.metrics[first].unit
+    old = _cells([change.old for change in changes], unit, glyphs)
+    new = _cells([change.new for change in changes], unit, glyphs)
+    times = "x" if glyphs is ASCII else "×"
+    ratios = [f"{c.ratio:.2f}{times}" if c.new and np.isfinite(c.ratio) else "" for c in changes]
+    marks = [*(_MARKS[diff.status[node]] for node in nodes), ""]
+    return [
+        Field("old", old, 3),
+        Field("new", new, 2),
+        _deltas("delta", changes, unit, 0, glyphs),
+        Field("ratio", ratios, 4, [_direction(change) for change in changes]),
+        *(_others(diff, metric, nodes, glyphs) for metric in others),
+        Field("", marks, 1),
+    ]
+
+
+def _others(diff: Diff, metric: str, nodes: list[int], glyphs: Glyphs) -> Field:
+    changes = [*(diff.change(metric, node) for node in nodes), diff.whole(metric)]
+    return _deltas(clean(metric, glyphs), changes, diff.metrics[metric].unit, 5, glyphs)
+
+
+def _deltas(title: str, changes: list[Change], unit: str, rank: int, glyphs: Glyphs) -> Field:
+    texts = _cells([change.delta for change in changes], unit, glyphs, signed=True)
+    return Field(title, texts, rank, [_direction(change) for change in changes])
+
+
+def _cells(values: list[float], unit: str, glyphs: Glyphs, signed: bool = False) -> list[str]:
+    return [plain(cell, glyphs) for cell in cells(values, unit, signed)]
+
+
+def _direction(change: Change) -> str:
+    return _WORSE if change.delta > 0 else _BETTER if change.delta < 0 else ""
+
+
+def _rows(diff: Diff, metric: str, shown: _Shown, grid: Grid) -> Iterator[str]:
+    if not shown.nodes:
+        return
+    sizes = np.abs(_differences(diff, metric))[shown.nodes]
+    depth = int(diff.old.depths[shown.nodes].max())
+    levels = levels_that_fit(depth, grid.room, grid.glyphs)
+    times = visit_times(diff.new)
+    for row, lines in outline(shown.parents, sizes, levels, grid.glyphs):
+        node = shown.nodes[row]
+        name = clean(diff.new.names[node], grid.glyphs)
+        notes = (clean(note, grid.glyphs) for note in whereabouts(diff.new, node, times))
+        style = {"old": _BETTER, "new": _WORSE}.get(diff.status[node], "")
+        yield grid.row(row, Label(name, lines, tuple(notes), style))
+
+
+def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid) -> Iterator[str]:
+    """What was folded, how to read the columns, and what there was no room for."""
+    unit, hidden = diff.metrics[metric].unit, len(diff) - len(shown.nodes)
+    limit = f"{format_value(shown.floor, unit)} ({threshold:g} %)"
+    if not shown.nodes:
+        yield f"There is no difference above {limit} in {metric}."
+    elif hidden:
+        together = "" if np.isnan(shown.folded) else f", together {_signed(shown.folded, unit)}"
+        yield f"Folded: {hidden:,} node{'s' if hidden > 1 else ''}{together}."
+    if shown.nodes:
+        yield f"{metric}: a node with all below it; shown from a difference of {limit}."
+        yield "+ is only in new, - only in old."
+    if grid.dropped:
+        yield f"No room for: {', '.join(grid.dropped)}."
+
+
+def _signed(value: float, unit: str) -> str:
+    return cells([value], unit, signed=True)[0]

@@ -1,0 +1,76 @@
+"""What is said about a node beside its numbers, and about the profile above them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import Location
+from tileprof.profile import Profile
+from tileprof.viewer.columns import visits
+from tileprof.viewer.text import Glyphs, clean, fit, paint
+from tileprof.viewer.units import format_value
+
+__all__ = ["VisitTimes", "title_of", "visit_times", "whereabouts"]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitTimes:
+    """Time of one visit of each node in ns: average, shortest and longest; NaN where unknown."""
+
+    average: npt.NDArray[np.float64]
+    shortest: npt.NDArray[np.float64]
+    longest: npt.NDArray[np.float64]
+
+
+def visit_times(profile: Profile) -> VisitTimes:
+    """How long single visits of nodes took; only own extremes count, not those of scopes within."""
+    nothing = np.full(len(profile), np.nan)
+    average = nothing.copy()
+    if "time" in profile.metrics:
+        counts = visits(profile)
+        np.divide(profile.total("time"), counts, out=average, where=counts != 0)
+    own: dict[str, Any] = dict(profile.own)
+    return VisitTimes(average, own.get("time_min", nothing), own.get("time_max", nothing))
+
+
+def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ...]:
+    """What kind of node it is, its phase and its place; for a scope within a kernel its visits."""
+    kind, place = profile.kinds[node], profile.locations[node]
+    match kind:
+        case "frame":
+            parts = []
+        case "site":
+            parts = _visit(times, node) or [kind]
+        case _:
+            parts = [kind]
+    parts += [profile.phases[node], _short(place) if place else ""]
+    return tuple(part for part in parts if part)
+
+
+def _short(place: Location) -> str:
+    name = PurePath(place.file).name
+    return f"{name}:{place.line}" if place.line else name
+
+
+def _visit(times: VisitTimes, node: int) -> list[str]:
+    average, low, high = (
+        format_value(float(column[node]), "ns")
+        for column in (times.average, times.shortest, times.longest)
+    )
+    if not average:
+        return []
+    return [f"avg {average}", f"({low} – {high})"] if low and high else [f"avg {average}"]
+
+
+def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
+    """One line with the command and the device that were profiled; none where they are unknown."""
+    known = profile.tables.provenance
+    parts = [known[key] for key in ("command", "device") if known.get(key)]
+    if not parts:
+        return []
+    return [paint(fit(clean(", ".join(parts), glyphs), width, glyphs), "1", color)]

@@ -1,0 +1,112 @@
+"""The tree in a terminal: numbers at the left, names at the right, what was folded below.
+
+In: a profile, options, a width and what the terminal can show.  Out: the whole text to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.profile import Profile
+from tileprof.profile.regroup import HIDDEN
+from tileprof.viewer.columns import Column, column, visits
+from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.notes import title_of, visit_times, whereabouts
+from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
+from tileprof.viewer.outline import levels_that_fit, outline
+from tileprof.viewer.selection import Selection, select, shown_metrics
+from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
+from tileprof.viewer.units import cells, format_percent, format_value
+
+__all__ = ["render"]
+
+_BAR_WIDTH = 8
+_LEGENDS = {
+    "top-down": "{0}: a node with all below it{1}.",
+    "bottom-up": "{0}: what a node holds itself, and below it its callers; a kernel holds what its "
+    "scopes hold.",
+    "flat": "{0}: what a node holds itself, wherever called from; a kernel holds what its scopes "
+    "hold.",
+}
+
+
+def render(profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool) -> str:
+    """The tree of `profile` in lines of at most `width` cells (40 at least), ending in a newline.
+
+    Raises UsageError for options that do not fit the profile.
+    """
+    glyphs = UNICODE if unicode else ASCII
+    width = max(width, MINIMUM_WIDTH)
+    if not len(profile):
+        return "The profile is empty: nothing was recorded.\n"
+    selection = select(profile, options, DEFAULT_THRESHOLD)
+    columns = [
+        column(selection.profile, name, per_visit=options.mode != "bottom-up")
+        for name in shown_metrics(profile, options)
+    ]
+    fields = _fields(selection.profile, columns, options.mode, glyphs)
+    grid = arrange(fields, width, glyphs, color)
+    lines = [
+        *title_of(profile, width, glyphs, color),
+        grid.header(""),
+        grid.row(len(selection.profile), Label("total", style="1")),
+        *_rows(selection.profile, columns[0], grid),
+    ]
+    for sentence in _below(selection, columns[0], grid, options):
+        lines += wrap(plain(sentence, glyphs), width, color)
+    return "\n".join(lines) + "\n"
+
+
+def _fields(profile: Profile, columns: list[Column], mode: Mode, glyphs: Glyphs) -> list[Field]:
+    """One cell for every node, and a last one for the whole."""
+    first, *others = columns
+    shares = [*first.shares().tolist(), 1.0 if first.sums and first.whole else np.nan]
+    heats = [heat(share) for share in shares]
+    fields = [_totals(first, 0, heats, glyphs)]
+    if first.sums:
+        bars = [bar(share, _BAR_WIDTH, glyphs) for share in shares]
+        fields.append(Field("%", [format_percent(share) for share in shares], 2, heats))
+        fields.append(Field("", bars, 9, heats, left=True))
+    if first.own is not None and mode == "top-down":  # the other two show own values only
+        own = cells([*first.own.tolist(), np.nan], first.unit)
+        fields.append(Field("own", [plain(cell, glyphs) for cell in own], 4))
+    if "count" in profile.metrics and all(c.name != "count" for c in columns):
+        counts = visits(profile, per_visit=mode != "bottom-up").astype(np.float64)
+        counts[counts == 0] = np.nan
+        fields.append(Field("count", cells([*counts.tolist(), np.nan], "1"), 5))
+    return fields + [_totals(other, 3, None, glyphs) for other in others]
+
+
+def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -> Field:
+    values = [*shown.total.tolist(), shown.whole]
+    texts = [plain(cell, glyphs) for cell in cells(values, shown.unit)]
+    return Field(clean(shown.name, glyphs), texts, rank, heats)
+
+
+def _rows(profile: Profile, first: Column, grid: Grid) -> Iterator[str]:
+    averages = visit_times(profile)
+    levels = levels_that_fit(int(profile.depths.max()), grid.room, grid.glyphs)
+    for node, lines in outline(profile.parents, first.total, levels, grid.glyphs):
+        if profile.symbols[profile.symbol[node]] == HIDDEN:
+            continue  # what it holds is said below the tree
+        name = clean(profile.names[node], grid.glyphs)
+        notes = (clean(note, grid.glyphs) for note in whereabouts(profile, node, averages))
+        yield grid.row(node, Label(name, lines, tuple(notes)))
+
+
+def _below(selection: Selection, first: Column, grid: Grid, options: ViewOptions) -> Iterator[str]:
+    """What was folded, how to read the columns, and what there was no room for."""
+    profile = selection.profile
+    unit, whole = profile.metrics[selection.metric].unit, float(profile.whole[selection.metric])
+    for fold in selection.folds:
+        nodes = f"{fold.nodes:,} node{'s' if fold.nodes > 1 else ''}"
+        share = f" ({format_percent(fold.amount / whole)} %)" if whole else ""
+        amount = f"{format_value(fold.amount, unit)}{share} of {selection.metric}"
+        yield f"Folded: {nodes} {fold.reason}, {'together' if fold.nodes > 1 else 'with'} {amount}."
+    own = "; own: the node alone" if first.own is not None else ""
+    yield _LEGENDS[options.mode].format(first.name, own)
+    yield from (f"{note}." for note in profile.notes())
+    if grid.dropped:
+        yield f"No room for: {', '.join(grid.dropped)}."
