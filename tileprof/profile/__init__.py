@@ -9,6 +9,7 @@ hatchet's literal.
 
 from tileprof.profile.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.diff import Change, Diff, diff
+from tileprof.profile.file import load, save
 from tileprof.profile.gate import fail_if
 from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
@@ -44,7 +45,9 @@ __all__ = [
     "filter_nodes",
     "flat",
     "limit_depth",
+    "load",
     "merge",
     "prune",
+    "save",
     "to_json",
 ]

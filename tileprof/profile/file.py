@@ -1,0 +1,107 @@
+"""The `.tprof` file: written in one piece, refused with a sentence where it is not whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from typing import Final
+from urllib.parse import quote
+
+from tileprof.errors import OutputError, ProfileFileError, TileprofError
+from tileprof.profile.model import Profile
+from tileprof.profile.reading import from_database
+from tileprof.profile.schema import APPLICATION_ID, VERSION
+from tileprof.profile.writing import to_bytes
+
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER: Final = 100
+_MAKE_ONE: Final = "`tileprof run SCRIPT` makes a profile."
+_MAKE_ANEW: Final = "Make it again with `tileprof run`, or copy it anew from where it was made."
+
+
+def save(profile: Profile, path: str | os.PathLike[str]) -> None:
+    """Write a profile; whoever reads `path` meanwhile sees the old file or the new one, whole.
+
+    Raises `OutputError` where the file cannot be written; nothing is left behind then.
+    """
+    # A link stays a link: the file behind it is replaced, from within its own folder.
+    target = os.path.realpath(path)
+    partial = f"{target}.partial"
+    content = to_bytes(profile)
+    try:
+        _write(content, partial, target)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write the profile {os.fspath(path)}: {error.strerror or error}",
+            hint="Choose another place with `-o FILE`.",
+        ) from None
+
+
+def _write(content: bytes, partial: str, target: str) -> None:
+    with open(partial, "wb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(partial, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            raise
+
+
+def load(path: str | os.PathLike[str]) -> Profile:
+    """Read a profile; raises `ProfileFileError` for anything that is not a whole one."""
+    name = os.fspath(path)
+    _check_header(name)
+    # Immutable: a file is replaced, never changed, so no lock or journal is needed beside it.
+    location = f"file:{quote(os.path.abspath(name))}?mode=ro&immutable=1"
+    try:
+        with contextlib.closing(sqlite3.connect(location, uri=True)) as database:
+            profile = from_database(database)
+        profile.check()
+    except (sqlite3.Error, TileprofError, ValueError, TypeError, LookupError, OverflowError):
+        raise ProfileFileError(
+            f"{name} is damaged: its tables do not fit", hint=_MAKE_ANEW
+        ) from None
+    return profile
+
+
+def _check_header(name: str) -> None:
+    """Refuse what is no whole profile of a known version; the offsets are SQLite's."""
+    header, size = _head(name)
+    if not header:
+        raise ProfileFileError(f"{name} is empty", hint=_MAKE_ONE)
+    if not header.startswith(_MAGIC[: len(header)]):
+        raise ProfileFileError(f"{name} is not a tileprof profile", hint=_MAKE_ONE)
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    if len(header) < _HEADER or size < pages * (page if page > 1 else 65536):
+        raise ProfileFileError(f"{name} is cut short", hint=_MAKE_ANEW)
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise ProfileFileError(
+            f"{name} is a SQLite database, but not a tileprof profile", hint=_MAKE_ONE
+        )
+    version = int.from_bytes(header[60:64], "big")
+    if version > VERSION:
+        raise ProfileFileError(
+            f"{name} has version {version} of the profile format, "
+            f"and this tileprof reads up to version {VERSION}",
+            hint="Update tileprof: pip install --upgrade tileprof",
+        )
+    if version < 1:
+        raise ProfileFileError(f"{name} does not say its format version", hint=_MAKE_ANEW)
+
+
+def _head(name: str) -> tuple[bytes, int]:
+    try:
+        with open(name, "rb") as file:
+            return file.read(_HEADER), os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        raise ProfileFileError(f"{name} does not exist", hint=_MAKE_ONE) from None
+    except IsADirectoryError:
+        raise ProfileFileError(f"{name} is a folder, not a profile", hint=_MAKE_ONE) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ProfileFileError(f"{name} cannot be read: {reason}") from None

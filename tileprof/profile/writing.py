@@ -1,0 +1,150 @@
+"""A profile as the bytes of a SQLite database."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sqlite3
+from collections.abc import Iterable
+
+import numpy as np
+
+from tileprof.errors import Location
+from tileprof.profile import metrics as law
+from tileprof.profile.metrics import Column, Metric
+from tileprof.profile.model import Profile
+from tileprof.profile.schema import SCHEMA
+from tileprof.profile.tables import Attribute, KernelInfo
+
+
+def to_bytes(profile: Profile) -> bytes:
+    """Return the whole content of a `.tprof` file."""
+    # Built in memory: what reaches the disk is one finished file.
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(SCHEMA)
+        _Writer(database).profile(profile)
+        database.commit()
+        return database.serialize()
+
+
+class _Writer:
+    """Inserts rows; locations and file names are stored once each."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._files: dict[str, int] = {}
+        self._locations: dict[Location, int] = {}
+        self._location_rows: list[tuple[object, ...]] = []
+        self._remark_count = 0
+
+    def profile(self, profile: Profile) -> None:
+        self._insert("provenance", _texts(profile.tables.provenance.items()))
+        self._tree(profile)
+        for i, metric in enumerate(profile.metrics.values()):
+            self._metric(i, metric, profile)
+        for i, kernel in enumerate(profile.tables.kernels):
+            self._kernel(i, kernel)
+        self._insert("node_kernels", profile.tables.node_kernels.items())
+        self._insert("sources", _texts(profile.tables.sources.items()))
+        self._insert("files", ((number, name) for name, number in self._files.items()))
+        self._insert("locations", self._location_rows)
+
+    def _tree(self, profile: Profile) -> None:
+        self._insert(
+            "symbols",
+            [
+                (i, s.kind, _text(s.name), self._location(s.location), s.phase)
+                for i, s in enumerate(profile.symbols)
+            ],
+        )
+        parents = (None if parent < 0 else parent for parent in profile.parents.tolist())
+        self._insert("nodes", zip(itertools.count(), parents, profile.symbol.tolist()))
+
+    def _metric(self, number: int, metric: Metric, profile: Profile) -> None:
+        name = metric.name
+        own, absorbed, total = profile.own[name], profile.absorbed[name], profile.total(name)
+        storage = "integer" if own.dtype.kind == absorbed.dtype.kind == "i" else "real"
+        whole = profile.whole[name]
+        texts = (_text(name), _text(metric.unit), metric.adds)
+        self._insert("metrics", [(number, *texts, metric.inclusive, storage, whole)])
+        columns = (own, absorbed, total)
+        rows = np.flatnonzero(np.any([law.present(metric, column) for column in columns], axis=0))
+        self._insert(
+            "node_values",
+            zip(
+                itertools.repeat(number),
+                rows.tolist(),
+                *(_or_null(metric, column[rows]) for column in columns),
+            ),
+        )
+
+    def _kernel(self, number: int, kernel: KernelInfo) -> None:
+        texts = [kernel.name, kernel.device, kernel.ir, kernel.source, kernel.source_file]
+        code = [_text(kernel.code), kernel.code_language]
+        row = (number, *map(_text, texts), kernel.source_line, *code)
+        self._insert("kernels", [row])
+        attributes = kernel.attributes.items()
+        self._insert(
+            "kernel_attributes", [(number, _text(k), _attribute(v)) for k, v in attributes]
+        )
+        for position, site in enumerate(kernel.sites):
+            place = self._location(site.location)
+            row = (number, position, site.id, _text(site.name), site.kind, place, site.parent)
+            self._insert("sites", [row])
+        self._remarks(number, kernel)
+
+    def _remarks(self, number: int, kernel: KernelInfo) -> None:
+        for remark in kernel.remarks:
+            self._remark_count += 1
+            place = self._location(remark.location)
+            texts = map(_text, (remark.chosen, remark.severity))
+            row = (self._remark_count, number, _text(remark.op), place, *texts)
+            self._insert("remarks", [row])
+            rejected = enumerate(_texts(remark.rejected))
+            self._insert("rejections", [(self._remark_count, i, *pair) for i, pair in rejected])
+
+    def _location(self, place: Location | None) -> int | None:
+        if place is None:
+            return None
+        if place not in self._locations:
+            caller = self._location(place.caller)
+            file = self._files.setdefault(_text(place.file), len(self._files))
+            self._locations[place] = len(self._locations)
+            self._location_rows.append(
+                (
+                    self._locations[place],
+                    file,
+                    place.line,
+                    place.column,
+                    place.end_line,
+                    place.end_column,
+                    _text(place.function),
+                    caller,
+                )
+            )
+        return self._locations[place]
+
+    def _insert(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+        columns = len(self._database.execute(f"SELECT * FROM {table} LIMIT 0").description)
+        marks = ", ".join("?" * columns)
+        self._database.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+
+
+def _or_null(metric: Metric, column: Column) -> list[int | float | None]:
+    held = law.present(metric, column)
+    return [v if h else None for v, h in zip(column.tolist(), held.tolist())]
+
+
+def _attribute(value: Attribute) -> Attribute:
+    if isinstance(value, str) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+        return _text(str(value))
+    return value
+
+
+def _texts(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(_text(a), _text(b)) for a, b in pairs]
+
+
+def _text(text: str) -> str:
+    # A file name may hold bytes that are no UTF-8, which SQLite refuses.
+    return text.encode("utf-8", "backslashreplace").decode()
