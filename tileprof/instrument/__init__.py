@@ -4,6 +4,16 @@ In: a kernel after every other pass, and a mode.  Out: the kernel with `record` 
 sites; and, from the bytes that a launch wrote, `SiteTimes`: count and time of each nesting path.
 """
 
+from .decoding import decode, decode_records
+from .insertion import Mode, insert, strip
 from .times import PathTimes, SiteTimes
 
-__all__ = ["PathTimes", "SiteTimes"]
+__all__ = [
+    "Mode",
+    "PathTimes",
+    "SiteTimes",
+    "decode",
+    "decode_records",
+    "insert",
+    "strip",
+]

@@ -70,7 +70,8 @@ class _Printer:
     def _site(self, site: Site) -> str:
         parent = "" if site.parent is None else f" in {site.parent}"
         return (
-            f"site {site.id} {site.kind} {json.dumps(site.name)}{parent}{self._loc(site.location)}"
+            f"site {site.id} {site.kind} {json.dumps(site.name, ensure_ascii=False)}{parent}"
+            f"{self._loc(site.location)}"
         )
 
     def _ops(self, block: Block, indent: str) -> Iterator[str]:
