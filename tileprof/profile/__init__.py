@@ -12,6 +12,8 @@ from tileprof.profile.diff import Change, Diff, diff
 from tileprof.profile.file import load, save
 from tileprof.profile.gate import fail_if
 from tileprof.profile.jsonform import diff_to_json, to_json
+from tileprof.profile.literal import to_hatchet, to_literal
+from tileprof.profile.literal_reader import from_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
 from tileprof.profile.model import KINDS, Node, Profile, Symbol, build
 from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
@@ -44,10 +46,13 @@ __all__ = [
     "fail_if",
     "filter_nodes",
     "flat",
+    "from_literal",
     "limit_depth",
     "load",
     "merge",
     "prune",
     "save",
+    "to_hatchet",
     "to_json",
+    "to_literal",
 ]

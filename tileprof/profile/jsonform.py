@@ -30,8 +30,9 @@ def to_json(profile: Profile) -> dict[str, Any]:
     for name, metric in profile.metrics.items():
         own, total = profile.own[name], profile.total(name)
         shown = law.present(metric, own) | law.present(metric, total)
-        for i in shown.nonzero()[0].tolist():
-            nodes[i]["metrics"][name] = {"own": _value(own[i]), "total": _value(total[i])}
+        ids = shown.nonzero()[0]
+        for i, mine, all_ in zip(ids.tolist(), own[ids].tolist(), total[ids].tolist()):
+            nodes[i]["metrics"][name] = {"own": _value(mine), "total": _value(all_)}
     return {"schema": SCHEMA, "metrics": _metrics(profile.metrics.values()), "nodes": nodes}
 
 
@@ -83,6 +84,5 @@ def _location(place: Location | None) -> dict[str, Any] | None:
     return {"file": place.file, "line": place.line, "function": place.function}
 
 
-def _value(value: Any) -> int | float | None:
-    number = law.number(value)
-    return number if math.isfinite(number) else None
+def _value(value: int | float) -> int | float | None:
+    return value if math.isfinite(value) else None

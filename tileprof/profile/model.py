@@ -210,7 +210,8 @@ class Profile:
         """Return a sentence for each metric whose derived own values fall below 0."""
         said = []
         for metric in self.metrics.values():
-            below = int((self.own[metric.name] < 0).sum()) if metric.inclusive else 0
+            slack = 1e-9 * np.abs(self.total(metric.name))
+            below = int((self.own[metric.name] < -slack).sum()) if metric.inclusive else 0
             if below:
                 said.append(
                     f"{metric.name}: {below} node{'s' * (below > 1)} recorded less than the "
@@ -254,7 +255,7 @@ class Profile:
     @staticmethod
     def from_literal(literal: object) -> Profile:
         """Return the profile of a hatchet literal, of Proton or hatchet; or `ProfileFileError`."""
-        from tileprof.profile.literal import from_literal
+        from tileprof.profile.literal_reader import from_literal
 
         return from_literal(literal)
 

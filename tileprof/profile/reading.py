@@ -84,15 +84,10 @@ def _tables(database: sqlite3.Connection, places: dict[int, Location]) -> Tables
         attributes[kernel][name] = math.nan if value is None else value
     remarks, sites = _remarks(database, places), _sites(database, places)
     texts = "name, device, ir, source, source_file, source_line, code, code_language"
-    kernels = [
-        KernelInfo(
-            *row[1:],
-            remarks=tuple(remarks[row[0]]),
-            sites=tuple(sites[row[0]]),
-            attributes=attributes[row[0]],
-        )
-        for row in database.execute(f"SELECT id, {texts} FROM kernels ORDER BY id")
-    ]
+    kernels = []
+    for number, *row in database.execute(f"SELECT id, {texts} FROM kernels ORDER BY id"):
+        extras = [tuple(remarks[number]), tuple(sites[number]), attributes[number]]
+        kernels.append(KernelInfo(*row, *extras))
     return Tables(
         tuple(kernels),
         dict(database.execute("SELECT node, kernel FROM node_kernels").fetchall()),

@@ -1,7 +1,8 @@
 """The tables of a `.tprof` file, stated once; `docs/profile-format.md` explains them.
 
 The file is a SQLite database whose `application_id` says that it is a profile and whose
-`user_version` is the version of this schema. A change that an older reader would misread raises `VERSION`.
+`user_version` is the version of this schema. A change that an older reader would misread raises
+`VERSION`.
 """
 
 from __future__ import annotations
