@@ -121,7 +121,12 @@ def visits(profile: Profile, per_visit: bool = True) -> Values:
     """How often each node itself was entered; with `per_visit` off, added up over its subtree.
 
     Top-down a subtree mixes launches with visits of scopes: only a node's own count says something.
+    What was folded into a node is left out for the same reason.
     """
     if "count" not in profile.metrics:
         return np.zeros(len(profile))
-    return np.asarray(profile.own["count"] if per_visit else profile.total("count"))
+    counts = np.array(profile.own["count"])
+    if not per_visit:
+        for level in reversed(profile.levels[1:]):
+            np.add.at(counts, profile.parents[level], counts[level])
+    return counts

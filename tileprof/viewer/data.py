@@ -27,7 +27,7 @@ def view_json(profile: Profile, options: ViewOptions) -> str:
 
     A rate stands beside them with `"adds": "rate"` and null for own values.
     """
-    shown = _selected(profile, options)
+    shown = select(profile, options, 0).profile
     document = to_json(shown)
     if options.metrics:
         _keep_metrics(document, _columns(shown, options))
@@ -41,7 +41,7 @@ def diff_json(diff: Diff) -> str:
 
 def view_csv(profile: Profile, options: ViewOptions) -> str:
     """One row a node in the order of ids; a value that does not exist is an empty cell."""
-    shown = _selected(profile, options)
+    shown = select(profile, options, 0).profile
     columns = _columns(shown, options)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -51,10 +51,6 @@ def view_csv(profile: Profile, options: ViewOptions) -> str:
     for node, values in enumerate(zip(*numbers) if numbers else [()] * len(shown)):
         writer.writerow([*_place(shown, node), *(_cell(value) for value in values)])
     return text.getvalue()
-
-
-def _selected(profile: Profile, options: ViewOptions) -> Profile:
-    return select(profile, options, 0).profile if len(profile) else profile
 
 
 def _columns(profile: Profile, options: ViewOptions) -> list[Column]:

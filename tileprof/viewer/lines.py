@@ -15,7 +15,7 @@ import numpy as np
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import title_of
+from tileprof.viewer.notes import nothing_in, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import (
@@ -90,8 +90,8 @@ def render_lines(
     """
     glyphs = UNICODE if unicode else ASCII
     width = max(width, MINIMUM_WIDTH)
-    if not len(profile):
-        return "The profile is empty: nothing was recorded.\n"
+    if nothing := nothing_in(profile, width):
+        return nothing
     listing = _listing(profile, options)
     rows = list(_rows(listing))
     grid = arrange(_fields(listing, rows, glyphs), width, glyphs, color)

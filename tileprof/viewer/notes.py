@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tileprof.viewer.columns import visits
 from tileprof.viewer.text import Glyphs, clean, fit, paint
 from tileprof.viewer.units import format_value
 
-__all__ = ["VisitTimes", "title_of", "visit_times", "whereabouts"]
+__all__ = ["VisitTimes", "nothing_in", "title_of", "visit_times", "whereabouts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
 
 
 def _short(place: Location) -> str:
-    name = PurePath(place.file).name
+    name = place.file.replace("\\", "/").rpartition("/")[2]
     return f"{name}:{place.line}" if place.line else name
 
 
@@ -65,6 +65,17 @@ def _visit(times: VisitTimes, node: int) -> list[str]:
     if not average:
         return []
     return [f"avg {average}", f"({low} – {high})"] if low and high else [f"avg {average}"]
+
+
+def nothing_in(profile: Profile, width: int) -> str:
+    """A sentence where the profile holds nothing that a view could show; else nothing."""
+    if not len(profile):
+        said = "The profile is empty: nothing was recorded."
+    elif all(metric.adds != "sum" for metric in profile.metrics.values()):
+        said = "The profile holds a tree, but no metric that adds up: nothing was measured."
+    else:
+        return ""
+    return textwrap.fill(said, width) + "\n"
 
 
 def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:

@@ -34,7 +34,7 @@ class Selection:
 
     profile: Profile
     metric: str
-    """The metric that decides what is small, and in which folds are counted."""
+    """What decides what is small and counts folds; empty where no metric adds up."""
     folds: tuple[Fold, ...]
 
 
@@ -68,7 +68,8 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         case "top-down":
             pass
         case "bottom-up":
-            current = bottom_up(_kernels_whole(current), metric)
+            kernels = _kernels_whole(current)
+            current = bottom_up(kernels, metric) if metric else flat(kernels)
         case "flat":
             current = flat(_kernels_whole(current))
         case _:
@@ -77,7 +78,7 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         kept = limit_depth(current, options.depth)
         folds.append(_fold(f"deeper than -d {options.depth}", current, kept, metric))
         current = kept
-    if threshold > 0:
+    if threshold > 0 and metric:
         kept = prune(current, metric, threshold / 100)
         folds.append(_fold(f"below {threshold:g} %", current, kept, metric))
         current = kept
@@ -92,14 +93,15 @@ def _kernels_whole(profile: Profile) -> Profile:
 
 def _ranking(profile: Profile, options: ViewOptions) -> str:
     """The first shown metric that adds up; rates and extremes cannot say what is small."""
-    for name in shown_metrics(profile, options):
-        if name in profile.metrics and profile.metrics[name].adds == "sum":
-            return name
-    return default_metric(profile)
+    sums = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
+    if not sums:
+        return ""
+    shown = (name for name in shown_metrics(profile, options) if name in sums)
+    return next(shown, default_metric(profile))
 
 
 def _fold(reason: str, before: Profile, after: Profile, metric: str) -> Fold:
-    amount = after.absorbed[metric].sum() - before.absorbed[metric].sum()
+    amount = after.absorbed[metric].sum() - before.absorbed[metric].sum() if metric else 0
     return Fold(reason, _real_nodes(before) - _real_nodes(after), float(amount))
 
 

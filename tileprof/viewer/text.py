@@ -26,6 +26,7 @@ __all__ = [
 _CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_NARROW = re.compile(r"[\x00-\u02ff\u2010-\u2027\u2500-\u259f]*")  # Latin, dashes, boxes, blocks
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -63,12 +64,12 @@ def plain(text: str, glyphs: Glyphs) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape", "surrogatepass").decode()
+    return match[0].encode("unicode_escape").decode()
 
 
 def width_of(text: str) -> int:
     """How many terminal cells `text` takes; wide East Asian characters take two."""
-    if text.isascii():
+    if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     return sum(_cell(character) for character in text)
 

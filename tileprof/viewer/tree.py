@@ -13,7 +13,7 @@ from tileprof.profile import Profile
 from tileprof.profile.regroup import HIDDEN
 from tileprof.viewer.columns import Column, column, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import title_of, visit_times, whereabouts
+from tileprof.viewer.notes import nothing_in, title_of, visit_times, whereabouts
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.selection import Selection, select, shown_metrics
@@ -39,8 +39,8 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     """
     glyphs = UNICODE if unicode else ASCII
     width = max(width, MINIMUM_WIDTH)
-    if not len(profile):
-        return "The profile is empty: nothing was recorded.\n"
+    if nothing := nothing_in(profile, width):
+        return nothing
     selection = select(profile, options, DEFAULT_THRESHOLD)
     columns = [
         column(selection.profile, name, per_visit=options.mode != "bottom-up")

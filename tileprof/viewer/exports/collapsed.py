@@ -30,6 +30,4 @@ def to_collapsed(profile: Profile) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return (
-        r"\x3b" if match[0] == ";" else match[0].encode("unicode_escape", "surrogatepass").decode()
-    )
+    return r"\x3b" if match[0] == ";" else match[0].encode("unicode_escape").decode()

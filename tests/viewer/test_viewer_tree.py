@@ -1,0 +1,239 @@
+"""The tree in a terminal: whole views of small profiles, and laws for all of them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.strategies_profile import profiles
+from tests.viewer.samples import matmul, node, profile_of, with_children
+from tileprof.errors import Location, UsageError
+from tileprof.profile import STANDARD, Metric, Profile, Symbol, build
+from tileprof.viewer import ViewOptions, render, render_view
+from tileprof.viewer.selection import select
+from tileprof.viewer.text import width_of
+
+Golden = Callable[..., None]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(ViewOptions(), id="default"),
+        pytest.param(ViewOptions(mode="bottom-up"), id="bottom-up"),
+        pytest.param(ViewOptions(mode="flat"), id="flat"),
+        pytest.param(ViewOptions(include="soft", threshold=0), id="include"),
+        pytest.param(ViewOptions(exclude="load|host", depth=4), id="exclude-and-depth"),
+        pytest.param(ViewOptions(metrics=("cpu_time",)), id="cpu-time"),
+    ],
+)
+def test_a_view_in_80_columns(options: ViewOptions, golden: Golden) -> None:
+    """Each option does to the tree what its help says, and the lines below account for the rest."""
+    golden(render_view(matmul(), options))
+
+
+def test_more_metrics_stand_beside_the_first(golden: Golden) -> None:
+    """Every name of `-m` is a column, rates included; the first one ranks and is shown in full."""
+    metrics = ("time", "gflop/s", "gbyte/s", "bytes", "avg_time", "time_max")
+    golden(render_view(matmul(), ViewOptions(metrics=metrics, threshold=0), width=130))
+
+
+def test_a_narrow_terminal_loses_columns_not_their_alignment(golden: Golden) -> None:
+    """Whole columns go, a line says which, and names are cut in their middle."""
+    options = ViewOptions(metrics=("time", "gflop/s", "bytes"), threshold=0)
+    golden(render_view(matmul(), options, width=44))
+
+
+def test_plain_terminals_get_ascii(golden: Golden) -> None:
+    """Without Unicode every character is ASCII."""
+    text = render_view(matmul(), ViewOptions(), unicode=False)
+    assert text.isascii()
+    golden(text)
+
+
+def test_colours_follow_the_share() -> None:
+    """Hot is red; notes and tree lines are dim; without colour the text is the same."""
+    profile = profile_of(
+        with_children(node("frame", "main", "a.py:1"), node("kernel", "k", time=900)),
+        node("kernel", "rest", time=100),
+    )
+    text = render(profile, ViewOptions(), 60, color=True, unicode=True)
+    assert "\x1b[1;31m 900 ns\x1b[0m  \x1b[1;31m 90.0\x1b[0m" in text
+    assert "\x1b[33m 100 ns\x1b[0m  \x1b[33m 10.0\x1b[0m" in text
+    assert "\x1b[2m└─ \x1b[0mk  \x1b[2mkernel\x1b[0m" in text
+    assert _plain(text) == render(profile, ViewOptions(), 60, color=False, unicode=True)
+
+
+def test_siblings_come_by_cost_and_equals_as_first_seen() -> None:
+    """The first metric ranks siblings; a tie keeps the order of the program."""
+    profile = profile_of(*(node("scope", name, time=t) for name, t in zip("abcd", (5, 9, 5, 9))))
+    assert _names(render_view(profile, ViewOptions())) == ["total", "b", "d", "a", "c"]
+
+
+def test_scopes_in_kernels_show_single_visits() -> None:
+    """A scope within a kernel tells its average visit and, where measured, the extremes."""
+    site = node("site", "load", time=900, count=3, time_min=100, time_max=500)
+    profile = profile_of(with_children(node("kernel", "k", count=1, time=0), site))
+    assert "load  avg 300 ns (100 ns – 500 ns)" in render_view(profile, ViewOptions())
+
+
+def test_the_default_metric_is_host_time_where_no_device_worked() -> None:
+    """A profile with no kernel is ranked by `cpu_time`."""
+    profile = profile_of(node("scope", "read", cpu_time=2_000, time=0))
+    assert render_view(profile, ViewOptions()).startswith("cpu_time ")
+
+
+def test_a_metric_of_the_users_own_is_a_column() -> None:
+    """Unknown units are kept, with a multiple before them; extremes have no share."""
+    metrics = {"heat": Metric("heat", "J", "max")}
+    profile = profile_of(node("scope", "oven", time=1, heat=4_500), metrics=metrics)
+    text = render_view(profile, ViewOptions(metrics=("heat",)))
+    assert "4.50 kJ" in text
+    assert "%" not in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ViewOptions(metrics=("tiem",)),
+            "the profile has no metric `tiem`\nIt has: time, cpu_time, count, time_min, time_max, "
+            "flops, bytes, gflop/s, tflop/s, gbyte/s, tbyte/s, avg_time, avg_cpu_time.",
+        ),
+        (ViewOptions(threshold=101), "the threshold 101 is no percentage"),
+        (ViewOptions(threshold=float("nan")), "the threshold nan is no percentage"),
+        (ViewOptions(include="("), "is no regular expression"),
+        (ViewOptions(depth=0), "depth"),
+    ],
+)
+def test_a_wrong_option_says_what_would_be_right(options: ViewOptions, message: str) -> None:
+    """Mistakes in options are usage errors with a sentence and a way out."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        render_view(matmul(), options)
+
+
+def test_an_unknown_view_names_those_there_are() -> None:
+    """The registry answers for what it lacks."""
+    with pytest.raises(UsageError, match=r"no view `pie`\nThe views are: tree, lines, json, csv\."):
+        render_view(matmul(), ViewOptions(), "pie")
+
+
+def test_an_empty_profile_says_so() -> None:
+    """Nothing recorded is a sentence, not an error and not an empty screen."""
+    said = render_view(profile_of(), ViewOptions())
+    assert said == "The profile is empty: nothing was recorded.\n"
+    said = render_view(profile_of(node("frame", "main")), ViewOptions())
+    assert said.startswith("The profile holds a tree, but no metric that adds up")
+
+
+def test_a_stack_1500_deep_is_drawn() -> None:
+    """Depth costs no recursion: the last levels are drawn after a count of those above."""
+    tree = node("kernel", "bottom", time=7)
+    for level in reversed(range(1_500)):
+        tree = with_children(node("frame", f"f{level}", f"deep.py:{level + 1}"), tree)
+    lines = render_view(profile_of(tree), ViewOptions()).splitlines()
+    assert len(lines) == 1 + 1 + 1_501 + 1
+    assert re.search(r"…1\d\d\d +└─ bottom  kernel$", lines[-2])
+
+
+def test_100_000_nodes_show_within_half_a_second() -> None:
+    """The whole default view of a large tree, pruning included, is there at once."""
+    profile = _large(100_000)
+    start = time.perf_counter()
+    text = render_view(profile, ViewOptions(), width=120)
+    assert time.perf_counter() - start < 0.5
+    assert "Folded: " in text
+
+
+@given(
+    profiles(),
+    st.integers(40, 120),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["top-down", "bottom-up", "flat"]),
+    st.sampled_from([(), ("wall", "energy"), ("time_min", "clock", "time")]),
+)
+def test_no_line_is_wider_than_asked(
+    profile: Profile, width: int, color: bool, unicode: bool, mode: Any, metrics: tuple[str, ...]
+) -> None:
+    """Whatever is shown, in either character set, with or without colour: lines fit."""
+    options = ViewOptions(tuple(m for m in metrics if m in profile.metrics), mode=mode)
+    text = render(profile, options, width, color, unicode)
+    assert text.endswith("\n")
+    assert max(width_of(_plain(line)) for line in text.splitlines()) <= width
+
+
+@given(
+    profiles(max_nodes=20),
+    st.sampled_from([0, 1, 10, 60]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, "a", "b|c"]),
+    st.sampled_from([None, "c"]),
+    st.sampled_from(["top-down", "bottom-up", "flat"]),
+)
+def test_what_is_shown_and_what_is_folded_is_the_whole(
+    profile: Profile,
+    threshold: float,
+    depth: int | None,
+    include: str | None,
+    exclude: str | None,
+    mode: Any,
+) -> None:
+    """Own values of the nodes in the view and the amounts of the fold lines add up to the total."""
+    metrics = ("energy",) if "energy" in profile.metrics else ()
+    options = ViewOptions(metrics, include, exclude, threshold, depth, mode)
+    selection = select(profile, options, 0.5)
+    selection.profile.check()
+    if metric := selection.metric:
+        shown = selection.profile.own[metric].sum()
+        folded = sum(fold.amount for fold in selection.folds)
+        scale = float(np.abs(profile.own[metric]).sum()) + 1
+        assert shown + folded == pytest.approx(profile.whole[metric], abs=1e-9 * scale)
+
+
+@settings(max_examples=30)
+@given(profiles())
+def test_columns_line_up(profile: Profile) -> None:
+    """In every row the text of a numeric column ends in the same place as its title."""
+    lines = render(profile, ViewOptions(threshold=0), 100, False, True).splitlines()
+    if "%" in lines[0]:
+        end = lines[0].index("%") + 1
+        rows = [line for line in lines[2:] if re.match(r" *-?[\d.]", line)]
+        assert all(re.fullmatch(r"(| .*[\d ])", line[end - 6 : end]) for line in rows)
+        assert all(line[end : end + 2] in ("  ", "") for line in rows)
+
+
+def _plain(text: str) -> str:
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
+
+
+def _names(text: str) -> list[str]:
+    """The names of the rows, of a view without nesting and notes other than the kind."""
+    rows = [line for line in text.splitlines() if re.match(r" *\d", line)]
+    return [row.removesuffix("  scope").split()[-1] for row in rows]
+
+
+def _large(count: int) -> Profile:
+    """A tree of `count` nodes, some twenty deep, whose costs have a long tail."""
+    random = np.random.default_rng(1)
+    symbols = [
+        Symbol("frame", f"function_{i}", Location(f"module_{i % 50}.py", i + 1))
+        for i in range(2_000)
+    ]
+    parents = np.arange(count) - 1 - random.integers(0, np.minimum(np.arange(count), 3_000) + 1)
+    names = ("time", "cpu_time", "count")
+    own = {name: (random.pareto(1.2, count) * 1_000).astype(np.int64) for name in names}
+    return build(
+        symbols,
+        random.integers(0, len(symbols), count),
+        np.maximum(parents, -1),
+        {name: STANDARD[name] for name in names},
+        own,
+    )
