@@ -1,0 +1,33 @@
+"""What a program did: sessions, scopes, host call paths, kernel launches, sampling of threads.
+
+Owner's note. What it is for: to record where a program's time goes while it runs, at a cost that
+it does not feel. What comes in: scopes that the program enters, launches that `runtime.hooks` tells
+of, Python frames. What goes out: a `Profile`, and its file while the program still runs. A
+recording is shared by all sessions; it aggregates by call path, so its size does not depend on how
+long it runs.
+"""
+
+from tileprof.profiler.api import Profiling, activate, deactivate, finalize, profile
+from tileprof.profiler.options import Options, parse_options, tagged
+from tileprof.profiler.program import ProgramTarget, check_target, run_program
+from tileprof.profiler.recording import start
+from tileprof.profiler.scopes import Scope, scope
+from tileprof.profiler.session import Session
+
+__all__ = [
+    "Options",
+    "Profiling",
+    "ProgramTarget",
+    "Scope",
+    "Session",
+    "activate",
+    "check_target",
+    "deactivate",
+    "finalize",
+    "parse_options",
+    "profile",
+    "run_program",
+    "scope",
+    "start",
+    "tagged",
+]

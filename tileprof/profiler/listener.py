@@ -1,0 +1,70 @@
+"""Hears of kernel launches: the call path before, the numbers after."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from tileprof.errors import Location
+from tileprof.profiler.links import Link, follow
+from tileprof.profiler.paths import place_of
+from tileprof.profiler.recorder import NODE, STOP, THREAD, Entry, Recorder, top
+from tileprof.profiler.tree import Node
+from tileprof.runtime.hooks import Instrument, Launch, LaunchedKernel
+
+_get_ident = threading.get_ident
+_getframe = sys._getframe
+
+
+class Listener:
+    """Records launches with the recorder; sits in `runtime.hooks.listener`."""
+
+    def __init__(self, recorder: Recorder, instrument: Instrument) -> None:
+        self.instrument: Instrument = instrument
+        self._recorder = recorder
+
+    def begin(self, kernel: LaunchedKernel) -> int:
+        """Take the host call path; the token is the index of the kernel's node."""
+        recorder = self._recorder
+        above = top.get()
+        if above[THREAD].ident != _get_ident():
+            above = recorder.adopt()
+        anchor = above[NODE].cache.launches.get(kernel.key)
+        node: Node | None = None
+        if anchor is not None:
+            stop = above[STOP]
+            node = follow(anchor, _getframe(1), stop) if recorder.frames else anchor.at_stop
+        if node is None:
+            node = self._learn(kernel, above, anchor)
+        above[THREAD].launching = True
+        return node.index
+
+    def end(self, token: int, launch: Launch) -> None:
+        """Record a launch; its wall time is taken from the enclosing scope's own."""
+        totals = self._recorder.tree.nodes[token].launches
+        if totals is not None:
+            totals.add(launch)
+        thread = top.get()[THREAD]
+        thread.launching = False
+        thread.last += launch.wall_ns
+
+    def _learn(self, kernel: LaunchedKernel, above: Entry, anchor: Link | None) -> Node:
+        recorder = self._recorder
+        parent: Node = above[NODE]
+        anchor = anchor or Link()
+
+        def finish(last: Node, place: Location | None) -> Node:
+            child = recorder.tree.child(last, "kernel", kernel.name, kernel.location, (kernel.key,))
+            if child.index not in recorder.kernel_of:
+                recorder.kernel_of[child.index] = recorder.kernel_index(kernel)
+            return child
+
+        frame = _getframe(2)
+        if recorder.frames:
+            node, kept = recorder.paths.find(anchor, frame, parent, above[STOP], finish)
+        else:
+            node, kept = finish(parent, place_of(frame)), True
+            anchor.at_stop = node
+        if kept:
+            parent.cache.launches[kernel.key] = anchor
+        return node

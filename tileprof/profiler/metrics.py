@@ -1,0 +1,24 @@
+"""Metrics that the recorder adds to the standard ones."""
+
+from __future__ import annotations
+
+from tileprof.profile import STANDARD, Metric
+
+BLOCK_TIME = Metric("block_time", "ns")
+"""Time at a site, added up over blocks; with n workers up to n times the kernel's `time`."""
+BLOCK_TIME_MIN = Metric("block_time_min", "ns", "min")
+"""The shortest visit of a site."""
+BLOCK_TIME_MAX = Metric("block_time_max", "ns", "max")
+"""The longest visit of a site."""
+LOST = Metric("lost", "1")
+"""Records of a kernel's sites that did not fit into their buffer."""
+
+ADDED = (BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, LOST)
+
+RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}
+"""Names that a user's scope cannot give a meaning of its own."""
+
+
+def of_user(name: str) -> Metric:
+    """Return the metric that a keyword of `scope` stands for."""
+    return STANDARD.get(name) or Metric(name, "1")

@@ -1,0 +1,110 @@
+"""What a session can be asked for, checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from tileprof.errors import OutputError, UsageError
+from tileprof.runtime.hooks import Instrument
+
+Context = Literal["scopes", "python", "full"]
+"""What a call path is made of: scopes only; Python frames too; also framework ops where known."""
+
+LATER = {
+    "pc_sampling": "PC sampling",
+    "pc_sampling_exact": "exact PC sampling",
+    "metrics": "hardware metrics",
+    "timeline": "a timeline",
+    "duty": "profiling a fraction of the steps",
+    "every": "profiling every n-th step",
+}
+"""Options that are known and not built yet, each with what it would give."""
+
+_INSTRUMENT_HINT = f"Use one of {', '.join(get_args(Instrument))}."
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a session records."""
+
+    context: Context = "full"
+    instrument: Instrument = "scopes"
+    flush_interval: float = 10.0
+    """Seconds between two flushes to the file, while there is something new."""
+    clock: Callable[[], int] | None = None
+    """Nanoseconds, for exact tests; with it there is no sampling and no flushing in between."""
+
+    @property
+    def frames(self) -> bool:
+        """Whether call paths hold Python frames."""
+        return self.context != "scopes"
+
+
+def parse_options(**options: Any) -> Options:
+    """Return checked options; `UsageError` for an unknown one, a wrong value, or one of `LATER`.
+
+    A later option that is None or False asks for nothing and passes.
+    """
+    for name, what in LATER.items():
+        if options.pop(name, None) not in (None, False):
+            raise UsageError(f"`{name}` is not available yet: this version cannot record {what}")
+    known = {field.name for field in fields(Options)}
+    for name in options:
+        if name not in known:
+            raise UsageError(
+                f"a profile has no option `{name}`", hint=f"It has: {', '.join(sorted(known))}."
+            )
+    parsed = Options(**options)
+    _check(parsed)
+    return parsed
+
+
+def _check(options: Options) -> None:
+    if options.context not in get_args(Context):
+        raise UsageError(
+            f"context {options.context!r} is unknown",
+            hint=f"Use one of {', '.join(get_args(Context))}.",
+        )
+    if options.instrument.partition("=")[0] == "sample":
+        raise UsageError("instrument `sample` is not available yet", hint=_INSTRUMENT_HINT)
+    if options.instrument not in get_args(Instrument):
+        raise UsageError(f"instrument {options.instrument!r} is unknown", hint=_INSTRUMENT_HINT)
+    interval = options.flush_interval
+    if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not interval > 0:
+        raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")
+    if options.clock is not None and not callable(options.clock):
+        raise UsageError(
+            f"clock is {options.clock!r}", hint="Give a function that returns nanoseconds."
+        )
+
+
+def destination(path: str | os.PathLike[str]) -> Path:
+    """Return where this process writes: `STEM.rankR.tprof` under a launcher, else `path` itself.
+
+    Raises `OutputError` where nothing can be written there.
+    """
+    target = Path(path).absolute()
+    rank = os.environ.get("RANK", os.environ.get("LOCAL_RANK", ""))
+    return _writable(tagged(target, f"rank{rank}") if rank.isdigit() else target)
+
+
+def tagged(path: Path, tag: str) -> Path:
+    """Return the path with a tag before its suffix: `a.tprof` and `pid7` give `a.pid7.tprof`."""
+    return path.with_name(f"{path.stem}.{tag}{path.suffix}")
+
+
+def _writable(path: Path) -> Path:
+    folder = path.parent
+    if not folder.is_dir():
+        raise OutputError(
+            f"{path} cannot be written: there is no folder {folder}",
+            hint="Make the folder first, or choose another file.",
+        )
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        reason = "it is a folder" if path.is_dir() else f"{folder} is not writable"
+        raise OutputError(f"{path} cannot be written: {reason}", hint="Choose another file.")
+    return path

@@ -1,0 +1,147 @@
+"""From Python frames to nodes: which frames show, and where a path hangs.
+
+A path starts at the innermost open scope. Usually that scope's frame is among the callers, and what
+was called since then hangs below the scope. A scope can also be open in a frame that is suspended:
+a generator (every `@contextmanager`) between two steps, or a task that started this one. Then the
+callers and the path to the scope share their beginning, and what they do not share hangs below the
+scope.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+
+from tileprof.errors import Location
+from tileprof.profile import FOLDED_NAME
+from tileprof.profiler.links import Link, follow
+from tileprof.profiler.tree import Node, Tree
+
+MAX_LINKS = 200_000
+"""Links keep code objects alive; a program that makes code without end starts learning anew."""
+
+_PACKAGE = str(Path(__file__).parents[1]) + "/"
+_THREAD_START = {
+    # Identities, because a code object takes long to hash.
+    id(getattr(threading.Thread, name).__code__)
+    for name in ("_bootstrap", "_bootstrap_inner", "run")
+}
+
+Finish = Callable[[Node, Location | None], Node]
+"""Makes the node at the end of a path, from the node above and the place of the innermost frame."""
+
+
+def hidden(code: CodeType) -> bool:
+    """Tell whether frames of this code never show: ours, the interpreter's, a thread's start."""
+    return ours(code) or code.co_filename.startswith("<frozen ") or id(code) in _THREAD_START
+
+
+def ours(code: CodeType) -> bool:
+    """Tell whether code belongs to this package."""
+    return code.co_filename.startswith(_PACKAGE)
+
+
+class Paths:
+    """Finds and learns the nodes of call paths in one tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._links = 0
+        self.base: FrameType | None = None
+        """The frame that runs the user's program; it and its callers do not belong to it."""
+
+    def find(
+        self,
+        anchor: Link,
+        frame: FrameType,
+        scope: Node,
+        stop: FrameType | None,
+        finish: Finish,
+    ) -> tuple[Node, bool]:
+        """Return the node of the path from `scope` to `frame`, and whether the chain was kept.
+
+        `stop` is the frame in which `scope` was opened, None for a thread's root.
+        """
+        node = follow(anchor, frame, stop)
+        return (node, True) if node is not None else self._learn(anchor, frame, scope, stop, finish)
+
+    def _learn(
+        self,
+        anchor: Link,
+        frame: FrameType,
+        scope: Node,
+        stop: FrameType | None,
+        finish: Finish,
+    ) -> tuple[Node, bool]:
+        chain: list[FrameType] = []
+        outer: FrameType | None = frame
+        while outer is not stop and outer is not None:
+            chain.append(outer)
+            outer = outer.f_back
+        places = self._places(chain)
+        met = outer is stop
+        above = scope
+        for place in reversed(places if met else _beyond(places, scope)):
+            above = self._tree.child(
+                above, "frame", place.function, place, (place.function, place.file, place.line)
+            )
+        node = finish(above, places[0] if places else place_of(frame))
+        kept = FOLDED_NAME not in (node.name, above.name)
+        if kept:
+            self._keep(anchor, chain, node, met)
+        return node, kept
+
+    def _places(self, chain: list[FrameType]) -> list[Location]:
+        """The visible frames of a chain, innermost first."""
+        places = []
+        for frame in chain:
+            if frame is self.base:
+                break
+            if not hidden(frame.f_code):
+                places.append(_locate(frame))
+        return places
+
+    def _keep(self, anchor: Link, chain: list[FrameType], node: Node, met: bool) -> None:
+        if self._links > MAX_LINKS:
+            self._links = 0
+            self._tree.forget_paths()
+        self._links += len(chain)
+        link = anchor
+        for frame in chain:
+            link = link.further(frame)
+        if met:
+            link.at_stop = node
+        else:
+            link.at_top = node
+
+
+def place_of(frame: FrameType) -> Location | None:
+    """Return where a frame stands; None for one that does not show."""
+    return None if hidden(frame.f_code) else _locate(frame)
+
+
+def _locate(frame: FrameType) -> Location:
+    code = frame.f_code
+    line = frame.f_lineno or code.co_firstlineno
+    return Location(code.co_filename, line, function=code.co_qualname)
+
+
+def _beyond(places: list[Location], scope: Node) -> list[Location]:
+    """What a chain of callers (innermost first) does not share with the path down to `scope`."""
+    path: list[Location] = []
+    node: Node | None = scope
+    while node is not None:
+        if node.kind == "frame" and node.location is not None:
+            path.append(node.location)
+        node = node.parent
+    shared = 0
+    for mine, its in zip(reversed(places), reversed(path)):
+        if (mine.file, mine.function) != (its.file, its.function):
+            break
+        shared += 1
+        if mine.line != its.line:
+            # The same function, gone on to another line: what it calls now is not shared.
+            break
+    return places[: len(places) - shared]

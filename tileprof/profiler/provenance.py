@@ -1,0 +1,117 @@
+"""Where a profile comes from: the command, the machine, the versions, the state of the sources."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tileprof.profiler.options import Options
+
+_GIT_SECONDS = 2.0
+
+
+def of_start(options: Options) -> dict[str, str]:
+    """Return what a program may change later: its command line and its folder."""
+    return {
+        "command": shlex.join(sys.argv if sys.argv and sys.argv[0] else [sys.executable]),
+        "cwd": _cwd(),
+        "options": f"context={options.context} instrument={options.instrument}",
+    }
+
+
+def of_process() -> dict[str, str]:
+    """Return the versions and the machine; takes some 10 ms."""
+    import platform
+
+    return {
+        "pid": str(os.getpid()),
+        "tileprof": _version("tileprof"),
+        "python": platform.python_version(),
+        "numpy": _version("numpy"),
+        "platform": platform.platform(),
+        "host": platform.node(),
+        "cpu": cpu_model(),
+        "cpus": str(os.cpu_count() or 1),
+        **{name.lower(): os.environ[name] for name in ("RANK", "WORLD_SIZE") if name in os.environ},
+    }
+
+
+def now() -> str:
+    """Return the time of day, ISO 8601 with its zone."""
+    return datetime.now(UTC).astimezone().isoformat(timespec="milliseconds")
+
+
+def devices(names: Iterable[str]) -> str:
+    """Return the devices that kernels ran on, in first-seen order; `cpu` where there were none."""
+    return ", ".join(dict.fromkeys(names)) or "cpu"
+
+
+def cpu_model() -> str:
+    """Return the processor's name, as far as the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.lower().startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    import platform
+
+    return platform.processor() or platform.machine()
+
+
+def git_state(folder: str) -> dict[str, str]:
+    """Return `git`, the revision a folder is at, with `+` where tracked files differ from it.
+
+    Empty where there is no repository or no git, or git takes longer than two seconds.
+    """
+    revision = _git(folder, "rev-parse", "HEAD")
+    if not revision:
+        return {}
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"git": revision + ("+" if changes else "")}
+
+
+def script_folder() -> str:
+    """Return the folder of the program that runs, else the current one."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return str(Path(main).resolve().parent) if main else _cwd()
+
+
+def _git(folder: str, *command: str) -> str:
+    import subprocess
+
+    # GIT_OPTIONAL_LOCKS: looking at the state must not get in the way of the user's own git.
+    try:
+        done = subprocess.run(
+            ["git", "-C", folder, *command],
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _version(package: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,189 @@
+"""The recording that all open sessions share, from the first `start` to the last `finalize`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from typing import Any
+
+from tileprof.profiler import provenance, scopes
+from tileprof.profiler.listener import Listener
+from tileprof.profiler.options import Options, destination, parse_options
+from tileprof.profiler.recorder import Recorder
+from tileprof.profiler.sampler import Sampler
+from tileprof.profiler.session import Session
+from tileprof.profiler.sources import Sources
+from tileprof.profiler.worker import Worker
+from tileprof.runtime import hooks
+from tileprof.runtime.hooks import Instrument
+
+_DETAIL: tuple[Instrument, ...] = ("off", "scopes", "stages", "ops")
+
+_current: Recording | None = None
+_lock = threading.RLock()
+
+
+class Recording:
+    """One recorder and the sessions that share it."""
+
+    def __init__(self, options: Options) -> None:
+        self.recorder = Recorder(options)
+        self.recorder.adopt()
+        self.sources = Sources()
+        self.sessions: list[Session] = []
+        self._facts: dict[str, str] | None = None
+        self._exact = options.clock is not None
+        self._sampler: Sampler | None = None
+        self._worker: Worker | None = None
+
+    def join(self, session: Session) -> None:
+        """Take a session in."""
+        self.sessions.append(session)
+        self.recorder.frames = self.recorder.frames or session.options.frames
+        self.refresh()
+        self.work()
+
+    def leave(self, session: Session) -> None:
+        """Let a session go; the last one ends the recording."""
+        global _current
+        with _lock:
+            self.sessions.remove(session)
+            if self.sessions:
+                return
+            if _current is self:
+                _current = None
+                scopes.install(None)
+            self.recorder.close()
+            self.pause_work()
+
+    def refresh(self) -> None:
+        """Record for those sessions that are active now, in the detail that they want."""
+        with _lock:
+            active = [session for session in self.sessions if session.active]
+            stores = [session.store for session in active]
+            recorder = self.recorder
+            if stores != recorder.active:
+                if self._sampler is not None:
+                    (self._sampler.finish if recorder.active else self._sampler.skip)()
+                recorder.change(stores)
+            wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
+            hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
+
+    def facts(self) -> dict[str, str]:
+        """Return what provenance tells about the process, worked out once."""
+        if self._facts is None:
+            folder = provenance.script_folder()
+            self._facts = {**provenance.of_process(), **provenance.git_state(folder)}
+        return self._facts
+
+    def tick(self) -> None:
+        """Look at the threads and flush what is due; called every few milliseconds."""
+        if self._sampler is not None and self.recorder.active:
+            self._sampler.sample()
+        for session in self.sessions[:]:
+            session.flush()
+
+    def pause_work(self) -> None:
+        """Stop the helping thread, if there is one."""
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker = None
+
+    def work(self) -> None:
+        """Start the helping thread once somebody needs it, and none if the clock is a test's."""
+        if self._exact:
+            return
+        if self._sampler is None and any(session.options.frames for session in self.sessions):
+            self._sampler = Sampler(self.recorder)
+        needed = self._sampler is not None or any(session.path for session in self.sessions)
+        if needed and self._worker is None:
+            self._worker = Worker(self.tick, often=self._sampler is not None)
+            self._worker.start()
+        elif self._worker is not None:
+            self._worker.often = self._sampler is not None
+
+    def after_fork(self) -> None:
+        """Go on in a forked child: its own numbers, its own files, a helping thread of its own."""
+        self.recorder.after_fork()
+        for session in self.sessions:
+            session.after_fork()
+        self._facts = None
+        if self._sampler is not None:
+            self._sampler = Sampler(self.recorder)
+        self.refresh()
+        self.work()
+
+
+def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session:
+    """Start recording; the file is written by `finalize`, and now and then before.
+
+    Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
+    "ops"), `flush_interval` in seconds, `clock` (a function that returns ns). Raises `UsageError`
+    for others and `OutputError` for a path that cannot be written.
+    """
+    global _current
+    parsed = parse_options(**options)
+    target = destination(path) if path is not None else None
+    with _lock:
+        recording = _current or Recording(parsed)
+        recording.recorder.check_clock(parsed)
+        session = Session(recording, target, parsed)
+        if _current is None:
+            _current = recording
+            scopes.install(recording.recorder)
+        recording.join(session)
+    return session
+
+
+def open_sessions() -> list[Session]:
+    """Return all sessions that are not final."""
+    return _current.sessions[:] if _current is not None else []
+
+
+def finalize_all() -> None:
+    """Finalize all sessions; registered to run when the interpreter ends."""
+    for session in open_sessions():
+        session.finalize()
+
+
+atexit.register(finalize_all)
+
+
+def _before_fork() -> None:
+    # With one thread less in the process, the child cannot inherit a lock that it holds.
+    _lock.acquire()
+    if _current is not None:
+        _current.pause_work()
+
+
+def _after_fork_in_parent() -> None:
+    if _current is not None:
+        _current.work()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    _lock.release()
+    if _current is None:
+        return
+    _current.after_fork()
+    # A child of multiprocessing ends with os._exit, past atexit, but runs its own finalizers.
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(_current, _finalize_with_process)
+
+
+def _finalize_with_process(recording: Recording) -> None:
+    from multiprocessing.util import Finalize
+
+    Finalize(None, finalize_all, exitpriority=-100)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

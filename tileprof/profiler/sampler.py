@@ -1,0 +1,120 @@
+"""A look at all Python threads every few milliseconds: where host time goes that no event covers.
+
+A sample stands for the wall time since the last one. Inside a scope only its share counts: the
+scope's measured own time is dealt out over the frames below it in proportion (`snapshot`). Outside
+of scopes there is nothing to fit, and samples are given exactly the time that passed there.
+
+The main thread counts always, waiting included. Other threads count while they run: one whose
+innermost frame is one of the standard library's waiting places (a pool's idle worker, a queue's
+reader) is left out, else ten idle workers would drown the thread that works.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import FrameType
+
+from tileprof.errors import Location
+from tileprof.profiler.paths import hidden
+from tileprof.profiler.recorder import NODE, STOP, Entry, Recorder, ThreadState
+from tileprof.profiler.tree import Node
+
+_STDLIB = os.path.dirname(os.__file__)
+_WAITING = {
+    os.path.join(_STDLIB, *name.split("/"))
+    for name in (
+        "threading.py",
+        "queue.py",
+        "selectors.py",
+        "socket.py",
+        "socketserver.py",
+        "ssl.py",
+        "concurrent/futures/_base.py",
+        "concurrent/futures/process.py",
+        "concurrent/futures/thread.py",
+        "multiprocessing/connection.py",
+        "multiprocessing/popen_fork.py",
+        "multiprocessing/queues.py",
+        "multiprocessing/synchronize.py",
+    )
+}
+
+
+class Sampler:
+    """Takes samples for one recorder; `sample` is called from a thread that it does not count."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._main = threading.main_thread().ident
+        self._strangers: dict[int, ThreadState] = {}
+        """Threads that never had an event."""
+
+    def sample(self) -> None:
+        """Look at all threads but the calling one."""
+        now = self._recorder.clock()
+        me = threading.get_ident()
+        frames = sys._current_frames()
+        for ident, frame in frames.items():
+            if ident != me:
+                self._look(ident, frame, now)
+        for known in (self._strangers, self._recorder.threads):
+            for ident in [each for each in list(known) if each not in frames]:
+                known.pop(ident, None)
+
+    def skip(self) -> None:
+        """Count nothing of what has passed until now."""
+        now = self._recorder.clock()
+        for state in self._states():
+            state.seen = now
+            state.credited += state.outside(now)
+
+    def finish(self) -> None:
+        """Give what passed since the main thread's last sample to the place of that sample."""
+        state = self._recorder.threads.get(self._main or 0)
+        if state is not None and state.where is not None and not state.launching:
+            elapsed = state.outside(self._recorder.clock())
+            state.credited += elapsed
+            state.where.host.sampled_ns += elapsed
+
+    def _states(self) -> list[ThreadState]:
+        return [*self._strangers.values(), *self._recorder.threads.values()]
+
+    def _look(self, ident: int, frame: FrameType, now: int) -> None:
+        state = self._state(ident, now)
+        entry = state.current
+        elapsed, state.seen = now - state.seen, now
+        if state.launching and hidden(frame.f_code):
+            # A launch measures itself, and tells when it is over.
+            return
+        outside = entry is state.root
+        if outside:
+            elapsed = state.outside(now)
+            state.credited += elapsed
+        waiting = ident != self._main and frame.f_code.co_filename in _WAITING
+        if elapsed > 0 and not waiting:
+            node = self._credit(entry, frame, elapsed)
+            if outside:
+                state.where = node
+
+    def _state(self, ident: int, now: int) -> ThreadState:
+        state = self._recorder.threads.get(ident) or self._strangers.get(ident)
+        if state is None:
+            recorder = self._recorder
+            base = recorder.paths.base if ident == self._main else None
+            state = ThreadState(ident, recorder.tree.root.twin(), now, base)
+            self._strangers[ident] = state
+        return state
+
+    def _credit(self, entry: Entry, frame: FrameType, elapsed: int) -> Node:
+        scope: Node = entry[NODE]
+        anchor = scope.cache.samples
+        node, _ = self._recorder.paths.find(anchor, frame, scope, entry[STOP], _itself)
+        node.host.samples += 1
+        node.host.sampled_ns += elapsed
+        return node
+
+
+def _itself(node: Node, place: Location | None) -> Node:
+    return node

@@ -1,0 +1,218 @@
+"""`tileprof.scope`: a name for a piece of the program, as a `with` block or on a function.
+
+Programs keep their scopes when nobody profiles, so that case must cost next to nothing: scopes come
+out of a cache, and while no session exists, `Scope.__enter__` and `__exit__` are two C functions
+that do nothing (`install` swaps the real ones in). Together 0.11 µs; empty Python methods: 0.2 µs.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Protocol, TypeVar, cast
+
+from tileprof.errors import Location, UsageError
+from tileprof.profile import checked_value
+from tileprof.profiler.decorate import wrapped
+from tileprof.profiler.links import Link, follow
+from tileprof.profiler.metrics import RESERVED
+from tileprof.profiler.options import Options
+from tileprof.profiler.paths import place_of
+from tileprof.profiler.recorder import (
+    ABOVE,
+    BELOW,
+    NODE,
+    SCOPE,
+    STOP,
+    THREAD,
+    Entry,
+    Recorder,
+    top,
+)
+from tileprof.profiler.tree import Node
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_recorder: Recorder
+"""Set by `install`; the methods of `Scope` that use it are not in place before."""
+
+_get_ident = threading.get_ident
+_getframe = sys._getframe
+_get_top = top.get
+_set_top = top.set
+
+
+class Scope:
+    """A named piece of the program: `with` it as often as you like, or decorate functions.
+
+    It holds no state of a visit, so one object serves all threads and recursion.
+    """
+
+    __slots__ = ("location", "metrics", "name")
+
+    def __init__(
+        self, name: str, metrics: dict[str, Any], location: Location | None = None
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"a scope is named {name!r}", hint="Give a text that is not empty.")
+        self.name = name
+        self.metrics = {key: _checked(key, value) for key, value in metrics.items()} or None
+        self.location = location
+        """Of the decorated function; otherwise the place of the first visit is shown."""
+
+    def __call__(self, function: _Function) -> _Function:
+        """Put the scope around each call of a function, generator or coroutine."""
+        code = getattr(function, "__code__", None)
+        place = self.location
+        if code is not None:
+            place = Location(code.co_filename, code.co_firstlineno, function=code.co_qualname)
+        return wrapped(function, Scope(self.name, self.metrics or {}, place))
+
+    def __enter__(self) -> None:
+        recorder = _recorder
+        above = _get_top()
+        if above[THREAD].ident != _get_ident():
+            above = recorder.adopt()
+        _, _, parent, thread, stop, _ = above
+        frame = _getframe(1)
+        anchor = parent.cache.scopes.get(self.name)
+        if anchor is None:
+            node = None
+        elif recorder.frames:
+            node = follow(anchor, frame, stop)
+        else:
+            node = anchor.at_stop
+        if node is None:
+            node = self._learn(recorder, above, frame, anchor)
+        host = node.host
+        host.count += 1
+        if self.metrics is not None:
+            for metric, value in self.metrics.items():
+                host.add(metric, value)
+        current = thread.current
+        entry = [above, current, node, thread, frame, self]
+        _set_top(entry)
+        # Last, so that the scope pays for none of the above.
+        now = recorder.clock()
+        current[NODE].host.own_ns += now - thread.last
+        thread.last = now
+        thread.current = entry
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        now = _recorder.clock()
+        entry = _get_top()
+        above, below, node, thread, stop, scope = entry
+        if (
+            scope is self
+            and stop is _getframe(1)
+            and thread.current is entry
+            and below is above
+            and above[SCOPE] is not None
+        ):
+            node.host.own_ns += now - thread.last
+            thread.last = now
+            entry[SCOPE] = entry[STOP] = None
+            thread.current = above
+            _set_top(above)
+        else:
+            _close(_opened_by(self, entry, _getframe(1)), now)
+
+    def _learn(
+        self, recorder: Recorder, above: Entry, frame: FrameType, anchor: Link | None
+    ) -> Node:
+        parent: Node = above[NODE]
+        anchor = anchor or Link()
+
+        def finish(last: Node, place: Location | None) -> Node:
+            return recorder.tree.child(last, "scope", self.name, self.location or place)
+
+        if recorder.frames:
+            node, kept = recorder.paths.find(anchor, frame, parent, above[STOP], finish)
+        else:
+            node = anchor.at_stop = finish(parent, place_of(frame))
+            kept = node.name == self.name
+        if kept:
+            parent.cache.scopes[self.name] = anchor
+        return node
+
+
+def _close(entry: Entry | None, now: int) -> None:
+    """Close an entry that is not simply the last one of its thread: tasks, generators."""
+    if entry is None:
+        return
+    thread = entry[THREAD]
+    current = thread.current
+    current[NODE].host.own_ns += now - thread.last
+    thread.last = now
+    entry[SCOPE] = entry[STOP] = None
+    while current[SCOPE] is None:
+        current = current[BELOW]
+    thread.current = current
+    innermost = top.get()
+    while innermost[SCOPE] is None:
+        innermost = innermost[ABOVE]
+    top.set(innermost)
+
+
+def _opened_by(scope: Scope, innermost: Entry, frame: FrameType) -> Entry | None:
+    """The entry that this exit closes: of this frame, else (an exit stack's) the innermost.
+
+    None where the scope was entered before there was a recorder, or in another thread.
+    """
+    other: Entry | None = None
+    entry: Entry | None = innermost
+    while entry is not None:
+        if entry[SCOPE] is scope and entry[THREAD].ident == _get_ident():
+            if entry[STOP] is frame:
+                return entry
+            other = other or entry
+        entry = entry[ABOVE]
+    return other
+
+
+def _checked(metric: str, value: Any) -> int | float:
+    if metric in RESERVED:
+        raise UsageError(
+            f"a scope cannot set the metric `{metric}`: it is measured",
+            hint="Use flops=, bytes= or a name of your own.",
+        )
+    return checked_value(metric, value)
+
+
+class _MakeScope(Protocol):
+    def __call__(self, name: str, **metrics: float) -> Scope: ...
+
+
+@functools.lru_cache(maxsize=1024)
+def _scope(name: str, **metrics: Any) -> Scope:
+    """Name a piece of the program: `with scope("forward"):`, or `@scope("forward")` on a function.
+
+    `flops=` and `bytes=` say what one visit works on; further keywords are metrics of your own.
+    All are numbers that add up over visits. Raises `UsageError` for other values.
+    """
+    return Scope(name, metrics)
+
+
+scope = cast(_MakeScope, _scope)
+
+
+_real = (Scope.__enter__, Scope.__exit__)
+
+
+def install(recorder: Recorder | None) -> None:
+    """Let scopes report to a recorder, or do nothing at all."""
+    global _recorder
+    if recorder is None:
+        # Another thread may be inside one of the methods, and needs something to talk to.
+        _recorder = Recorder(Options())
+        _recorder.close()
+    else:
+        _recorder = recorder
+    enter, leave = _real if recorder is not None else ([].clear, "".format)
+    Scope.__enter__, Scope.__exit__ = enter, leave  # type: ignore[method-assign,assignment]
+
+
+install(None)

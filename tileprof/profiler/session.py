@@ -1,0 +1,135 @@
+"""One session: what it asked for, what it was given, the profile it becomes, the file it writes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tileprof.errors import OutputError
+from tileprof.profile import Profile, Tables
+from tileprof.profiler import provenance
+from tileprof.profiler.options import Options, tagged
+from tileprof.profiler.recorder import Store
+from tileprof.profiler.snapshot import build_tree, gather
+
+if TYPE_CHECKING:
+    from tileprof.profiler.recording import Recording
+
+EARLY_S = 0.5
+"""When the first flush is due, in seconds: a program that is killed soon leaves a profile too."""
+PATIENCE = 20
+"""Flushing takes at most one part in this many of the time."""
+
+
+class Session:
+    """A part of a recording; made by `start`."""
+
+    def __init__(self, recording: Recording, path: Path | None, options: Options) -> None:
+        self.options = options
+        self.path = path
+        """Where the profile goes; None for a session that only returns it."""
+        self.profile: Profile | None = None
+        """The result, once the session is final."""
+        self.active = True
+        self.store = Store()
+        self.recording = recording
+        self._start = provenance.of_start(options)
+        self._forked = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._started, self._clock = provenance.now(), time.monotonic()
+        self._due = self._clock + min(EARLY_S, self.options.flush_interval)
+        self._written: object = None
+        self._saving = threading.RLock()
+
+    def deactivate(self) -> None:
+        """Record nothing until `activate`; scopes that are open stay known."""
+        if self.active and self.profile is None:
+            self.active = False
+            self.recording.refresh()
+
+    def activate(self) -> None:
+        """Record again."""
+        if not self.active and self.profile is None:
+            self.active = True
+            self.recording.refresh()
+
+    def finalize(self) -> Profile:
+        """End the session, write the file where there is one, and return the profile.
+
+        A second call returns the same profile. `OutputError` where the file cannot be written.
+        """
+        if self.profile is None:
+            self.deactivate()
+            with self._saving:
+                self.profile = self.snapshot()
+            self.recording.leave(self)
+            # A forked child that did nothing leaves no file.
+            if self.path is not None and (len(self.profile) or not self._forked):
+                save(self.profile, self.path)
+        return self.profile
+
+    def snapshot(self) -> Profile:
+        """Return the profile as it stands; the session goes on."""
+        recorder = self.recording.recorder
+        numbers = gather(recorder, self.store)
+        builder, kernel_of = build_tree(
+            numbers, recorder.kernels, recorder.kernel_of, self.options.frames
+        )
+        used = list(dict.fromkeys(kernel_of.values()))
+        kernels = tuple(recorder.kernels[kernel] for kernel in used)
+        files = [node.location.file for node in numbers.nodes if node.location is not None]
+        files += [kernel.source_file for kernel in kernels]
+        tables = Tables(
+            kernels=kernels,
+            node_kernels={node: used.index(kernel) for node, kernel in kernel_of.items()},
+            sources=self.recording.sources.texts(files),
+            provenance={
+                **self._start,
+                **self.recording.facts(),
+                "device": provenance.devices(kernel.device for kernel in kernels),
+                "start": self._started,
+                "end": provenance.now(),
+                "duration": f"{time.monotonic() - self._clock:.3f} s",
+            },
+        )
+        return builder.snapshot(tables)
+
+    def flush(self) -> None:
+        """Write the file if one is due and there is something new; a failure waits for the end."""
+        began = time.monotonic()
+        if self.path is None or began < self._due:
+            return
+        state = self.recording.recorder.progress()
+        if state != self._written:
+            with self._saving:
+                if self.profile is None and self._saved(self.path):
+                    self._written = state
+        now = time.monotonic()
+        self._due = now + max(self.options.flush_interval, PATIENCE * (now - began))
+
+    def _saved(self, path: Path) -> bool:
+        try:
+            save(self.snapshot(), path)
+        except OutputError:
+            return False
+        return True
+
+    def after_fork(self) -> None:
+        """Start anew in a forked child, under a name of its own."""
+        self.store = Store()
+        self._forked = True
+        self._begin()
+        if self.path is not None:
+            self.path = tagged(self.path, f"pid{os.getpid()}")
+
+
+def save(profile: Profile, path: Path) -> None:
+    """Write a file as a whole: a new one, renamed over the old."""
+    from tileprof.profile.file import save as write
+
+    write(profile, path)

@@ -1,0 +1,205 @@
+"""From what the recorder holds for a session to a profile.
+
+cpu_time   of a scope: its wall time. Own time is what was measured between events, dealt out
+           over the scope and the frames below it (down to the next scope) in proportion to
+           their samples; with no samples it stays with the scope
+           of a frame outside of scopes: the time its samples stand for
+           of a kernel: the wall time of its launches
+time       of a kernel: on its device. Of a site: the kernel's time in the proportion of the
+           site's time, added up over blocks, to that of the blocks; so sites never exceed
+           their kernel, however many blocks ran at once. `block_time` is the sum itself
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileprof.profile import KernelInfo, TreeBuilder
+from tileprof.profiler import metrics
+from tileprof.profiler.recorder import Recorder, Store
+from tileprof.profiler.totals import HostTotals, LaunchTotals, SiteTotals
+from tileprof.profiler.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a session has of each node, by the node's index."""
+
+    nodes: list[Node]
+    host: list[HostTotals | None]
+    launches: list[LaunchTotals | None]
+
+
+def gather(recorder: Recorder, store: Store) -> Numbers:
+    """Copy together what a session was given before and what runs now, if it is active."""
+    nodes = recorder.tree.nodes[:]
+    host: list[HostTotals | None] = [store.host.get(i) for i in range(len(nodes))]
+    launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
+    if store in recorder.active:
+        for node in nodes[1:]:
+            host[node.index] = _host_sum(host[node.index], node.host)
+            if node.launches is not None and node.launches.count:
+                launches[node.index] = _launch_sum(launches[node.index], node.launches)
+        for index, elapsed in recorder.running().items():
+            if 0 < index < len(nodes):
+                extra = HostTotals()
+                extra.own_ns = elapsed
+                host[index] = _host_sum(host[index], extra)
+    return Numbers(nodes, host, launches)
+
+
+def _host_sum(before: HostTotals | None, now: HostTotals) -> HostTotals | None:
+    if before is None and now.empty():
+        return None
+    total = HostTotals()
+    for part in (before, now):
+        if part is not None:
+            total.take(part)
+    return total
+
+
+def _launch_sum(before: LaunchTotals | None, now: LaunchTotals) -> LaunchTotals:
+    total = LaunchTotals()
+    for part in (before, now):
+        if part is not None:
+            total.take(part)
+    return total
+
+
+def host_times(numbers: Numbers) -> list[int]:
+    """Return the own `cpu_time` of each frame and scope, in ns."""
+    nodes, host = numbers.nodes, numbers.host
+    weights = [totals.sampled_ns if totals else 0 for totals in host]
+    measured = [max(totals.own_ns, 0) if totals else 0 for totals in host]
+    scope = _scopes(nodes)
+    total = [0] * len(nodes)
+    for node in nodes:
+        total[scope[node.index]] += weights[node.index]
+    own, dealt = [0] * len(nodes), [0] * len(nodes)
+    for node in nodes[1:]:
+        at, weight = scope[node.index], weights[node.index]
+        if at == 0:
+            own[node.index] = weight
+        elif total[at]:
+            # Whole nanoseconds, such that the shares add up to what was measured.
+            before, dealt[at] = dealt[at], dealt[at] + weight
+            own[node.index] = (
+                measured[at] * dealt[at] // total[at] - measured[at] * before // total[at]
+            )
+        else:
+            own[node.index] = measured[node.index]
+    return own
+
+
+def _scopes(nodes: list[Node]) -> list[int]:
+    """Per node, the index of the innermost scope it is in, its own for a scope; 0 outside."""
+    scope = [0] * len(nodes)
+    for node in nodes[1:]:
+        if node.kind == "scope":
+            scope[node.index] = node.index
+        elif node.parent is not None:
+            scope[node.index] = scope[node.parent.index]
+    return scope
+
+
+def build_tree(
+    numbers: Numbers, kernels: list[KernelInfo], kernel_of: dict[int, int], frames: bool
+) -> tuple[TreeBuilder, dict[int, int]]:
+    """Return the tree of all nodes that have numbers below, and the kernel of each kernel node.
+
+    Without `frames`, what frames hold goes to the scope around them.
+    """
+    builder = TreeBuilder()
+    for metric in metrics.ADDED:
+        builder.declare(metric)
+    wanted, own = _wanted(numbers), host_times(numbers)
+    made = [-1] * len(numbers.nodes)
+    variants: dict[int, tuple[int, int]] = {}
+    for node in numbers.nodes[1:]:
+        index, above = node.index, made[node.parent.index] if node.parent is not None else -1
+        if node.kind == "frame" and not frames:
+            made[index] = above
+        elif wanted[index]:
+            made[index] = builder.child(above, node.kind, node.name, node.location)
+        else:
+            continue
+        if (totals := numbers.host[index]) is not None and made[index] >= 0:
+            _add_host(builder, made[index], totals, own[index])
+        if (launches := numbers.launches[index]) is not None:
+            info = kernels[kernel_of[index]]
+            _add_launches(builder, made[index], launches, info)
+            # Variants of one kernel share a node; it shows the one that took the most time.
+            variant = (launches.time, kernel_of[index])
+            variants[made[index]] = max(variants.get(made[index], variant), variant)
+    return builder, {node: kernel for node, (_, kernel) in variants.items()}
+
+
+def _wanted(numbers: Numbers) -> list[bool]:
+    wanted = [
+        bool(launches or (totals and not totals.empty()))
+        for totals, launches in zip(numbers.host, numbers.launches)
+    ]
+    for node in reversed(numbers.nodes[1:]):
+        if wanted[node.index] and node.parent is not None:
+            wanted[node.parent.index] = True
+    return wanted
+
+
+def _add_host(builder: TreeBuilder, node: int, totals: HostTotals, own: int) -> None:
+    values = {"cpu_time": own, "count": totals.count, "samples": totals.samples}
+    for metric, value in {**values, **(totals.metrics or {})}.items():
+        if value:
+            if metric not in values:
+                builder.declare(metrics.of_user(metric))
+            builder.add(node, metric, value)
+
+
+def _add_launches(
+    builder: TreeBuilder, node: int, launches: LaunchTotals, info: KernelInfo
+) -> None:
+    values = {
+        "time": launches.time,
+        "cpu_time": launches.wall,
+        "count": launches.count,
+        "time_min": launches.shortest,
+        "time_max": launches.longest,
+        "flops": launches.flops,
+        "bytes": launches.bytes,
+        "blocks": launches.blocks,
+        "guarded": launches.guarded,
+        "lost": launches.lost,
+    }
+    for metric, value in values.items():
+        builder.add(node, metric, value)
+    for sites in list(launches.sites.values()):
+        _add_sites(builder, node, sites, launches, info)
+
+
+def _add_sites(
+    builder: TreeBuilder,
+    kernel: int,
+    totals: SiteTotals,
+    launches: LaunchTotals,
+    info: KernelInfo,
+) -> None:
+    """Hang the sites of one nesting below their kernel, out of whose time theirs is taken."""
+    described = {site.id: site for site in info.sites}
+    whole = max(launches.block_ns, sum(s.outermost_ns() for s in launches.sites.values()), 1)
+    nodes: list[int] = []
+    for at, (parent, site) in enumerate(zip(totals.parents, totals.sites)):
+        known = described.get(site)
+        name = known.name if known is not None else f"site {site}"
+        above = nodes[parent] if parent >= 0 else kernel
+        node = builder.child(above, "site", name, known.location if known else None)
+        nodes.append(node)
+        total, count = int(totals.total_ns[at]), int(totals.count[at])
+        share = launches.time * total // whole
+        builder.add(node, "time", share)
+        builder.add(above, "time", -share)
+        builder.add(node, "block_time", total)
+        if parent >= 0:
+            builder.add(above, "block_time", -total)
+        builder.add(node, "count", count)
+        if count:
+            builder.add(node, "block_time_min", int(totals.shortest[at]))
+            builder.add(node, "block_time_max", int(totals.longest[at]))

@@ -1,0 +1,139 @@
+"""The numbers of one node over one period; plain attributes, because adding to them is hot."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.instrument import SiteTimes
+from tileprof.runtime.hooks import Launch
+
+Ints = npt.NDArray[np.int64]
+
+
+class HostTotals:
+    """What the host did at a frame or in a scope."""
+
+    __slots__ = ("count", "metrics", "own_ns", "sampled_ns", "samples")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.own_ns = 0
+        """Measured: the time between two events belongs to the scope that was entered last."""
+        self.samples = 0
+        self.sampled_ns = 0
+        """Wall time that the samples stand for."""
+        self.metrics: dict[str, int | float] | None = None
+        """The user's own, given to `scope`."""
+
+    def empty(self) -> bool:
+        """Tell whether nothing was recorded."""
+        return not (self.count or self.own_ns or self.samples)
+
+    def add(self, metric: str, value: int | float) -> None:
+        """Add a value of a user's metric."""
+        if self.metrics is None:
+            self.metrics = {}
+        self.metrics[metric] = self.metrics.get(metric, 0) + value
+
+    def take(self, other: HostTotals) -> None:
+        """Add the numbers of another period."""
+        self.count += other.count
+        self.own_ns += other.own_ns
+        self.samples += other.samples
+        self.sampled_ns += other.sampled_ns
+        for name, value in (other.metrics or {}).items():
+            self.add(name, value)
+
+
+class SiteTotals:
+    """Times inside a kernel, over all launches whose records nested in the same way."""
+
+    __slots__ = ("count", "longest", "parents", "shortest", "sites", "total_ns")
+
+    def __init__(self, times: SiteTimes) -> None:
+        self.parents: list[int] = times.parents.tolist()
+        self.sites: list[int] = times.site.tolist()
+        self.count: Ints = times.count.copy()
+        self.total_ns: Ints = times.total_ns.copy()
+        self.shortest: Ints = times.min_ns.copy()
+        self.longest: Ints = times.max_ns.copy()
+
+    def outermost_ns(self) -> int:
+        """Time at sites that no other site encloses."""
+        return sum(t for t, p in zip(self.total_ns.tolist(), self.parents) if p < 0)
+
+    def add(self, count: Ints, total_ns: Ints, shortest: Ints, longest: Ints) -> None:
+        """Add further launches; the arrays have an entry per entry of this one."""
+        # An entry without a visit (its end was lost) has 0 for its shortest visit.
+        fresh, seen = self.count == 0, count > 0
+        both = np.minimum(self.shortest, shortest)
+        self.shortest = np.where(fresh, shortest, np.where(seen, both, self.shortest))
+        self.longest = np.maximum(self.longest, longest)
+        self.count = self.count + count
+        self.total_ns = self.total_ns + total_ns
+
+
+class LaunchTotals:
+    """What the launches of one kernel variant at one call path amount to; times in ns."""
+
+    __slots__ = ("block_ns", "blocks", "bytes", "count", "flops", "guarded", "longest", "lost",
+                 "shortest", "sites", "time", "wall")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.time = 0
+        self.shortest = 1 << 62
+        self.longest = -1
+        self.flops = 0
+        self.bytes = 0
+        self.blocks = 0
+        self.guarded = 0
+        self.wall = 0
+        self.block_ns = 0
+        self.lost = 0
+        self.sites: dict[tuple[bytes, bytes], SiteTotals] = {}
+        """By parents and sites, as the launches reported them."""
+
+    def add(self, launch: Launch) -> None:
+        """Add one launch."""
+        self.count += 1
+        time = launch.time_ns
+        self.time += time
+        if time < self.shortest:
+            self.shortest = time
+        if time > self.longest:
+            self.longest = time
+        self.flops += launch.flops
+        self.bytes += launch.bytes
+        self.blocks += launch.blocks
+        self.guarded += launch.guarded
+        self.wall += launch.wall_ns
+        if launch.sites is not None:
+            self._add_sites(launch.sites)
+
+    def _add_sites(self, times: SiteTimes) -> None:
+        self.block_ns += times.block_ns
+        self.lost += times.lost
+        layout = (times.parents.tobytes(), times.site.tobytes())
+        known = self.sites.get(layout)
+        if known is None:
+            self.sites[layout] = SiteTotals(times)
+        else:
+            known.add(times.count, times.total_ns, times.min_ns, times.max_ns)
+
+    def take(self, other: LaunchTotals) -> None:
+        """Add the numbers of another period."""
+        for name in ("count", "time", "flops", "bytes", "blocks", "guarded", "wall", "block_ns",
+                     "lost"):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.shortest = min(self.shortest, other.shortest)
+        self.longest = max(self.longest, other.longest)
+        for layout, sites in list(other.sites.items()):
+            if (known := self.sites.get(layout)) is None:
+                known = self.sites[layout] = SiteTotals.__new__(SiteTotals)
+                known.parents, known.sites = sites.parents, sites.sites
+                known.count, known.total_ns = sites.count, sites.total_ns
+                known.shortest, known.longest = sites.shortest, sites.longest
+            else:
+                known.add(sites.count, sites.total_ns, sites.shortest, sites.longest)

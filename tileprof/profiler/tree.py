@@ -1,0 +1,105 @@
+"""The tree that grows while the program runs.
+
+Nodes are interned and stay; their numbers are taken out as a whole when the set of active sessions
+changes. CPython switches threads at calls and backward jumps only, so straight-line code such as
+`totals.own_ns += x` is atomic and goes without a lock; growing takes one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+
+from tileprof.errors import Location
+from tileprof.profile import FOLDED_NAME, MAX_SIBLINGS
+from tileprof.profiler.links import PathCache
+from tileprof.profiler.totals import HostTotals, LaunchTotals
+
+MAX_NODES = 500_000
+"""Beyond this many nodes new names fold at once, so that deep recursion cannot eat the memory."""
+
+_NO_CACHE = PathCache()
+
+
+class Node:
+    """A place in the tree; `kind` is empty for the root, which stands for no node of a profile."""
+
+    __slots__ = ("cache", "children", "families", "host", "index", "kind", "launches", "location",
+                 "name", "parent")  # fmt: skip
+
+    def __init__(
+        self, index: int, parent: Node | None, kind: str, name: str, location: Location | None
+    ) -> None:
+        self.index = index
+        self.parent = parent
+        self.kind = kind
+        self.name = name
+        self.location = location
+        self.children: dict[tuple[str, Hashable], Node] = {}
+        self.families: dict[str, int] = {}
+        """How many children there are of each kind."""
+        self.host = HostTotals()
+        self.launches = LaunchTotals() if kind == "kernel" else None
+        self.cache = PathCache() if kind in ("", "scope") else _NO_CACHE
+        """Chains of frames that lead down from here; only scopes and the root have any."""
+
+    def twin(self) -> Node:
+        """Return a node in the same place with numbers of its own."""
+        twin = Node(self.index, self.parent, self.kind, self.name, self.location)
+        twin.children, twin.families, twin.cache = self.children, self.families, self.cache
+        return twin
+
+
+class Tree:
+    """All nodes, parents before children; the first is the root."""
+
+    def __init__(self) -> None:
+        self.root = Node(0, None, "", "", None)
+        self.nodes = [self.root]
+        self._lock = threading.RLock()
+
+    def child(
+        self, parent: Node, kind: str, name: str, location: Location | None, key: Hashable = None
+    ) -> Node:
+        """Return the node of that kind and key (the name, unless given) below `parent`.
+
+        Beyond `MAX_SIBLINGS` children of a kind, further ones share one folded node.
+        """
+        identity = (kind, name if key is None else key)
+        node = parent.children.get(identity)
+        if node is not None:
+            return node
+        with self._lock:
+            node = parent.children.get(identity)
+            return node or self._grow(parent, kind, name, location, identity)
+
+    def _grow(
+        self,
+        parent: Node,
+        kind: str,
+        name: str,
+        location: Location | None,
+        identity: tuple[str, Hashable],
+    ) -> Node:
+        crowded = len(self.nodes) >= MAX_NODES
+        if crowded and parent.name == FOLDED_NAME:
+            return parent
+        if crowded or parent.families.get(kind, 0) >= MAX_SIBLINGS:
+            name, location, identity = FOLDED_NAME, None, (kind, FOLDED_NAME)
+            if (folded := parent.children.get(identity)) is not None:
+                return folded
+        node = Node(len(self.nodes), parent, kind, name, location)
+        parent.families[kind] = parent.families.get(kind, 0) + 1
+        self.nodes.append(node)
+        parent.children[identity] = node
+        return node
+
+    def forget_paths(self) -> None:
+        """Drop all learned chains of frames."""
+        for node in list(self.nodes):
+            if node.cache is not _NO_CACHE:
+                node.cache.clear()
+
+    def after_fork(self) -> None:
+        """Make the tree usable in a forked child, whatever other threads were doing."""
+        self._lock = threading.RLock()

@@ -1,0 +1,115 @@
+"""The one place where kernel launches can be listened to.
+
+The runtime looks at `listener` at each launch and knows nothing about who sits there; the profiler
+takes the seat while a session is active. With nobody listening a launch pays for one `is None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from tileprof.errors import Location
+from tileprof.instrument import SiteTimes
+
+Instrument = Literal["off", "scopes", "stages", "ops"]
+"""What is measured inside a kernel: nothing, the author's scopes, also stages, also every op."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkDescription:
+    """One decision of the compiler: what it chose for an op, and what it turned down."""
+
+    op: str
+    location: Location | None
+    chosen: str
+    rejected: tuple[tuple[str, str], ...] = ()
+    """Candidate and the reason against it."""
+    severity: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDescription:
+    """One measured place inside a kernel."""
+
+    id: int
+    name: str
+    kind: Literal["scope", "stage", "op"]
+    location: Location | None = None
+    parent: int | None = None
+    """`id` of the site around this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDescription:
+    """One compiled variant of a kernel, as a profile keeps it."""
+
+    name: str
+    device: str
+    ir: str = ""
+    source: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    code: str = ""
+    code_language: str = "python"
+    """`cpp`, `cuda` or `python`."""
+    remarks: tuple[RemarkDescription, ...] = ()
+    sites: tuple[SiteDescription, ...] = ()
+    attributes: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+class LaunchedKernel(Protocol):
+    """One compiled variant of a kernel, on its way to a device."""
+
+    @property
+    def key(self) -> Hashable:
+        """What tells variants apart; hashed at each launch, so it should hash fast."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def location(self) -> Location | None:
+        """Where its function is defined."""
+
+    def info(self) -> KernelDescription:
+        """Everything that is known about the variant; asked for once, at its first launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one launch did; handed to `end` once it is over."""
+
+    kernel: LaunchedKernel
+    device: str
+    grid: tuple[int, ...]
+    blocks: int
+    time_ns: int
+    """Time of the work on its device."""
+    wall_ns: int
+    """Host wall time of the call between `begin` and `end`."""
+    flops: int = 0
+    bytes: int = 0
+    guarded: int = 0
+    """Elements outside their tensor that were read as 0 or not written."""
+    sites: SiteTimes | None = None
+
+
+class LaunchListener(Protocol):
+    """Who wants to know about launches."""
+
+    @property
+    def instrument(self) -> Instrument:
+        """Which variant of a kernel should be launched."""
+
+    def begin(self, kernel: LaunchedKernel) -> int:
+        """Take the host call path, right before the launch; return a token for `end`."""
+
+    def end(self, token: int, launch: Launch) -> None:
+        """Record a launch that is over; not called for one that failed."""
+
+
+listener: LaunchListener | None = None
+"""Who listens now; set by the profiler, read at each launch."""
