@@ -78,7 +78,9 @@ def _rate_unit(name: str) -> str:
 
 def _place(profile: Profile, node: int) -> list[str | int]:
     location, parent = profile.locations[node], int(profile.parents[node])
-    place = (_text(location.file), location.line, location.function) if location else ("", "", "")
+    place: tuple[str | int, ...] = ("", "", "")
+    if location is not None:
+        place = (_text(location.file), location.line, _text(location.function))
     return [
         node,
         "" if parent < 0 else parent,

@@ -49,8 +49,9 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
     """
     glyphs = UNICODE if unicode else ASCII
     width = max(width, MINIMUM_WIDTH)
-    if not len(diff):
-        return "Both profiles are empty: there is nothing to compare.\n"
+    if all(metric.adds != "sum" for metric in diff.metrics.values()):
+        said = "Neither profile holds a number that could be compared."
+        return "\n".join(wrap(said, width, color)) + "\n"
     metrics = options.metrics or (_default(diff),)
     threshold = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
     shown = _select(diff, metrics[0], threshold, options.depth)
@@ -64,7 +65,9 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
 
 
 def _default(diff: Diff) -> str:
-    return default_metric(diff.old if any(diff.old.whole.values()) else diff.new)
+    """What a view would show of either side; device time where one of them has it."""
+    old, new = default_metric(diff.old), default_metric(diff.new)
+    return old if old == "time" else new
 
 
 def _select(diff: Diff, metric: str, threshold: float, depth: int | None) -> _Shown:
@@ -112,8 +115,10 @@ def _fields(diff: Diff, metrics: tuple[str, ...], nodes: list[int], glyphs: Glyp
     first, *others = metrics
     changes = [*(diff.change(first, node) for node in nodes), diff.whole(first)]
     unit = diff.metrics[first].unit
-    old = _cells([change.old for change in changes], unit, glyphs)
-    new = _cells([change.new for change in changes], unit, glyphs)
+    there = [*(diff.status[node] for node in nodes), "both"]
+    nan = float("nan")
+    old = _cells([nan if s == "new" else c.old for c, s in zip(changes, there)], unit, glyphs)
+    new = _cells([nan if s == "old" else c.new for c, s in zip(changes, there)], unit, glyphs)
     times = "x" if glyphs is ASCII else "×"
     ratios = [f"{c.ratio:.2f}{times}" if c.new and np.isfinite(c.ratio) else "" for c in changes]
     marks = [*(_MARKS[diff.status[node]] for node in nodes), ""]
@@ -170,7 +175,8 @@ def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid)
         together = "" if np.isnan(shown.folded) else f", together {_signed(shown.folded, unit)}"
         yield f"Folded: {hidden:,} node{'s' if hidden > 1 else ''}{together}."
     if shown.nodes:
-        yield f"{metric}: a node with all below it; shown from a difference of {limit}."
+        least = f"; shown from a difference of {limit}" if threshold else ""
+        yield f"{metric}: a node with all below it{least}."
         yield "+ is only in new, - only in old."
     if grid.dropped:
         yield f"No room for: {', '.join(grid.dropped)}."
