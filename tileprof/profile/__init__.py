@@ -15,12 +15,15 @@ from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.literal import to_hatchet, to_literal
 from tileprof.profile.literal_reader import from_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
-from tileprof.profile.model import KINDS, Node, Profile, Symbol, build
+from tileprof.profile.model import Node, Profile, build
 from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
+from tileprof.profile.regroup import HIDDEN, cut
+from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
 
 __all__ = [
     "FOLDED_NAME",
+    "HIDDEN",
     "KINDS",
     "MAX_SIBLINGS",
     "STANDARD",
@@ -41,6 +44,7 @@ __all__ = [
     "bottom_up",
     "build",
     "checked_value",
+    "cut",
     "diff",
     "diff_to_json",
     "fail_if",

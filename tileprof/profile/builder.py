@@ -16,7 +16,8 @@ import numpy as np
 from tileprof.errors import Location, UsageError
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import STANDARD, Metric
-from tileprof.profile.model import KINDS, Profile, Symbol, build
+from tileprof.profile.model import Profile, build
+from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Tables
 
 MAX_SIBLINGS: Final = 1000

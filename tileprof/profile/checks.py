@@ -12,7 +12,8 @@ import numpy.typing as npt
 from tileprof.errors import InternalError
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Metric
-from tileprof.profile.model import KINDS, Profile
+from tileprof.profile.model import Profile
+from tileprof.profile.symbol import KINDS
 
 
 def check(profile: Profile) -> None:

@@ -30,8 +30,9 @@ from tileprof.profile.literal_names import (
     place_text,
 )
 from tileprof.profile.metrics import Metric
-from tileprof.profile.model import Profile, Symbol
+from tileprof.profile.model import Profile
 from tileprof.profile.regroup import rehang
+from tileprof.profile.symbol import Symbol
 
 
 def to_literal(profile: Profile) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from tileprof.errors import Location
 from tileprof.profile.metrics import STANDARD, Adds, Metric
-from tileprof.profile.model import Symbol
+from tileprof.profile.symbol import Symbol
 
 ROOT: Final = "ROOT"
 DEVICE_ID: Final = Metric("device_id", "1", "last")

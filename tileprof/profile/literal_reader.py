@@ -16,8 +16,9 @@ from tileprof.profile.builder import exclusive
 from tileprof.profile.forest import merge_siblings
 from tileprof.profile.literal_names import DEVICE_ID, DEVICES, ROOT, metric_of, place_of
 from tileprof.profile.metrics import Column, Metric
-from tileprof.profile.model import KINDS, Profile, Symbol, build
+from tileprof.profile.model import Profile, build
 from tileprof.profile.regroup import keys_of, rehang
+from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Tables
 
 

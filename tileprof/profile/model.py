@@ -25,46 +25,13 @@ from tileprof.errors import Location, UsageError
 from tileprof.profile import metrics as law
 from tileprof.profile.forest import depths, levels
 from tileprof.profile.metrics import Column, Metric
+from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import Tables
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped] # ships no types
 
 _T = TypeVar("_T")
-
-KINDS = (
-    "frame",
-    "scope",
-    "op",
-    "api",
-    "kernel",
-    "memcpy",
-    "memset",
-    "sync",
-    "idle",
-    "site",
-    "line",
-)
-"""Kinds of nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """What a node is, apart from where it hangs."""
-
-    kind: str
-    name: str
-    location: Location | None = None
-    phase: str = ""
-    """`forward`, `backward` or nothing."""
-
-    def key(self) -> tuple[str, str, str, str, int, str]:
-        """Return what makes two siblings the same node: lines tell frames apart, nothing else."""
-        place = self.location
-        if place is None:
-            return (self.kind, self.name, "", "", 0, self.phase)
-        line = place.line if self.kind in ("frame", "line") else 0
-        return (self.kind, self.name, place.file, place.function, line, self.phase)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from tileprof.errors import Location
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
-from tileprof.profile.model import Profile, Symbol, build
+from tileprof.profile.model import Profile, build
+from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import KernelInfo, RemarkInfo, SiteInfo, Tables
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from tileprof.profile import metrics as law
 from tileprof.profile.forest import Grown, Nodes
 from tileprof.profile.metrics import Column, Metric
-from tileprof.profile.model import Profile, Symbol, build
+from tileprof.profile.model import Profile, build
+from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import Tables
 
 HIDDEN = Symbol("scope", "(hidden)")

@@ -1,0 +1,41 @@
+"""What a node is: its kind, name, place and phase; and what makes two nodes the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileprof.errors import Location
+
+KINDS = (
+    "frame",
+    "scope",
+    "op",
+    "api",
+    "kernel",
+    "memcpy",
+    "memset",
+    "sync",
+    "idle",
+    "site",
+    "line",
+)
+"""Kinds of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What a node is, apart from where it hangs."""
+
+    kind: str
+    name: str
+    location: Location | None = None
+    phase: str = ""
+    """`forward`, `backward` or nothing."""
+
+    def key(self) -> tuple[str, str, str, str, int, str]:
+        """Return what makes two siblings the same node: lines tell frames apart, nothing else."""
+        place = self.location
+        if place is None:
+            return (self.kind, self.name, "", "", 0, self.phase)
+        line = place.line if self.kind in ("frame", "line") else 0
+        return (self.kind, self.name, place.file, place.function, line, self.phase)
