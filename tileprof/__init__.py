@@ -1,1 +1,48 @@
-"""Where does the time of a GPU program go, why, and what to change."""
+"""Where does the time of a GPU program go, why, and what to change.
+
+In: tile kernels (`tileprof.lang`) and whole programs.  Out: profiles.  The public names, and
+nothing else.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# `profile` is a package and a function here: the package is imported first, then the name is the
+# function's; `from tileprof.profile import …` goes on to find the package.
+from tileprof.errors import TileprofError
+from tileprof.profile import Profile, load
+from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start
+
+if TYPE_CHECKING:
+    from tileprof.lang import compile, jit
+    from tileprof.runtime.selection import device
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Profile",
+    "Session",
+    "TileprofError",
+    "__version__",
+    "activate",
+    "compile",
+    "deactivate",
+    "device",
+    "finalize",
+    "jit",
+    "load",
+    "profile",
+    "scope",
+    "start",
+]
+
+_LATE = {"compile": "tileprof.lang", "jit": "tileprof.lang", "device": "tileprof.runtime.selection"}
+"""Loaded at first use: a program that is only profiled never pays for the compiler."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'tileprof' has no attribute '{name}'")
+    found = getattr(import_module(_LATE[name]), name)
+    globals()[name] = found
+    return found

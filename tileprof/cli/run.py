@@ -7,12 +7,17 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tileprof.errors import UsageError
+from tileprof.errors import OutputError, UsageError
 
 from . import terminal
 from .later import refuse
+
+if TYPE_CHECKING:
+    from tileprof.profile import Profile
+    from tileprof.profiler import ProgramTarget
 
 __all__ = ["add", "main"]
 
@@ -21,6 +26,8 @@ USAGE = (
     "       tileprof run [OPTIONS] -m MODULE [ARGS…]\n"
     "       tileprof run [OPTIONS] pytest [ARGS…]"
 )
+SUMMARY_PERCENT = 1.0
+"""What the tree at the end folds: it shows the hottest part, `tileprof view` the rest."""
 LATER = {
     "pc_sampling": "--pc-sampling",
     "pc_sampling_exact": "--pc-sampling-exact",
@@ -133,9 +140,63 @@ def _refuse_later(args: argparse.Namespace) -> None:
 def _environment(args: argparse.Namespace) -> None:
     # Child processes of the program must see the same choices.
     if args.device is not None:
-        from tileprof.runtime import parse_device
+        from tileprof.runtime.selection import parse_device
 
         os.environ["TILEPROF_DEVICE"] = parse_device(args.device)
     if args.debug:
         os.environ["TILEPROF_DEBUG"] = "1"
         os.environ.setdefault("TILEPROF_CHECK", "1")
+
+
+def _record(args: argparse.Namespace, split: _Split) -> int:
+    from tileprof.profiler import check_target, run_program, start
+
+    target, rest = _target(split)
+    check_target(target)
+    path = Path(args.output or f"{target.stem}.tprof")
+    _check_writable(path)
+    session = start(path, context=args.context, instrument=args.instrument)
+    code = run_program(target, rest, session)
+    try:
+        profile = session.finalize()
+    except OutputError as error:
+        # The program's exit code is its own; that its profile is lost is said, not returned.
+        print(f"tileprof: {error}", file=sys.stderr)
+        return code
+    if not args.quiet:
+        _summary(profile, session.path)
+    return code
+
+
+def _target(split: _Split) -> tuple[ProgramTarget, list[str]]:
+    from tileprof.profiler import ProgramTarget
+
+    if split.module is not None:
+        return ProgramTarget("module", split.module), split.program
+    name, *rest = split.program
+    is_pytest = name == "pytest" and not Path(name).exists()
+    return (ProgramTarget("pytest") if is_pytest else ProgramTarget("script", name)), rest
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse before the program runs: an hour of work must not end in a lost profile."""
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise OutputError(
+            f"the profile cannot be written to {path}",
+            hint="Choose a file in a folder that exists and is writable with `-o FILE`.",
+        )
+
+
+def _summary(profile: Profile, path: Path | None) -> None:
+    from tileprof.viewer import ViewOptions, render_view
+
+    err = sys.stderr
+    text = render_view(
+        profile,
+        ViewOptions(threshold=SUMMARY_PERCENT),
+        width=terminal.width(err),
+        color=terminal.has_color(err),
+        unicode=terminal.has_unicode(err),
+    )
+    print(f"\n{text}tileprof: wrote {path}; see it again with `tileprof view {path}`", file=err)

@@ -1,0 +1,68 @@
+"""`tileprof view`: a profile as a tree, as lines, as JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from . import terminal
+from .later import refuse
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "view", help="show a profile", description="Show a profile as an aligned tree."
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a .tprof file")
+    add("-m", dest="metrics", metavar="METRIC,…", help="columns; the first one sorts and selects")
+    add("-i", dest="include", metavar="RE", help="only nodes that match, with their paths")
+    add("-e", dest="exclude", metavar="RE", help="no nodes that match; their parents keep the sums")
+    add("-t", dest="threshold", metavar="PERCENT", type=float, help="fold nodes below (0.5)")
+    add("-d", dest="depth", metavar="DEPTH", type=int, help="levels to show")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--bottom-up", action="store_true", help="what is hot, and who called it")
+    shape.add_argument("--flat", action="store_true", help="one line a function, kernel or scope")
+    shape.add_argument("--lines", action="store_true", help="time beside the source lines")
+    shape.add_argument("--sass", action="store_true", help="not available yet")
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument("--json", action="store_true", help="the nodes as JSON")
+    data.add_argument("--csv", action="store_true", help="the nodes as CSV")
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Print the view."""
+    if args.sass:
+        refuse("`--sass`")
+    from tileprof.profile import load
+    from tileprof.viewer import ViewOptions, render_view
+
+    options = ViewOptions(
+        metrics=split_names(args.metrics),
+        include=args.include,
+        exclude=args.exclude,
+        threshold=args.threshold,
+        depth=args.depth,
+        mode="bottom-up" if args.bottom_up else "flat" if args.flat else "top-down",
+    )
+    name = "json" if args.json else "csv" if args.csv else "lines" if args.lines else "tree"
+    text = render_view(
+        load(args.file),
+        options,
+        name,
+        width=terminal.width(sys.stdout),
+        color=terminal.has_color(sys.stdout),
+        unicode=terminal.has_unicode(sys.stdout),
+    )
+    terminal.show(text)
+    return 0
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(n.strip() for n in (text or "").split(",") if n.strip())
