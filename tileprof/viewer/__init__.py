@@ -1,9 +1,9 @@
 """The eyes: a profile as text for a terminal, as data for scripts, as files for other tools.
 
-What it is for: everything that shows a profile; nothing here opens a file, looks at the terminal or
-prints. In: a `Profile` (or a `Diff` of two) and the choices of the reader. Out: text. To add a view:
-one file with a function of the shape `View`, and one line in `VIEWS`; to add an export: one file in
-`exports` and one line in `EXPORTS`.
+What it is for: everything that shows a profile; nothing here opens a file, looks at the terminal
+or prints. In: a `Profile` (or a `Diff` of two) and the choices of the reader. Out: text. To add a
+view: one file with a function of the shape `View`, and one line in `VIEWS`; to add an export: one
+file in `exports` and one line in `EXPORTS`.
 """
 
 from __future__ import annotations
