@@ -1,0 +1,17 @@
+"""The interpreter: it defines what every op means, on NumPy arrays, and checks every access.
+
+In: an `ir.Kernel`, before or after any pass, and the arguments of a call.  Out: results in the
+arguments, a `RunResult` with what was guarded and the time of each site, or an error that names the
+argument, the index, the shape, the block and the source line.
+
+Many blocks run at once, in lock step with masks where they part (`control.py`).  What is checked:
+bounds, reads of what nobody wrote, writes by two blocks or by two points of a `parallel`, integer
+division by zero, assertions.  Not checked: that one block reads what another one writes.
+
+To add an op: its meaning as a function, and one line in `dispatch.HANDLERS`.
+"""
+
+from .executable import InterpreterExecutable
+from .recording import OpClock
+
+__all__ = ["InterpreterExecutable", "OpClock"]
