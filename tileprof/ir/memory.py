@@ -37,11 +37,13 @@ class Alloc(OpBase):
 @op("view")
 class View(OpBase):
     """The tile of `base` that starts at `offsets` and has `sizes` (one number a dimension).
-    It may pass the edge of a global buffer; what lies outside is guarded by the op that uses it."""
+    It may pass the edge of a global buffer; what lies outside is guarded by the op that uses it,
+    unless `in_bounds` says that it is proved inside."""
 
     base: Value = operand()
     offsets: list[Value] = operands()
     sizes: tuple[int, ...] = attribute()
+    in_bounds: bool = attribute(default=False)
 
     def result_types(self) -> tuple[Type, ...]:
         """A buffer type of the tile's shape in the base's space."""

@@ -1,0 +1,134 @@
+"""Mark every access that is proved to lie inside its buffer, so that no guard is run.
+
+    launch [%c4] … body(%bx: index) {              launch [%c4] … body(%bx: index) {
+      parallel [%c64] body(%i: index) {              parallel [%c64] body(%i: index) {
+        %o = mul %bx, %c64 : index            →        %o = mul %bx, %c64 : index
+        %r = add %o, %i : index                        %r = add %o, %i : index
+        %v = load %x, [%r]                             %v = load %x, [%r] {in_bounds = true}
+
+where x has 256 elements.  Proved is 0 ≤ index < extent in every dimension (for a view: offset and
+offset + size), from the extents of the launch, of loops and of tensors, and from the conditions of
+the branches around (`ranges.py`).  With `m` elements and `ceildiv(m, 64)` blocks the guard stays;
+with `m // 64` blocks it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tileprof import ir
+
+from .affine import Linear, is_nonnegative
+from .ranges import Ranges
+
+__all__ = ["Access", "prove_bounds"]
+
+Access = ir.Load | ir.Store | ir.Atomic | ir.View
+
+
+def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with `in_bounds` set on the accesses and views that are proved inside."""
+    prover = _Prover(kernel)
+    prover.block(kernel.body, ())
+    if not prover.inside:
+        return kernel
+    # The rewriter shows ops in this order, inner ones before the op that holds them.
+    order = _inner_first(kernel.body)
+
+    def rule(op: ir.OpBase, builder: ir.Builder) -> tuple[ir.Value, ...] | None:
+        if next(order) not in prover.inside:
+            return None
+        assert isinstance(op, Access)
+        return builder.emit(replace(op, in_bounds=True)).results
+
+    return ir.rewrite(kernel, rule)
+
+
+def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
+    for op in block.ops:
+        for inner in op.blocks():
+            yield from _inner_first(inner)
+        yield op
+
+
+class _Prover:
+    def __init__(self, kernel: ir.Kernel) -> None:
+        self.inside: set[ir.OpBase] = set()
+        self._ranges = Ranges(kernel)
+
+    def block(self, block: ir.Block, facts: tuple[Linear, ...]) -> None:
+        """Look at the accesses of a block that runs only where `facts` are at least 0."""
+        for op in block.ops:
+            if isinstance(op, Access) and self._is_inside(op, facts):
+                self.inside.add(op)
+            self._ranges.enter(op)
+            for inner, more in self._inside(op):
+                self.block(inner, (*facts, *more))
+            self._ranges.define(op)
+
+    def _inside(self, op: ir.OpBase) -> Iterator[tuple[ir.Block, Iterable[Linear]]]:
+        """The blocks of an op, each with what is at least 0 where it runs."""
+        match op:
+            case ir.If(condition=condition, then=then, otherwise=otherwise):
+                yield then, self._facts(condition, True)
+                yield otherwise, self._facts(condition, False)
+            case ir.Launch(grid=extents, body=body) | ir.Parallel(extents=extents, body=body):
+                # A body that runs has an extent of at least 1 on every axis.
+                counts = [self._ranges.of(extent) for extent in extents]
+                yield body, [c.plus(-1) for c in counts if c.terms]
+            case _:
+                for block in op.blocks():
+                    yield block, ()
+
+    def _is_inside(self, op: Access, facts: tuple[Linear, ...]) -> bool:
+        if isinstance(op, ir.View):
+            base, starts, sizes = op.base, op.offsets, op.sizes
+        else:
+            base, starts, sizes = op.buffer, op.indices, (1,) * len(op.indices)
+        # Without dimensions there is nothing that a guard would look at.
+        return bool(starts) and all(
+            self._fits(self._ranges.of(start), size, self._ranges.extent(dim), facts)
+            for start, size, dim in zip(starts, sizes, base.buffer.shape, strict=True)
+        )
+
+    @staticmethod
+    def _fits(start: Linear, size: int, extent: Linear, facts: tuple[Linear, ...]) -> bool:
+        return is_nonnegative(start, facts) and is_nonnegative(extent - start.plus(size), facts)
+
+    def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
+        """Expressions that are at least 0 where a condition holds, or where it does not."""
+        match condition.owner:
+            case ir.Binary(kind="and", left=left, right=right) if holds:
+                yield from self._facts(left, True)
+                yield from self._facts(right, True)
+            case ir.Binary(kind="or", left=left, right=right) if not holds:
+                yield from self._facts(left, False)
+                yield from self._facts(right, False)
+            case ir.Unary(kind="not", operand=operand):
+                yield from self._facts(operand, not holds)
+            case ir.Compare(kind=kind, left=left, right=right) if left.dtype.is_integer:
+                a, b = self._ranges.of(left), self._ranges.of(right)
+                yield from _compared(kind if holds else _OPPOSITE[kind], a, b)
+            case _:
+                pass
+
+
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+
+
+def _compared(kind: str, a: Linear, b: Linear) -> Iterator[Linear]:
+    match kind:
+        case "lt":
+            yield (b - a).plus(-1)
+        case "le":
+            yield b - a
+        case "gt":
+            yield (a - b).plus(-1)
+        case "ge":
+            yield a - b
+        case "eq":
+            yield a - b
+            yield b - a
+        case _:
+            pass

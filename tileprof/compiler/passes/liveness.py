@@ -1,0 +1,53 @@
+"""Which ops somebody needs: those with an effect, and what they use.
+
+Not an effect: reading an element, and storing into a `local` buffer that nothing reads.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+
+__all__ = ["live_ops"]
+
+
+def live_ops(kernel: ir.Kernel) -> set[ir.OpBase]:
+    """The ops of a kernel that must stay."""
+    read = {
+        value
+        for op in kernel.ops()
+        for value in op.operand_values()
+        if not (isinstance(op, ir.Store) and value is op.buffer)
+    }
+    live = _Live(read)
+    live.block(kernel.body)
+    return live.ops
+
+
+class _Live:
+    def __init__(self, read: set[ir.Value]) -> None:
+        self.ops: set[ir.OpBase] = set()
+        self._read = read
+        self._used: set[ir.Value] = set()
+
+    def block(self, block: ir.Block) -> None:
+        """Mark from the end, so that uses are seen before what they use."""
+        for op in reversed(block.ops):
+            if not self._acts(op) and self._used.isdisjoint(op.results):
+                continue
+            self.ops.add(op)
+            self._used.update(op.operand_values())
+            for inner in op.blocks():
+                self.block(inner)
+
+    def _acts(self, op: ir.OpBase) -> bool:
+        match op:
+            case ir.Load():
+                return False
+            case ir.Store(buffer=buffer):
+                variable = isinstance(buffer.owner, ir.Alloc) and buffer.buffer.space == "local"
+                return buffer in self._read or not variable
+            case ir.For() | ir.Parallel() | ir.If():
+                inner = [o for block in op.blocks() for o in block.ops]
+                return any(self._acts(o) for o in inner if not isinstance(o, ir.Yield))
+            case _:
+                return bool(op.SPEC.effect)
