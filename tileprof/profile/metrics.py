@@ -76,7 +76,11 @@ STANDARD: dict[str, Metric] = {
         Metric("guarded", "1"),
     )
 }
-"""Metrics that every part of tileprof knows; a builder declares them at their first use."""
+"""Metrics that every part of tileprof knows; a builder declares them at their first use.
+
+`cpu_time` is recorded exclusively: what a scope spent outside the scopes that it opened. So values of
+threads add up, and a visit that is still open at a flush makes no value negative.
+"""
 
 
 def agree(known: Metric, other: Metric) -> None:
