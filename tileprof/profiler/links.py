@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tileprof.profiler.tree import Node
 
+_NONE: dict[tuple[int, int], Link] = {}
 _UNKNOWN = compile("", "<no code>", "exec")
 
 
@@ -29,8 +30,8 @@ class Link:
         self.lasti = lasti
         self.ahead: Link = _END
         """The calling frame, as it was last time."""
-        self.others: dict[tuple[int, int], Link] = {}
-        """All calling frames ever seen here, by identity of their code and instruction."""
+        self.others: dict[tuple[int, int], Link] = _NONE
+        """All calling frames seen here, by identity of code and instruction, once there are two."""
         self.at_stop: Node | None = None
         """The node of the path whose outermost frame this is, up to the frame of a scope."""
         self.at_top: Node | None = None
@@ -39,15 +40,20 @@ class Link:
     def further(self, frame: FrameType) -> Link:
         """Return the link of a calling frame, made where it is new."""
         code, lasti = frame.f_code, frame.f_lasti
-        key = (id(code), lasti)
+        last, key = self.ahead, (id(code), lasti)
+        if last.code is code and last.lasti == lasti:
+            return last
         if (link := self.others.get(key)) is None:
-            link = self.others[key] = Link(code, lasti)
+            link = Link(code, lasti)
+            if last is not _END:
+                others = {**self.others, (id(last.code), last.lasti): last, key: link}
+                self.others = others
         self.ahead = link
         return link
 
 
 _END: Link = Link.__new__(Link)
-_END.code, _END.lasti, _END.ahead, _END.others = _UNKNOWN, -2, _END, {}
+_END.code, _END.lasti, _END.ahead, _END.others = _UNKNOWN, -2, _END, _NONE
 _END.at_stop = _END.at_top = None
 
 

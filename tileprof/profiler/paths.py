@@ -19,7 +19,7 @@ from tileprof.profile import FOLDED_NAME
 from tileprof.profiler.links import Link, follow
 from tileprof.profiler.tree import Node, Tree
 
-MAX_LINKS = 200_000
+MAX_LINKS = 100_000
 """Links keep code objects alive; a program that makes code without end starts learning anew."""
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +25,13 @@ def of_start(options: Options) -> dict[str, str]:
     }
 
 
-def of_process() -> dict[str, str]:
-    """Return the versions and the machine; takes some 10 ms."""
+@functools.cache
+def of_process(pid: int) -> dict[str, str]:
+    """Return the versions and the machine; takes some 10 ms, once in a process."""
     import platform
 
     return {
-        "pid": str(os.getpid()),
+        "pid": str(pid),
         "tileprof": _version("tileprof"),
         "python": platform.python_version(),
         "numpy": _version("numpy"),
@@ -67,8 +70,14 @@ def cpu_model() -> str:
 def git_state(folder: str) -> dict[str, str]:
     """Return `git`, the revision a folder is at, with `+` where tracked files differ from it.
 
-    Empty where there is no repository or no git, or git takes longer than two seconds.
+    Empty where there is no repository or no git, or git takes longer than two seconds. Known for
+    a minute, so that a function profiled at each call does not ask each time.
     """
+    return _git_state(folder, int(time.monotonic() // 60))
+
+
+@functools.lru_cache(maxsize=4)
+def _git_state(folder: str, minute: int) -> dict[str, str]:
     revision = _git(folder, "rev-parse", "HEAD")
     if not revision:
         return {}

@@ -75,7 +75,7 @@ class Recording:
         """Return what provenance tells about the process, worked out once."""
         if self._facts is None:
             folder = provenance.script_folder()
-            self._facts = {**provenance.of_process(), **provenance.git_state(folder)}
+            self._facts = {**provenance.of_process(os.getpid()), **provenance.git_state(folder)}
         return self._facts
 
     def tick(self) -> None:
