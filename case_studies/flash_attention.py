@@ -40,7 +40,9 @@ def flash_attention(batch, heads, length, dim, causal, block_M=64, block_N=64, n
             T.fill(top, -T.infinity(T.float32))
 
             all_tiles = T.ceildiv(length, block_N)
-            tiles = T.min(all_tiles, T.ceildiv((bx + 1) * block_M, block_N)) if causal else all_tiles
+            tiles = (
+                T.min(all_tiles, T.ceildiv((bx + 1) * block_M, block_N)) if causal else all_tiles
+            )
             for k in T.Pipelined(tiles, num_stages=num_stages):
                 T.copy(K[bz, k * block_N : (k + 1) * block_N, by, :], K_shared)
                 with T.scope("scores"):
