@@ -9,9 +9,9 @@ scope.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import CodeType, FrameType
 
 from tileprof.errors import Location
@@ -22,7 +22,8 @@ from tileprof.profiler.tree import Node, Tree
 MAX_LINKS = 100_000
 """Links keep code objects alive; a program that makes code without end starts learning anew."""
 
-_PACKAGE = str(Path(__file__).parents[1]) + "/"
+_PROFILER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(_PROFILER)), "")
 _THREAD_START = {
     # Identities, because a code object takes long to hash.
     id(getattr(threading.Thread, name).__code__)
@@ -41,6 +42,11 @@ def hidden(code: CodeType) -> bool:
 def ours(code: CodeType) -> bool:
     """Tell whether code belongs to this package."""
     return code.co_filename.startswith(_PACKAGE)
+
+
+def runs_kernels(code: CodeType) -> bool:
+    """Tell whether code is ours and not the profiler's, whose wrappers are around anything."""
+    return ours(code) and not code.co_filename.startswith(_PROFILER)
 
 
 class Paths:

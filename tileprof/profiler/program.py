@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -192,9 +193,10 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _wait_for_threads() -> None:
-    # The interpreter does the same before it ends; here what they do is still recorded.
-    while others := [t for t in threading.enumerate() if _holds_exit(t)]:
-        others[0].join()
+    # The interpreter does the same before it ends; here what they do is still recorded. Sleeping,
+    # because `join` would be a frame that shows.
+    while any(_holds_exit(thread) for thread in threading.enumerate()):
+        time.sleep(0.005)
 
 
 def _holds_exit(thread: threading.Thread) -> bool:

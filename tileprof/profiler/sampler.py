@@ -17,7 +17,7 @@ import threading
 from types import FrameType
 
 from tileprof.errors import Location
-from tileprof.profiler.paths import hidden
+from tileprof.profiler.paths import runs_kernels
 from tileprof.profiler.recorder import NODE, STOP, Entry, Recorder, ThreadState
 from tileprof.profiler.tree import Node
 
@@ -85,9 +85,12 @@ class Sampler:
         state = self._state(ident, now)
         entry = state.current
         elapsed, state.seen = now - state.seen, now
-        if state.launching and hidden(frame.f_code):
-            # A launch measures itself, and tells when it is over.
-            return
+        if state.launching:
+            if self._in_launch(frame):
+                # A launch measures itself, and tells when it is over.
+                return
+            # It failed: nobody told.
+            state.launching = False
         outside = entry is state.root
         if outside:
             elapsed = state.outside(now)
@@ -97,6 +100,14 @@ class Sampler:
             node = self._credit(entry, frame, elapsed)
             if outside:
                 state.where = node
+
+    def _in_launch(self, frame: FrameType) -> bool:
+        outer: FrameType | None = frame
+        while outer is not None and outer is not self._recorder.paths.base:
+            if runs_kernels(outer.f_code):
+                return True
+            outer = outer.f_back
+        return False
 
     def _state(self, ident: int, now: int) -> ThreadState:
         state = self._recorder.threads.get(ident) or self._strangers.get(ident)
