@@ -1,0 +1,183 @@
+"""Launches, loops and scopes as the author writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+from tileprof.errors import KernelError
+
+from .context import Hints, Loop, current
+from .spans import here
+
+__all__ = [
+    "Frame", "Kernel", "Parallel", "Persistent", "Pipelined", "Serial", "Unroll", "Vectorized",
+    "scope", "serial", "unroll", "vectorized",
+]  # fmt: skip
+
+_THREADS = 128
+
+
+class Frame(AbstractContextManager[Any]):
+    """What `with` takes in a kernel: a launch or a scope."""
+
+    def _open(self) -> AbstractContextManager[Any]:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        self._inner = self._open()
+        return self._inner.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # An error leaves the blocks as they are: the trace is given up.
+        if error is None:
+            self._inner.__exit__(None, None, None)
+
+
+class Kernel(Frame):
+    """`with T.Kernel(gx, gy, threads=128) as (bx, by):`, the work of each block of a grid.
+
+    One to three extents; `threads` is the size of a block, one number or one for each axis.
+    """
+
+    def __init__(
+        self,
+        *blocks: Any,
+        threads: int | Sequence[int] | None = None,
+        prelude: str | None = None,
+        is_cpu: bool = False,
+    ) -> None:
+        if not 1 <= len(blocks) <= 3:
+            raise KernelError(
+                f"`T.Kernel` with {len(blocks)} extents",
+                location=here(),
+                hint="A grid has one to three: `T.Kernel(T.ceildiv(N, 128), threads=128)`.",
+            )
+        self.blocks = blocks
+        given = _THREADS if threads is None else threads
+        self.threads = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        if not all(isinstance(t, int) for t in self.threads):
+            raise KernelError(
+                f"`threads={threads!r}`",
+                location=here(),
+                hint="The size of a block is a number known at compile time: `threads=128`.",
+            )
+
+    def _open(self) -> AbstractContextManager[Any]:
+        return current().launch(self.blocks, self.threads)
+
+
+class scope(Frame):
+    """`with T.scope("softmax"):`, a named part of the kernel whose time is measured."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise KernelError(
+                f"`T.scope({name!r})`", location=here(), hint="A scope has a name: a string."
+            )
+        self.name = name
+
+    def _open(self) -> AbstractContextManager[Any]:
+        return current().scope(self.name)
+
+
+def _hints(annotations: dict[str, Any] | None, **given: Any) -> Hints:
+    held = {**(annotations or {}), **given}
+    return tuple(
+        (k, v if isinstance(v, (bool, int, float, str)) else repr(v))
+        for k, v in held.items()
+        if v is not None and v != []
+    )
+
+
+def _counted(kind: str, start: Any, stop: Any, step: Any, hints: Hints) -> Loop:
+    if stop is None:
+        start, stop = 0, start
+    if isinstance(step, int) and step == 0:
+        raise KernelError("a loop with a step of 0", location=here(), hint="Use 1, or -1.")
+    return Loop(kind, start, stop, 1 if step is None else step, hints=hints)
+
+
+def serial(
+    start: Any, stop: Any = None, step: Any = None, *, annotations: dict[str, Any] | None = None
+) -> Loop:
+    """`for i in T.serial(n)` or `(start, stop, step)`: one after the other."""
+    return _counted("serial", start, stop, step, _hints(annotations))
+
+
+def unroll(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    *,
+    explicit: bool = False,
+    unroll_factor: int | None = None,
+    annotations: dict[str, Any] | None = None,
+) -> Loop:
+    """As `serial`, unrolled in the compiled kernel."""
+    hints = _hints(annotations, explicit=explicit or None, unroll_factor=unroll_factor)
+    return _counted("unroll", start, stop, step, hints)
+
+
+def vectorized(start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None) -> Loop:
+    """As `serial`, for the lanes of a vector access."""
+    return _counted("vectorized", start, stop, None, _hints(annotations))
+
+
+Serial, Unroll, Vectorized = serial, unroll, vectorized
+
+
+def Parallel(
+    *extents: Any,
+    coalesced_width: int | None = None,
+    loop_layout: Any = None,
+    prefer_async: bool | None = None,
+    annotations: dict[str, Any] | None = None,
+) -> Loop:
+    """`for i, j in T.Parallel(M, N)`: every point of a box, in any order or at once."""
+    if not extents:
+        raise KernelError(
+            "`T.Parallel` without extents", location=here(), hint="`for i in T.Parallel(n)`."
+        )
+    hints = _hints(
+        annotations,
+        coalesced_width=coalesced_width,
+        loop_layout=loop_layout,
+        prefer_async=prefer_async,
+    )
+    return Loop("parallel", 0, extents, hints=hints)
+
+
+def Pipelined(
+    start: Any,
+    stop: Any = None,
+    num_stages: int = 0,
+    order: Sequence[int] | None = None,
+    stage: Sequence[int] | None = None,
+    sync: Sequence[Sequence[int]] | None = None,
+    group: Sequence[Sequence[int]] | None = None,
+    annotations: dict[str, Any] | None = None,
+) -> Loop:
+    """As `serial`; copies of later iterations overlap with the work of earlier ones."""
+    if stop is None:
+        start, stop = 0, start
+    hints = _hints(annotations, order=order, stage=stage, sync=sync, group=group)
+    return Loop("pipelined", start, stop, num_stages=int(num_stages), hints=hints)
+
+
+def Persistent(
+    domain: Sequence[Any], wave_size: Any, index: Any, group_size: int | None = 8
+) -> Loop:
+    """`for bx, by in T.Persistent([tiles_m, tiles_n], wave_size, block)`: block `index` of
+    `wave_size` takes every `wave_size`-th tile; each tile of the domain is visited once.
+
+    Tiles are counted down groups of `group_size` columns of the last two dimensions.
+    """
+    return Loop("persistent", index, tuple(domain), wave_size, group=int(group_size or 1))

@@ -1,0 +1,123 @@
+"""On-chip buffers, variables, views, wishes about layout and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileprof.errors import KernelError
+
+from .context import current
+from .dtypes import dtype_of
+from .spans import here
+from .tensors import shape_of
+
+__all__ = [
+    "Fragment", "Layout", "alloc_fragment", "alloc_local", "alloc_shared", "alloc_var",
+    "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "make_swizzled_layout",
+    "reshape", "use_swizzle", "view",
+]  # fmt: skip
+
+
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
+    """A tile in shared memory: all threads of the block see it.  Not initialised."""
+    return current().alloc("shared", shape_of(shape), dtype_of(dtype))
+
+
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
+    """A tile in the registers of the block's threads, used as one.  Not initialised."""
+    return current().alloc("fragment", shape_of(shape), dtype_of(dtype))
+
+
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
+    """An array of one thread.  Not initialised."""
+    return current().alloc("local", shape_of(shape), dtype_of(dtype))
+
+
+def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
+    """A scalar variable: `x = T.alloc_var("int32", 0)`, after which `x = x + 1` stores."""
+    given = [a for a in args if not isinstance(a, str)]
+    if len(given) > 1 or (given and init is not None):
+        raise KernelError(
+            "`T.alloc_var` takes one initial value",
+            location=here(),
+            hint='`T.alloc_var("float32", 0.0)`.',
+        )
+    return current().alloc_var(dtype_of(dtype), given[0] if given else init)
+
+
+def reshape(src: Any, shape: Any) -> Any:
+    """The same elements, row-major, under another shape of as many elements."""
+    return current().reinterpret(src, shape_of(shape), None)
+
+
+def view(src: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """The same memory under another shape or element type of as many bytes."""
+    kind = None if dtype is None else dtype_of(dtype)
+    return current().reinterpret(src, None if shape is None else shape_of(shape), kind)
+
+
+class Layout:
+    """Where the elements of a buffer lie, as a function from indices; kept as a wish."""
+
+    kind = "layout"
+
+    def __init__(self, shape: Any, forward: Callable[..., Any] | str, **options: Any) -> None:
+        self.shape = shape_of(shape)
+        self.forward = forward
+        self.options = options
+
+    def __str__(self) -> str:
+        rule = self.forward if isinstance(self.forward, str) else "custom"
+        return f"{self.kind}<{rule}>"
+
+
+class Fragment(Layout):
+    """Which thread holds which element of a fragment; kept as a wish."""
+
+    kind = "fragment"
+
+    def __init__(self, shape: Any, forward_fn: Callable[..., Any] | str = "", **options: Any):
+        super().__init__(shape, forward_fn or "custom", **options)
+
+
+def make_swizzled_layout(buffer: Any, *args: Any, **options: Any) -> Layout:
+    """A layout without bank conflicts for matrix products."""
+    return Layout(buffer.shape, "swizzled")
+
+
+def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
+    """Ask for the layouts of buffers: `T.annotate_layout({A_shared: layout})`."""
+    for buffer, layout in layout_map.items():
+        if not isinstance(layout, Layout) and not callable(layout):
+            raise KernelError(
+                f"{layout!r:.60} is not a layout",
+                location=here(),
+                hint="Use `T.make_swizzled_layout(buffer)`, `T.Layout` or a function of indices.",
+            )
+        text = str(layout) if isinstance(layout, Layout) else "layout<custom>"
+        current().annotate("annotate_layout", buffer, (("layout", text),))
+
+
+def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
+    """What a read outside a tensor gives: `T.annotate_safe_value({A: -T.infinity("float32")})`."""
+    for buffer, value in safe_value_map.items():
+        current().safe_value(buffer, value)
+
+
+def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
+    """Ask to keep a share of a tensor in the L2 cache."""
+    for buffer, ratio in l2_hit_ratio_map.items():
+        current().annotate("annotate_l2_hit_ratio", buffer, (("ratio", float(ratio)),))
+
+
+def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
+    """Run the blocks in panels of `panel_size` rows (`order` "row") or columns, for the L2 cache."""
+    if order not in ("row", "column", "mlx"):
+        raise KernelError(
+            f"`T.use_swizzle` with order {order!r}",
+            location=here(),
+            hint='Orders are "row", "column" and "mlx".',
+        )
+    if enable:
+        current().annotate("use_swizzle", None, (("swizzle", panel_size), ("order", order)))

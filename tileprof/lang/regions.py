@@ -1,0 +1,49 @@
+"""The blocks that are open while a kernel is traced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tileprof import ir
+from tileprof.errors import Location
+
+__all__ = ["Kind", "Region"]
+
+Kind = Literal["kernel", "launch", "scope", "for", "parallel", "while", "if", "value"]
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """A block of the program and what is known about it while it is filled."""
+
+    kind: Kind
+    block: ir.Block = field(default_factory=ir.Block)
+    location: Location | None = None
+    open: bool = True
+    ended: bool = False
+    """Whether a `break` or `continue` ends it: what is traced after that never runs."""
+    merged: Region | None = None
+    """The region into which its ops were moved when it closed."""
+    constants: dict[tuple[str, ir.DType], ir.Value] = field(default_factory=dict)
+    """Constants that its block defines, to be used again."""
+    _scratch: ir.Block | None = None
+
+    @property
+    def cursor(self) -> ir.Block:
+        """Where the next op goes: a block that is thrown away once the region has ended."""
+        if not self.ended:
+            return self.block
+        if self._scratch is None:
+            self._scratch = ir.Block()
+        return self._scratch
+
+    @property
+    def visible(self) -> bool:
+        """Whether values that were made here can still be used."""
+        region: Region | None = self
+        while region is not None:
+            if region.open:
+                return True
+            region = region.merged
+        return False

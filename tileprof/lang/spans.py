@@ -1,0 +1,96 @@
+"""Where in the user's source an op comes from: the first frame outside of tileprof, and its callers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+from tileprof.errors import Location
+
+__all__ = ["function_location", "here", "node_location"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
+
+_ours: dict[str, bool] = {}
+# Code objects compare by content, which is slow to hash; the object is kept so that its id stays.
+_positions: dict[int, tuple[CodeType, list[tuple[int | None, ...]]]] = {}
+_locations: dict[tuple[int, int, str, Location | None], Location] = {}
+_MAX_LOCATIONS = 100_000
+
+
+def here(root: CodeType | None = None) -> Location | None:
+    """The user's line that is running.  With `root`, the code of a kernel, the chain of calls from
+    that kernel down to the line (through macros and helpers) is in `caller`."""
+    frames = _user_frames(root)
+    location: Location | None = None
+    for frame, function in reversed(frames):
+        location = _locate(frame, function, location)
+    return location
+
+
+def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
+    """From the innermost outwards up to the one that runs `root`; only the innermost without it."""
+    found: list[tuple[FrameType, str]] = []
+    frame: FrameType | None = sys._getframe(2)
+    inner: FrameType | None = None
+    while frame is not None:
+        code = frame.f_code
+        if not _is_ours(code.co_filename):
+            if code.co_name in _COMPREHENSIONS:
+                inner = inner or frame
+            else:
+                found.append((inner or frame, code.co_name))
+                inner = None
+                if code is root or root is None:
+                    return found
+        frame = frame.f_back
+    return found[:1]
+
+
+def _is_ours(file: str) -> bool:
+    known = _ours.get(file)
+    if known is None:
+        known = _ours[file] = file.startswith(_PACKAGE) or file.startswith("<frozen")
+    return known
+
+
+def _locate(frame: FrameType, function: str, caller: Location | None) -> Location:
+    code = frame.f_code
+    key = (id(code), frame.f_lasti, function, caller)
+    known = _locations.get(key)
+    if known is None:
+        if len(_locations) >= _MAX_LOCATIONS:
+            _locations.clear()
+        entry = _positions.get(id(code))
+        if entry is None:
+            entry = _positions[id(code)] = (code, list(code.co_positions()))
+        line, end_line, column, end_column = entry[1][frame.f_lasti // 2]
+        known = _locations[key] = Location(
+            code.co_filename,
+            line or frame.f_lineno,
+            column or 0,
+            end_line or 0,
+            end_column or 0,
+            function,
+            caller,
+        )
+    return known
+
+
+def function_location(code: CodeType) -> Location:
+    """Where a function begins."""
+    return Location(code.co_filename, code.co_firstlineno, function=code.co_name)
+
+
+def node_location(node: object, file: str, function: str) -> Location:
+    """The place of a syntax node."""
+    return Location(
+        file,
+        getattr(node, "lineno", 0),
+        getattr(node, "col_offset", 0),
+        getattr(node, "end_lineno", 0) or 0,
+        getattr(node, "end_col_offset", 0) or 0,
+        function,
+    )

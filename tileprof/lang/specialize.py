@@ -1,0 +1,120 @@
+"""Run a kernel's function under a tracer: once for each combination of what the kernel depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import InternalError, UsageError
+
+from .context import activate
+from .functions import Kernelized, PrimFunc
+from .tensors import TensorType
+from .trace import Given, Knowledge, Retrace, Traced, Tracer
+from .values import Poison
+
+__all__ = ["trace_eager", "trace_prim_func"]
+
+_MAX_TRACES = 100
+
+
+def trace_prim_func(
+    function: PrimFunc, given: Mapping[str, Given], out_idx: Sequence[int] | None
+) -> Traced:
+    """Trace a function whose parameters are all annotated; `out_idx` are those that a call
+    allocates and returns."""
+    names = list(function.signature.parameters)
+    for name in names:
+        if name not in function.annotations:
+            raise UsageError(
+                f"parameter `{name}` of `{function.function.__name__}` has no annotation",
+                location=function.location,
+                hint="Annotate it: `A: T.Tensor((M, K), dtype)`, or `alpha: T.float32`.",
+            )
+    values = dict.fromkeys(names)
+    traced = _trace(function, values, function.annotations, given, {})
+    return _with_outputs(traced, out_idx, function) if out_idx is not None else traced
+
+
+def _with_outputs(traced: Traced, out_idx: Sequence[int], function: PrimFunc) -> Traced:
+    params = list(traced.kernel.params)
+    chosen = []
+    for each in out_idx:
+        if not -len(params) <= each < len(params):
+            raise UsageError(
+                f"`out_idx` {each} of `{function.function.__name__}`, which has {len(params)} "
+                "parameters",
+                location=function.location,
+                hint="-1 is the last parameter.",
+            )
+        at = each % len(params)
+        if not isinstance(params[at].type, ir.BufferType):
+            raise UsageError(
+                f"`out_idx` {each} is the scalar `{params[at].name}`",
+                location=function.location,
+                hint="A call allocates and returns tensors.",
+            )
+        params[at] = replace(params[at], role="out")
+        chosen.append(at)
+    outs = {params[at].name for at in chosen}
+    return replace(
+        traced,
+        kernel=replace(traced.kernel, params=tuple(params)),
+        returned=tuple(chosen),
+        params=tuple(n for n in traced.params if n not in outs),
+    )
+
+
+def trace_eager(
+    function: Kernelized,
+    values: Mapping[str, Any],
+    annotations: Mapping[str, Any],
+    given: Mapping[str, Given],
+    consts: Mapping[str, int],
+) -> Traced | PrimFunc:
+    """Trace a function whose body annotates its tensors.  `values` are the arguments that are known
+    at compile time; a function that returns a `prim_func` gives that."""
+    return _trace(function, values, annotations, given, consts)  # type: ignore[return-value]
+
+
+def _trace(
+    function: Kernelized,
+    values: Mapping[str, Any],
+    annotations: Mapping[str, Any],
+    given: Mapping[str, Given],
+    consts: Mapping[str, int],
+) -> Any:
+    knowledge = Knowledge(dict(consts), {})
+    name = function.function.__name__
+    order = list(function.signature.parameters)
+    for _ in range(_MAX_TRACES):
+        tracer = Tracer(function.staged.__code__, given, knowledge, order)
+        try:
+            with activate(tracer):
+                args = {n: _argument(tracer, n, values.get(n), annotations.get(n)) for n in order}
+                returned = function.staged(**args)
+                if isinstance(returned, PrimFunc):
+                    return returned
+                return tracer.finish(name, returned, function.location)
+        except Retrace:
+            continue
+    raise InternalError(
+        f"the trace of `{name}` does not come to an end",
+        location=function.location,
+        hint="Please report this with the function's text.",
+    )
+
+
+def _argument(tracer: Tracer, name: str, value: Any, annotation: Any) -> Any:
+    if isinstance(annotation, TensorType) or annotation is not None:
+        held = tracer.argument(name, value, annotation)
+        if held is not value or value is not None:
+            return held
+    if value is None and name in tracer.given:
+        return Poison(
+            f"`{name}` is used before its annotation",
+            f"Annotate it first: `{name}: T.Tensor((M, N), dtype)`.",
+        )
+    return value

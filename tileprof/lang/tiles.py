@@ -1,0 +1,245 @@
+"""Operations on whole tiles, atomics, and what helps to find mistakes."""
+
+from __future__ import annotations
+
+import builtins
+from enum import Enum
+from typing import Any
+
+from tileprof.errors import KernelError
+
+from .context import Hints, current
+from .spans import here
+
+__all__ = [
+    "GemmWarpPolicy", "atomic_add", "atomic_max", "atomic_min", "clear", "copy", "cummax", "cumsum",
+    "device_assert", "fill", "gemm", "print", "reduce", "reduce_absmax", "reduce_abssum",
+    "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum",
+]  # fmt: skip
+
+
+def _hints(annotations: dict[str, Any] | None, **given: Any) -> Hints:
+    held = {**given, **(annotations or {})}
+    return tuple(
+        (str(k), v if isinstance(v, (bool, int, float, str)) else repr(v))
+        for k, v in held.items()
+        if v is not None and v is not False
+    )
+
+
+def copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: str | None = None,
+    prefer_instruction: str | None = None,
+    annotations: dict[str, Any] | None = None,
+    loop_layout: Any = None,
+) -> None:
+    """Copy a tile, converting elements where the types differ.
+
+    Each side is a buffer, a region (`A[0:64, k]`), or an element, which stands for the tile that
+    begins there and has the other side's shape.  Extents of 1 are left out when shapes are matched.
+    What lies outside of a global tensor is read as its safe value and not written.  The keywords
+    are wishes about how it is done.
+    """
+    hints = _hints(
+        annotations,
+        coalesced_width=coalesced_width,
+        disable_tma=disable_tma,
+        eviction_policy=eviction_policy,
+        prefer_instruction=prefer_instruction,
+        loop_layout=loop_layout,
+    )
+    current().copy(src, dst, hints)
+
+
+def fill(buffer: Any, value: Any, annotations: dict[str, Any] | None = None) -> None:
+    """Write `value` to every element of a buffer or region."""
+    current().fill(buffer, value)
+
+
+def clear(buffer: Any, annotations: dict[str, Any] | None = None) -> None:
+    """Write 0 to every element of a buffer or region."""
+    current().fill(buffer, 0)
+
+
+class GemmWarpPolicy(Enum):
+    """How a matrix product is shared between warps."""
+
+    Square = "square"
+    FullRow = "full_row"
+    FullCol = "full_col"
+
+
+def gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: bool = False,
+    k_pack: int = 1,
+    wg_wait: int = 0,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """`C += A @ B`, or `C = A @ B` with `clear_accum`, in the element type of `C`.
+
+    A: M×K (K×M where transposed), B: K×N (N×K where transposed), C: M×N.
+    """
+    if not isinstance(policy, GemmWarpPolicy):
+        raise KernelError(
+            f"`policy={policy!r}` of `T.gemm`",
+            location=here(),
+            hint="Policies are `T.GemmWarpPolicy.Square`, `.FullRow` and `.FullCol`.",
+        )
+    current().gemm(
+        A,
+        B,
+        C,
+        transpose_a=bool(transpose_A),
+        transpose_b=bool(transpose_B),
+        clear=bool(clear_accum),
+        policy=policy.value,
+        hints=_hints(annotations, k_pack=None if k_pack == 1 else k_pack),
+    )
+
+
+_REDUCTIONS = ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor")
+
+
+def reduce(
+    buffer: Any,
+    out: Any,
+    reduce_type: str,
+    dim: int = -1,
+    clear: bool = True,
+    batch: int = 1,
+    nan_propagate: bool = False,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Reduce dimension `dim` of `buffer` into `out`, whose shape leaves it out or has 1 there;
+    without `clear` the result is combined with what `out` holds."""
+    if reduce_type not in _REDUCTIONS:
+        raise KernelError(
+            f"there is no reduction {reduce_type!r}",
+            location=here(),
+            hint=f"Reductions are: {', '.join(_REDUCTIONS)}.",
+        )
+    current().reduce(reduce_type, buffer, out, dim, builtins.bool(clear))
+
+
+def reduce_sum(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Sums along `dim`; see `reduce`."""
+    reduce(buffer, out, "sum", dim, clear, **hints)
+
+
+def reduce_max(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Maxima along `dim`; see `reduce`."""
+    reduce(buffer, out, "max", dim, clear, **hints)
+
+
+def reduce_min(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Minima along `dim`; see `reduce`."""
+    reduce(buffer, out, "min", dim, clear, **hints)
+
+
+def reduce_abssum(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Sums of absolute values along `dim`; see `reduce`."""
+    reduce(buffer, out, "abssum", dim, clear, **hints)
+
+
+def reduce_absmax(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Maxima of absolute values along `dim`; see `reduce`."""
+    reduce(buffer, out, "absmax", dim, clear, **hints)
+
+
+def reduce_bitand(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Bitwise and along `dim`; see `reduce`."""
+    reduce(buffer, out, "bitand", dim, clear, **hints)
+
+
+def reduce_bitor(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Bitwise or along `dim`; see `reduce`."""
+    reduce(buffer, out, "bitor", dim, clear, **hints)
+
+
+def reduce_bitxor(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
+    """Bitwise exclusive or along `dim`; see `reduce`."""
+    reduce(buffer, out, "bitxor", dim, clear, **hints)
+
+
+def cumsum(
+    src: Any,
+    dst: Any = None,
+    dim: int = 0,
+    reverse: bool = False,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Running sums of `src` along `dim` into `dst` (in place without it), from the end where
+    `reverse`."""
+    current().scan("sum", src, dst, dim, builtins.bool(reverse))
+
+
+def cummax(
+    src: Any,
+    dst: Any = None,
+    dim: int = 0,
+    reverse: bool = False,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Running maxima; see `cumsum`."""
+    current().scan("max", src, dst, dim, builtins.bool(reverse))
+
+
+def atomic_add(
+    dst: Any,
+    value: Any,
+    memory_order: str | None = None,
+    return_prev: bool = False,
+    use_tma: bool = False,
+    annotations: dict[str, Any] | None = None,
+) -> Any:
+    """Add `value` to an element, or a tile to a tile, at once; with `return_prev` gives the element
+    from before."""
+    hints = _hints(annotations, memory_order=memory_order, use_tma=use_tma)
+    return current().atomic("add", dst, value, return_prev, hints)
+
+
+def atomic_max(
+    dst: Any,
+    value: Any,
+    memory_order: str | None = None,
+    return_prev: bool = False,
+    annotations: dict[str, Any] | None = None,
+) -> Any:
+    """As `atomic_add`, with the greater of the two."""
+    hints = _hints(annotations, memory_order=memory_order)
+    return current().atomic("max", dst, value, return_prev, hints)
+
+
+def atomic_min(
+    dst: Any,
+    value: Any,
+    memory_order: str | None = None,
+    return_prev: bool = False,
+    annotations: dict[str, Any] | None = None,
+) -> Any:
+    """As `atomic_add`, with the smaller of the two."""
+    hints = _hints(annotations, memory_order=memory_order)
+    return current().atomic("min", dst, value, return_prev, hints)
+
+
+def print(obj: Any = None, msg: str = "", **options: Any) -> None:
+    """Print a scalar or a whole buffer while the kernel runs, after the text `msg`."""
+    if isinstance(obj, str):
+        obj, msg = None, f"{msg}{obj}"
+    current().print(obj, msg)
+
+
+def device_assert(condition: Any, msg: str = "") -> None:
+    """Stop the kernel with an error where the condition does not hold."""
+    current().device_assert(condition, msg)

@@ -1,0 +1,56 @@
+"""Differences of index expressions: is `(k + 1) * 64 - k * 64` a number?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from tileprof import ir
+
+__all__ = ["difference"]
+
+Terms = dict[Hashable, int]
+_ONE: Hashable = ()
+
+
+def difference(a: ir.Value, b: ir.Value) -> int | None:
+    """`a - b` where it is one number for all values of what they are made of; None otherwise."""
+    left, right = terms(a), terms(b)
+    rest = {k: left.get(k, 0) - right.get(k, 0) for k in left.keys() | right.keys()}
+    constant = rest.pop(_ONE, 0)
+    return None if any(rest.values()) else constant
+
+
+def terms(value: ir.Value) -> Terms:
+    """A sum of terms with factors; the constant is under `()`.
+
+    What is not a sum, a difference or a product with a number is a term of its own, equal to
+    another one that computes the same from the same values.
+    """
+    op = value.owner
+    match op:
+        case ir.Constant(value=number):
+            return {_ONE: int(number)}
+        case ir.Cast(operand=inner) if inner.dtype.is_integer and value.dtype.is_integer:
+            return terms(inner)
+        case ir.Binary(kind="add", left=left, right=right):
+            return _sum(terms(left), terms(right), 1)
+        case ir.Binary(kind="sub", left=left, right=right):
+            return _sum(terms(left), terms(right), -1)
+        case ir.Binary(kind="mul", left=left, right=right):
+            a, b = terms(left), terms(right)
+            for factor, other in ((a, b), (b, a)):
+                if factor.keys() <= {_ONE}:
+                    return {k: v * factor.get(_ONE, 0) for k, v in other.items()}
+            return {("mul", frozenset((_key(a), _key(b)))): 1}
+        case ir.Binary(kind=kind, left=left, right=right):
+            return {(kind, _key(terms(left)), _key(terms(right))): 1}
+        case _:
+            return {value: 1}
+
+
+def _sum(a: Terms, b: Terms, sign: int) -> Terms:
+    return {k: a.get(k, 0) + sign * b.get(k, 0) for k in a.keys() | b.keys()}
+
+
+def _key(of: Terms) -> Hashable:
+    return frozenset((k, v) for k, v in of.items() if v)

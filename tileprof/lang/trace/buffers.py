@@ -1,0 +1,321 @@
+"""Buffers of a trace: allocation, elements, regions, variables."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import DTypeError, Location, ShapeError
+from tileprof.ir.types import bool_, float32, int32
+
+from ..static import fits, is_number
+from ..values import Buffer, BufferData, BufferRegion, Expr, Placeholder, Scalar, Symbol, Var
+from .affine import difference
+from .core import Retrace
+from .scalars import Scalars
+
+__all__ = ["Buffers", "PromotionKey"]
+
+PromotionKey = tuple[Location | None, str]
+
+
+class Buffers(Scalars):
+    """Memory: whole buffers, elements and regions."""
+
+    def __init__(self, root: CodeType | None, widened: dict[PromotionKey, ir.DType]) -> None:
+        super().__init__(root)
+        self.by_value: dict[ir.Value, Buffer] = {}
+        self.widened = widened
+        """Types of promoted names that an earlier trace found to be too narrow."""
+        self._loaded: dict[ir.Value, tuple[int, Expr]] = {}
+
+    # -- allocation
+
+    def buffer(self, value: ir.Value, shape: Sequence[Any] | None = None) -> Buffer:
+        """The author's handle of a buffer value."""
+        held = value.buffer.shape if shape is None else shape
+        dims = tuple(Symbol(d) if isinstance(d, str) else d for d in held)
+        made = self.by_value[value] = Buffer(value, self.regions[-1], dims)
+        return made
+
+    def alloc(self, space: ir.Space, shape: Sequence[Any], kind: ir.DType) -> Buffer:
+        """A buffer of a block or of a thread."""
+        self.need_launch(f"`T.alloc_{space}`")
+        return self.buffer(self.emit(ir.Alloc(space, self.sizes(shape), kind)).result)
+
+    def sizes(self, shape: Sequence[Any]) -> tuple[int, ...]:
+        """A shape of positive numbers; ShapeError for anything else."""
+        made: list[int] = []
+        for extent in shape:
+            number = self.static(extent)
+            if number is None:
+                self.fail(
+                    ShapeError,
+                    "the size of an on-chip buffer is known only when the kernel runs",
+                    "Use numbers or `T.const` extents: `T.alloc_shared((64, block_K), dtype)`.",
+                )
+            if number < 1:
+                self.fail(
+                    ShapeError, f"an extent of {number}", "Extents of a buffer are 1 or more."
+                )
+            made.append(number)
+        return tuple(made)
+
+    def static(self, extent: Any) -> int | None:
+        """The number that an extent is at compile time; None where it is none."""
+        if isinstance(extent, Expr):
+            op = extent.value.owner
+            if isinstance(op, ir.Constant) and op.dtype.is_integer:
+                return int(op.value)
+            return None
+        if isinstance(extent, Placeholder):
+            bool(extent)
+        if isinstance(extent, Scalar):
+            return None
+        try:
+            return operator.index(extent)
+        except TypeError:
+            return self.fail(
+                ShapeError,
+                f"an extent is an integer, not {type(extent).__name__} {extent!r:.60}",
+                "Shapes are tuples of integers: `(block_M, block_K)`.",
+            )
+
+    def reinterpret(self, buffer: Any, shape: Sequence[Any] | None, kind: ir.DType | None) -> Any:
+        """The same memory with another shape or element type."""
+        held = buffer.buffer if isinstance(buffer, BufferData) else buffer
+        if not isinstance(held, Buffer):
+            self.fail(DTypeError, f"a buffer is expected here, not {held!r:.60}", "Pass a buffer.")
+        made = kind or held.type.dtype
+        dims = self._view_shape(held, made) if shape is None else self._dims(shape)
+        old, new = _bytes(held.type.shape, held.type.dtype), _bytes(dims, made)
+        if old is not None and new is not None and old != new:
+            self.fail(
+                ShapeError,
+                f"{held.type} has {old} bytes and the new view {new}",
+                "A view has as many bytes as the buffer that it shows.",
+            )
+        if (dims, made) == (held.type.shape, held.type.dtype):
+            return held
+        return self.buffer(self.emit(ir.Reinterpret(self.whole(held), dims, made)).result)
+
+    def _view_shape(self, buffer: Buffer, kind: ir.DType) -> tuple[ir.Dim, ...]:
+        *lead, last = buffer.type.shape
+        bits = buffer.type.dtype.bits
+        if bits == kind.bits:
+            return buffer.type.shape
+        if not isinstance(last, int) or last * bits % kind.bits:
+            self.fail(
+                ShapeError,
+                f"{buffer.type} cannot be seen as {kind}: its last extent does not fit",
+                "Give the new shape: `T.view(buffer, shape, dtype)`.",
+            )
+        return (*lead, last * bits // kind.bits)
+
+    def _dims(self, shape: Sequence[Any]) -> tuple[ir.Dim, ...]:
+        return tuple(d.name if isinstance(d, Symbol) else self.sizes((d,))[0] for d in shape)
+
+    def whole(self, buffer: Buffer) -> ir.Value:
+        """The value of a buffer that is used here."""
+        self.visible(Expr(buffer.value, buffer.region))
+        return buffer.value
+
+    # -- elements
+
+    def load(self, buffer: Buffer, key: Any) -> Any:
+        """`buffer[key]`: an element, or a region where there are slices or too few indices."""
+        parts = self._parts(buffer, key)
+        if any(isinstance(p, slice) for p in parts):
+            return self._region(buffer, parts)
+        self.need_launch("an element of a buffer")
+        value = self.whole(buffer)
+        return self.result(ir.Load(value, self._indices(buffer, parts)))
+
+    def store(self, buffer: Buffer, key: Any, value: Any) -> None:
+        """`buffer[key] = value`, converted to the element type."""
+        parts = self._parts(buffer, key)
+        if any(isinstance(p, slice) for p in parts):
+            region = self._region(buffer, parts)
+            if isinstance(value, (Buffer, BufferRegion)):
+                self.copy(value, region, ())
+            else:
+                self.fill(region, value)
+            return
+        self.need_launch("an element of a buffer")
+        kind = buffer.type.dtype
+        held = self.cast(value, kind).value
+        self.emit(ir.Store(held, self.whole(buffer), self._indices(buffer, parts)))
+
+    def _parts(self, buffer: Buffer, key: Any) -> list[Any]:
+        parts = list(key) if isinstance(key, (tuple, list)) else [key]
+        rank = buffer.ndim
+        if Ellipsis in [p for p in parts if not isinstance(p, Scalar)]:
+            at = next(i for i, p in enumerate(parts) if p is Ellipsis)
+            parts[at : at + 1] = [slice(None)] * (rank - len(parts) + 1)
+        if len(parts) > rank:
+            self.fail(
+                ShapeError,
+                f"{len(parts)} indices for `{buffer.name}` of rank {rank}",
+                f"Its shape is {_shown(buffer.shape)}.",
+            )
+        return parts + [slice(None)] * (rank - len(parts))
+
+    def _indices(self, buffer: Buffer, parts: list[Any]) -> list[ir.Value]:
+        return [self._index(buffer, at, part) for at, part in enumerate(parts)]
+
+    def _index(self, buffer: Buffer, at: int, part: Any) -> ir.Value:
+        extent = buffer.shape[at]
+        if is_number(part):
+            part = self._literal_index(buffer, at, part)
+        if is_number(part) and part < 0:
+            return self.index(extent + part)
+        value = self.index(part) if is_number(part) else self.value(part)
+        if value.dtype == bool_:
+            return self.index(self.cast(Expr(value, self.regions[-1]), int32))
+        return self._integer(value).value
+
+    def _literal_index(self, buffer: Buffer, at: int, part: Any) -> int:
+        number = self.static(part)
+        assert number is not None
+        extent = buffer.shape[at]
+        if not isinstance(extent, int):
+            return number
+        # The upper edge of a global tensor is guarded; a tile never reaches over its own.
+        low, high = -extent, extent if buffer.type.space != "global" else number + 1
+        if not low <= number < high:
+            self.fail(
+                ShapeError,
+                f"index {number} is outside of dimension {at} of `{buffer.name}`, "
+                f"which has {extent} elements",
+                f"Its shape is {_shown(buffer.shape)}.",
+            )
+        return number
+
+    def _region(self, buffer: Buffer, parts: list[Any]) -> BufferRegion:
+        offsets: list[Any] = []
+        extents: list[int | None] = []
+        for at, part in enumerate(parts):
+            if not isinstance(part, slice):
+                offsets.append(self._index(buffer, at, part))
+                extents.append(1)
+                continue
+            if part.step is not None and self.static(part.step) != 1:
+                self.fail(ShapeError, "a slice with a step", "Slices of buffers have a step of 1.")
+            start, extent = self._slice(buffer, at, part)
+            offsets.append(start)
+            extents.append(extent)
+        return BufferRegion(buffer, tuple(offsets), tuple(extents))
+
+    def _slice(self, buffer: Buffer, at: int, part: slice) -> tuple[ir.Value, int | None]:
+        whole = buffer.shape[at]
+        start = self.index(0) if part.start is None else self._index(buffer, at, part.start)
+        if part.stop is None and not isinstance(whole, int):
+            return start, None if part.start is None else self._extent(self.index(whole), start)
+        stop = self.index(whole) if part.stop is None else self._bound(buffer, at, part.stop)
+        return start, self._extent(stop, start)
+
+    def _bound(self, buffer: Buffer, at: int, stop: Any) -> ir.Value:
+        if is_number(stop) and stop < 0:
+            return self.index(buffer.shape[at] + stop)
+        return self.index(stop)
+
+    def _extent(self, stop: ir.Value, start: ir.Value) -> int:
+        extent = difference(stop, start)
+        if extent is None:
+            self.fail(
+                ShapeError,
+                "the size of this slice is known only when the kernel runs",
+                "Write it as start : start + number, or give the first element alone: "
+                "`T.copy(A[i, j], tile)` takes the size from `tile`.",
+            )
+        if extent < 1:
+            self.fail(ShapeError, f"a slice of {extent} elements", "A slice has 1 element or more.")
+        return extent
+
+    # -- variables
+
+    def alloc_var(self, kind: ir.DType, init: Any) -> Var:
+        """A variable, set where `init` is given."""
+        buffer = self.alloc("local", (), kind)
+        if init is not None:
+            buffer[()] = init
+            self.known.add(buffer.value)
+        return Var(buffer, known=init is not None)
+
+    def load_var(self, var: Var) -> Expr:
+        """What a variable holds now; the same value again as long as nothing was stored."""
+        if var.indices:
+            made: Expr = var.buffer[var.indices]
+            return made
+        value = var.buffer.value
+        epoch, known = self._loaded.get(value, (-1, None))
+        if known is None or epoch != self.epoch or not known.region.visible:
+            known = self.load(var.buffer, ())
+            assert isinstance(known, Expr)
+            self.name(known.value, value.name)
+            self._loaded[value] = (self.epoch, known)
+        return known
+
+    def store_var(self, var: Var, value: Any) -> None:
+        """Assign to a variable; a promoted name takes the type that its values need."""
+        if var.promoted is not None:
+            kind = var.buffer.type.dtype
+            needed = self._needed(value, kind)
+            if needed != kind:
+                self.widened[var.promoted] = needed
+                raise Retrace
+        var.buffer[var.indices] = value
+        self.epoch += 1
+
+    def _needed(self, value: Any, kind: ir.DType) -> ir.DType:
+        if isinstance(value, float) and not kind.is_float:
+            return float32
+        if is_number(value) and not isinstance(value, bool):
+            return kind if kind != bool_ and fits(value, kind) else ir.promote(kind, int32)
+        return ir.promote(kind, bool_ if is_number(value) else self.value(value).dtype)
+
+    def promote_name(self, name: str, value: Any, span: Location | None) -> Var:
+        """A variable in the place of a Python name that a loop changes."""
+        key = (span, name)
+        kind = self.widened.get(key)
+        if kind is None:
+            kind = self.value(value).dtype
+        made = self.alloc_var(kind, value)
+        self.name(made.buffer.value, name)
+        made.promoted = key
+        return made
+
+    def reference(self, expr: Expr) -> Any:
+        """The place of an element, for a parameter that is passed by reference."""
+        op = expr.value.owner
+        if not isinstance(op, ir.Load):
+            return expr
+        indices = [Expr(i, self.top) for i in op.indices]
+        self.forget(expr)
+        return Var(self.by_value[op.buffer], indices)
+
+    def forget(self, expr: Expr) -> None:
+        """Take back a load that only named a place, if nothing else uses it."""
+        op = expr.value.owner
+        if isinstance(op, ir.Load) and not self.uses[expr.value]:
+            for region in reversed(self.regions):
+                if op in region.cursor.ops[-64:]:
+                    region.cursor.ops.remove(op)
+                    self._loaded.pop(op.buffer, None)
+                    return
+
+
+def _bytes(shape: Sequence[ir.Dim], kind: ir.DType) -> int | None:
+    total = kind.bytes
+    for extent in shape:
+        if not isinstance(extent, int):
+            return None
+        total *= extent
+    return total
+
+
+def _shown(shape: Sequence[Any]) -> str:
+    return "×".join(d.name if isinstance(d, Symbol) else str(d) for d in shape)

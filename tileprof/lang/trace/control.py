@@ -1,0 +1,176 @@
+"""Launches, scopes and loops of a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from tileprof import ir
+from tileprof.errors import KernelError, Location, UnsupportedPython
+
+from ..context import Loop
+from ..regions import Region
+from ..values import Expr
+from .tiles import Tiles
+
+__all__ = ["Control"]
+
+_MAX_MACRO_DEPTH = 100
+_MAX_THREADS = 1024
+
+
+class Control(Tiles):
+    """Blocks inside blocks."""
+
+    launch_hints: list[tuple[str, bool | int | float | str]]
+    macro_depth = 0
+
+    @contextmanager
+    def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
+        """The blocks of a grid."""
+        if self.regions[-1] is not self.top:
+            self.fail(
+                KernelError,
+                "`T.Kernel` stands inside another block",
+                "Launches stand one after the other at the top of the function; a condition around "
+                "one must be known at compile time.",
+            )
+        if math.prod(threads) > _MAX_THREADS or min(threads) < 1 or len(threads) > 3:
+            self.fail(
+                KernelError,
+                f"a block of {'×'.join(map(str, threads))} threads",
+                f"A block has 1 to {_MAX_THREADS} threads on up to three axes.",
+            )
+        span = self.location()
+        extents = [self._grid_extent(g) for g in grid]
+        args = [ir.Value(ir.dtype("index")) for _ in extents]
+        self.launch_hints = []
+        region = self.push("launch", args)
+        held = [Expr(a, region) for a in args]
+        yield held[0] if len(held) == 1 else tuple(held)
+        self.pop(region)
+        hints = tuple(self.launch_hints)
+        self.emit(ir.Launch(extents, threads, region.block, hints), span)
+
+    def _grid_extent(self, extent: Any) -> ir.Value:
+        number = None if isinstance(extent, float) else self.static(extent)
+        if number is not None and number < 1:
+            self.fail(
+                KernelError, f"a grid of {number} blocks", "Every axis of the grid has 1 or more."
+            )
+        return self.index(extent)
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """A named part of the kernel."""
+        self.need_launch("`T.scope`")
+        if self.inner("parallel") is not None:
+            self.fail(
+                KernelError,
+                "`T.scope` inside `T.Parallel`",
+                "Its points run at once and have no time of their own: put it around the loop.",
+            )
+        span = self.location()
+        region = self.push("scope")
+        yield
+        self.pop(region)
+        self.emit(ir.Scope(name, region.block), span)
+        if region.ended:
+            self.regions[-1].ended = True
+
+    def iterate(self, loop: Loop) -> NoReturn:
+        """A `for` of a function that was not rewritten."""
+        self.fail(
+            UnsupportedPython,
+            "a loop of the kernel in a plain Python function",
+            "Put `@T.macro` above the function: its loops and branches then go into the kernel.",
+        )
+
+    # -- loops
+
+    def open_loop(self, loop: Loop, names: Any) -> tuple[Region, Any]:
+        """Open the body of a loop; gives the region and what the loop variables are bound to."""
+        if loop.kind == "parallel":
+            return self._open_parallel(loop, names)
+        region = self.push("for", [ir.Value(ir.dtype("index"))])
+        (arg,) = region.block.args
+        tile = Expr(arg, region)
+        if loop.kind == "persistent":
+            self.name(arg, "tile")
+            return region, self._unravel(tile, loop)
+        self.name(arg, names if isinstance(names, str) else "")
+        return region, tile
+
+    def _open_parallel(self, loop: Loop, names: Any) -> tuple[Region, Any]:
+        if self.inner("parallel") is not None:
+            self.fail(
+                UnsupportedPython,
+                "`T.Parallel` inside `T.Parallel`",
+                "Give one loop all extents, `for i, j in T.Parallel(M, N)`, or make the inner one "
+                "`T.serial`.",
+            )
+        args = [ir.Value(ir.dtype("index")) for _ in loop.stop]
+        region = self.push("parallel", args)
+        hints = names if isinstance(names, tuple) else (names,)
+        for arg, name in zip(args, hints):
+            self.name(arg, name if isinstance(name, str) else "")
+        held = tuple(Expr(a, region) for a in args)
+        return region, held[0] if len(held) == 1 else held
+
+    def bounds(self, loop: Loop) -> list[ir.Value]:
+        """The operands of a loop op, written before its body."""
+        if loop.kind == "parallel":
+            return [self.index(e) for e in loop.stop]
+        stop = math.prod(loop.stop) if loop.kind == "persistent" else loop.stop
+        return [self.index(loop.start), self.index(stop), self.index(loop.step)]
+
+    def close_loop(
+        self, loop: Loop, region: Region, bounds: list[ir.Value], span: Location | None
+    ) -> None:
+        """Close the body and write the loop."""
+        self.pop(region)
+        if loop.kind == "parallel":
+            self.emit(ir.Parallel(bounds, region.block, loop.hints), span)
+            return
+        kind: Any = loop.kind
+        start, stop, step = bounds
+        self.emit(ir.For(kind, start, stop, step, region.block, loop.num_stages, loop.hints), span)
+
+    def _unravel(self, tile: Expr, loop: Loop) -> Any:
+        """The coordinates of a tile, its number counted down the rows of a group of columns, then
+        the next group: tiles that run together share rows and columns of the operands."""
+        *lead, rows, columns = loop.stop if len(loop.stop) > 1 else (1, *loop.stop)
+        at: Any = tile
+        outer: list[Any] = []
+        if lead:
+            rest = tile // (rows * columns)
+            at = tile % (rows * columns)
+            for extent in reversed(lead):
+                outer.insert(0, rest % extent)
+                rest = rest // extent
+        if len(loop.stop) == 1:
+            return at
+        if loop.group <= 1:
+            return (*outer, at // columns, at % columns)
+        first = at // (rows * loop.group) * loop.group
+        width = self.binary("min", columns - first, loop.group)
+        within = at % (rows * loop.group)
+        return (*outer, within // width, first + within % width)
+
+    # -- macros
+
+    def call(self, macro: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run the body of a macro here."""
+        if self.macro_depth >= _MAX_MACRO_DEPTH:
+            self.fail(
+                KernelError,
+                f"`{macro.__name__}` calls itself more than {_MAX_MACRO_DEPTH} times",
+                "A macro that calls itself must end by a condition that is known at compile time.",
+            )
+        self.macro_depth += 1
+        try:
+            return macro.staged(*args, **kwargs)
+        finally:
+            self.macro_depth -= 1

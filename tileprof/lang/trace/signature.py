@@ -1,0 +1,327 @@
+"""The signature of a trace: parameters, symbols, extents that the arguments give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import CodeType
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import ArgumentError, DTypeError, KernelError, Location, ShapeError
+from tileprof.ir.tile import Hints
+from tileprof.ir.types import index
+
+from ..dtypes import dtype_of, is_dtype
+from ..static import as_number, is_number
+from ..tensors import TensorType
+from ..values import Buffer, Deferred, Expr, Placeholder, Symbol
+from .buffers import PromotionKey
+from .control import Control
+from .core import Retrace
+from .evaluate import evaluator
+
+__all__ = ["Given", "Knowledge", "Traced", "Tracer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is known about a tensor argument while its kernel is compiled; None for unknown."""
+
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    contiguous: bool = True
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What one trace of a kernel learns for the next."""
+
+    consts: dict[str, int]
+    """Values of `T.const` names."""
+    widened: dict[PromotionKey, ir.DType]
+    """Types of promoted names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced kernel, and how its symbols follow from the arguments."""
+
+    kernel: ir.Kernel
+    derived: Mapping[str, Callable[[Sequence[Any], Mapping[str, int]], int]]
+    """Symbols that are computed from parameters and other symbols."""
+    returned: tuple[int, ...]
+    """Positions of the parameters that a call returns, in order."""
+    params: tuple[str, ...]
+    """The arguments of the function that are parameters of the kernel, in its order."""
+
+
+class Tracer(Control):
+    """The context that writes a kernel."""
+
+    def __init__(
+        self, root: CodeType, given: Mapping[str, Given], knowledge: Knowledge, order: Sequence[str]
+    ) -> None:
+        super().__init__(root, knowledge.widened)
+        self.given = given
+        self.knowledge = knowledge
+        self.order = order
+        self.params: dict[str, tuple[ir.Param, ir.Value]] = {}
+        self.outputs: dict[str, tuple[ir.Param, ir.Value]] = {}
+        self.symbols: dict[str, tuple[ir.Value, Location | None]] = {}
+        self.derived: dict[str, ir.Value] = {}
+        self.safe: dict[ir.Value, Any] = {}
+        self._open: dict[str, Location | None] = {}
+        self.launch_hints = []
+
+    # -- extents
+
+    def const(self, names: Sequence[str]) -> tuple[Any, ...]:
+        """Numbers where they are known, else placeholders until the arguments give them."""
+        known = self.knowledge.consts
+        for name in names:
+            if name not in known:
+                self._open[name] = self.location()
+        return tuple(known[n] if n in known else Placeholder(n) for n in names)
+
+    def symbol(self, name: str) -> Expr:
+        """The value of a symbol."""
+        if name not in self.symbols:
+            self.symbols[name] = ir.Value(index, name), self.location()
+        return Expr(self.symbols[name][0], self.top)
+
+    def _signature_dim(self, extent: Any, name: str) -> ir.Dim:
+        match extent:
+            case Symbol(name=symbol):
+                self.symbol(symbol)
+                return symbol
+            case Deferred():
+                return self._signature_dim(self._deferred(extent), name)
+            case Expr() if self.static(extent) is None:
+                for symbol, (value, _) in self.symbols.items():
+                    if value is extent.value:
+                        return symbol
+                self.derived[name] = self.index(extent)
+                self.symbol(name)
+                return name
+            case _ if is_dtype(extent) or isinstance(extent, str):
+                return self.fail(
+                    ShapeError, f"an extent is {extent!r}", "The shape comes first, then the type."
+                )
+        number = self.static(extent)
+        assert number is not None
+        return number
+
+    # -- parameters
+
+    def argument(self, name: str, value: Any, annotation: Any) -> Any:
+        """A parameter: a tensor, a scalar known at launch, or (any other annotation) a value known
+        at compile time."""
+        kind = scalar_type(annotation)
+        if kind is not None:
+            param = ir.Value(kind, name)
+            self.params[name] = ir.Param(name, kind), param
+            return Expr(param, self.top)
+        if not isinstance(annotation, TensorType):
+            return value
+        given = self.given.get(name, Given())
+        self._bind(name, annotation, given)
+        shape = tuple(
+            extent if isinstance(extent, Placeholder) else self._signature_dim(extent, f"{name}_dim{at}")
+            for at, extent in enumerate(annotation.shape)
+        )
+        settled = tuple(1 if isinstance(d, Placeholder) else d for d in shape)
+        strides = self._strides(name, annotation, given)
+        made = ir.Value(ir.BufferType(settled, annotation.kind, "global", strides), name)
+        self.params[name] = ir.Param(name, made.buffer), made
+        return self.buffer(made, shape)
+
+    def _strides(
+        self, name: str, annotation: TensorType, given: Given
+    ) -> tuple[ir.Dim, ...] | None:
+        if annotation.strides is not None:
+            if len(annotation.strides) != len(annotation.shape):
+                self.fail(
+                    ShapeError,
+                    f"`{name}` has {len(annotation.shape)} extents and "
+                    f"{len(annotation.strides)} strides",
+                    "Give one stride for each extent.",
+                )
+            return tuple(
+                1 if isinstance(s, Placeholder) else self._signature_dim(s, f"{name}_stride{at}")
+                for at, s in enumerate(annotation.strides)
+            )
+        if given.contiguous:
+            return None
+        names = [f"{name}_stride{at}" for at in range(len(annotation.shape))]
+        for each in names:
+            self.symbol(each)
+        return tuple(names)
+
+    def _bind(self, name: str, annotation: TensorType, given: Given) -> None:
+        """Give `T.const` names the extents of the argument; start again when all are known."""
+        if given.shape is not None and len(given.shape) != len(annotation.shape):
+            raise ArgumentError(
+                f"argument `{name}` has {len(given.shape)} dimensions, "
+                f"and {len(annotation.shape)} are expected",
+                location=self.location(),
+                hint=f"Its shape is {given.shape}.",
+            )
+        sides = ((annotation.shape, given.shape), (annotation.strides or (), given.strides))
+        for dims, actual in sides:
+            for at, extent in enumerate(dims):
+                if isinstance(extent, Placeholder) and extent.name and actual is not None:
+                    self.knowledge.consts[extent.name] = actual[at]
+                    self._open.pop(extent.name, None)
+                    if not self._open:
+                        raise Retrace
+
+    def empty(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
+        """A tensor that the call allocates."""
+        at = len(self.outputs)
+        self.need_consts()
+        name = f"out{at}"
+        dims = tuple(self._signature_dim(e, f"{name}_dim{n}") for n, e in enumerate(shape))
+        made = ir.Value(ir.BufferType(dims, kind, "global"))
+        self.outputs[name] = ir.Param(name, made.buffer, "out"), made
+        return self.buffer(made)
+
+    def need_consts(self) -> None:
+        """An error where a `T.const` has no value though it is needed now."""
+        for name, where in self._open.items():
+            self.fail(
+                KernelError,
+                f"no argument gives the value of `{name}`",
+                f"Use it as an extent of an argument, `A: T.Tensor(({name}, …), dtype)`, or pass "
+                f"it: `kernel.compile({name}=…)`.",
+                at=where,
+            )
+
+    def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Any:
+        """The blocks of a grid."""
+        self.need_consts()
+        return super().launch(grid, threads)
+
+    # -- wishes
+
+    def annotate(self, name: str, target: Any, hints: Hints) -> None:
+        """A wish about the block, kept on the launch, or about a buffer."""
+        self.need_launch(f"`T.{name}`")
+        if target is None:
+            self.launch_hints += hints
+            return
+        if not isinstance(target, Buffer):
+            self.fail(
+                DTypeError, f"a buffer is expected here, not {target!r:.60}", "Pass a buffer."
+            )
+        self.emit(ir.Annotate(name, self.whole(target), hints))
+
+    def safe_value(self, buffer: Any, value: Any) -> None:
+        """What a guarded read outside a global tensor gives."""
+        if not isinstance(buffer, Buffer) or buffer.type.space != "global" or not is_number(value):
+            self.fail(
+                KernelError,
+                "`T.annotate_safe_value` takes global tensors and numbers",
+                "`T.annotate_safe_value({A: 0})`.",
+            )
+        self.safe[buffer.value] = as_number(value)
+
+    # -- the end
+
+    def finish(self, name: str, returned: Any, location: Location) -> Traced:
+        """The kernel that was traced; `returned` is what the function gave back."""
+        self.need_consts()
+        if not any(isinstance(op, ir.Launch) for op in self.top.block.ops):
+            raise KernelError(
+                f"`{name}` launches nothing",
+                location=location,
+                hint="Its work stands in `with T.Kernel(blocks, threads=128) as bx:`.",
+            )
+        held = {n: self.params[n] for n in self.order if n in self.params}
+        named = self._name_outputs(set(held))
+        entries = [*held.values(), *named]
+        self._check_symbols(entries)
+        params = tuple(replace(p, safe_value=self.safe.get(v, 0)) for p, v in entries)
+        values = [v for _, v in entries]
+        body = ir.Block([*values, *(v for v, _ in self.symbols.values())], self.top.block.ops)
+        sweep(body)
+        kernel = ir.Kernel(name, params, tuple(self.symbols), body, location=location)
+        derived = {
+            n: evaluator(v, values, {s: held for s, (held, _) in self.symbols.items()})
+            for n, v in self.derived.items()
+        }
+        return Traced(kernel, derived, self._returned(returned, values, location), tuple(held))
+
+    def _name_outputs(self, taken: set[str]) -> list[tuple[ir.Param, ir.Value]]:
+        made: list[tuple[ir.Param, ir.Value]] = []
+        for fallback, (param, value) in self.outputs.items():
+            name = value.name or fallback
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            value.name = name
+            made.append((replace(param, name=name), value))
+        return made
+
+    def _check_symbols(self, entries: Sequence[tuple[ir.Param, ir.Value]]) -> None:
+        given = set(self.derived)
+        for param, _ in entries:
+            if isinstance(param.type, ir.BufferType) and param.role == "in":
+                given |= {d for d in (*param.type.shape, *(param.type.strides or ()))
+                          if isinstance(d, str)}  # fmt: skip
+        for name, (_, where) in self.symbols.items():
+            if name not in given:
+                self.fail(
+                    KernelError,
+                    f"no argument gives the value of `{name}`",
+                    f"Use it as an extent of an argument: `A: T.Tensor(({name}, …), dtype)`.",
+                    at=where,
+                )
+
+    def _returned(
+        self, returned: Any, values: list[ir.Value], location: Location
+    ) -> tuple[int, ...]:
+        held = returned if isinstance(returned, (tuple, list)) else (returned,)
+        if returned is None:
+            held = ()
+        made = []
+        for each in held:
+            known = isinstance(each, Buffer) and any(
+                each.value is v for _, v in self.outputs.values()
+            )
+            if not known:
+                raise KernelError(
+                    f"the function returns {each!r:.60}",
+                    location=location,
+                    hint="A kernel returns tensors from `T.empty(shape, dtype)`, or nothing.",
+                )
+            made.append(values.index(each.value))
+        if len(set(made)) != len(self.outputs):
+            raise KernelError(
+                "not every tensor from `T.empty` is returned once",
+                location=location,
+                hint="Return all of them: `return C, D`.",
+            )
+        return tuple(made)
+
+
+def scalar_type(annotation: Any) -> ir.DType | None:
+    """The element type that an annotation names, for a scalar that is known at launch."""
+    if is_dtype(annotation) or isinstance(annotation, ir.DType):
+        return dtype_of(annotation)
+    return None
+
+
+def sweep(body: ir.Block) -> None:
+    """Take out constants and loads that nothing uses: an element that only named a place."""
+    used = {v for op in ir.walk(body) for v in op.operand_values()}
+    _sweep(body, used)
+
+
+def _sweep(block: ir.Block, used: set[ir.Value]) -> None:
+    block.ops[:] = [
+        op for op in block.ops if not isinstance(op, (ir.Constant, ir.Load)) or op.result in used
+    ]
+    for op in block.ops:
+        for inner in op.blocks():
+            _sweep(inner, used)
