@@ -22,9 +22,12 @@ from tileprof import ir
 from .affine import Linear, is_nonnegative
 from .ranges import Ranges
 
-__all__ = ["Access", "prove_bounds"]
+__all__ = ["Access", "guard_reasons", "prove_bounds"]
 
 Access = ir.Load | ir.Store | ir.Atomic | ir.View
+
+LOOSE = 1 << 30
+"""A bound above this says nothing to a reader."""
 
 
 def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
@@ -45,6 +48,13 @@ def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
     return ir.rewrite(kernel, rule)
 
 
+def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, str]:
+    """For each access of a global buffer that keeps its guard, why it is not proved inside."""
+    prover = _Prover(kernel)
+    prover.block(kernel.body, ())
+    return prover.outside
+
+
 def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
     for op in block.ops:
         for inner in op.blocks():
@@ -55,13 +65,14 @@ def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
 class _Prover:
     def __init__(self, kernel: ir.Kernel) -> None:
         self.inside: set[ir.OpBase] = set()
+        self.outside: dict[ir.OpBase, str] = {}
         self._ranges = Ranges(kernel)
 
     def block(self, block: ir.Block, facts: tuple[Linear, ...]) -> None:
         """Look at the accesses of a block that runs only where `facts` are at least 0."""
         for op in block.ops:
-            if isinstance(op, Access) and self._is_inside(op, facts):
-                self.inside.add(op)
+            if isinstance(op, Access):
+                self._access(op, facts)
             self._ranges.enter(op)
             for inner, more in self._inside(op):
                 self.block(inner, (*facts, *more))
@@ -81,20 +92,34 @@ class _Prover:
                 for block in op.blocks():
                     yield block, ()
 
-    def _is_inside(self, op: Access, facts: tuple[Linear, ...]) -> bool:
+    def _access(self, op: Access, facts: tuple[Linear, ...]) -> None:
         if isinstance(op, ir.View):
             base, starts, sizes = op.base, op.offsets, op.sizes
         else:
             base, starts, sizes = op.buffer, op.indices, (1,) * len(op.indices)
         # Without dimensions there is nothing that a guard would look at.
-        return bool(starts) and all(
-            self._fits(self._ranges.of(start), size, self._ranges.extent(dim), facts)
-            for start, size, dim in zip(starts, sizes, base.buffer.shape, strict=True)
-        )
+        if not starts:
+            return
+        for at, (start, size, dim) in enumerate(zip(starts, sizes, base.buffer.shape, strict=True)):
+            reason = self._reason(self._ranges.of(start), size, dim, facts)
+            if reason:
+                if base.buffer.space == "global":
+                    self.outside[op] = f"in dimension {at}, {reason}"
+                return
+        self.inside.add(op)
 
-    @staticmethod
-    def _fits(start: Linear, size: int, extent: Linear, facts: tuple[Linear, ...]) -> bool:
-        return is_nonnegative(start, facts) and is_nonnegative(extent - start.plus(size), facts)
+    def _reason(self, start: Linear, size: int, dim: ir.Dim, facts: tuple[Linear, ...]) -> str:
+        """Why a range of one dimension may leave its extent; '' where it cannot."""
+        stop = start.plus(size)
+        if not is_nonnegative(start, facts):
+            return "nothing says that the index is not negative"
+        if is_nonnegative(self._ranges.extent(dim) - stop, facts):
+            return ""
+        if isinstance(dim, str):
+            return f"nothing says that the index stays below `{dim}`"
+        if stop.high > LOOSE:
+            return f"nothing bounds the index, and the extent is {dim}"
+        return f"the index may reach {int(stop.high) - 1}, and the extent is {dim}"
 
     def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
         """Expressions that are at least 0 where a condition holds, or where it does not."""

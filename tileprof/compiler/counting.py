@@ -1,0 +1,148 @@
+"""What one run of each block of a kernel does: floating-point operations and global accesses.
+
+| op                                                      | flops counted                        |
+| ------------------------------------------------------- | ------------------------------------ |
+| `add sub mul div`, `floordiv floormod` of floats, `pow` | 1                                    |
+| `fma`                                                   | 2                                    |
+| `exp log sqrt rsqrt sin tanh erf sigmoid …`             | 1                                    |
+| `min max abs neg copysign`, comparison, rounding, casts | 0                                    |
+| anything on integers                                    | 0                                    |
+| `gemm`                                                  | 2·M·N·K, of integers too             |
+| `reduce`, `scan`                                        | 1 an element of the source           |
+| atomic `add`                                            | 1 an element                         |
+
+A tile at the edge of a tensor computes on all its elements, and all are counted.  Bytes are those
+that global buffers are asked for: an atomic asks twice, to read and to write; elements outside the
+buffer are not asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tileprof import ir
+
+__all__ = ["Access", "Body", "Range", "count_block"]
+
+_FLOPS = {**dict.fromkeys(("add", "sub", "mul", "div", "floordiv", "floormod", "pow", "atan2"), 1)}
+_FREE_UNARY = frozenset(
+    {"neg", "abs", "not", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The elements that an access covers in one dimension: `size` from `start` on."""
+
+    start: ir.Value | None
+    size: ir.Dim
+    extent: ir.Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A request to a global buffer: `bytes` for each element of a box."""
+
+    bytes: int
+    ranges: tuple[Range, ...]
+    guarded: bool
+    """Whether part of the box may lie outside the buffer."""
+    op: ir.OpBase
+
+
+@dataclass(slots=True)
+class Body:
+    """A block: its own work, and the ops in it that hold further blocks with work."""
+
+    flops: int = 0
+    accesses: list[Access] = field(default_factory=list)
+    inner: list[tuple[ir.OpBase, list[Body]]] = field(default_factory=list)
+    leaves: bool = False
+    """Whether a `break` or `continue` in it may skip part of the loop around."""
+
+    def __bool__(self) -> bool:
+        return bool(self.flops or self.accesses or self.inner)
+
+
+def count_block(block: ir.Block) -> Body:
+    """The work of a block; ops without work inside are left out."""
+    body = Body()
+    for op in block.ops:
+        body.flops += _flops(op)
+        body.accesses += _accesses(op)
+        if op.SPEC.regions:
+            held = [count_block(b) for b in op.blocks()]
+            body.leaves |= any(b.leaves for b in held) and not isinstance(op, _LOOPS)
+            if any(held):
+                body.inner.append((op, held))
+        body.leaves |= isinstance(op, (ir.Break, ir.Continue))
+    return body
+
+
+_LOOPS = (ir.For, ir.While, ir.Parallel)
+
+
+def _elements(value: ir.Value) -> int:
+    return math.prod(value.buffer.static_shape)
+
+
+def _flops(op: ir.OpBase) -> int:
+    match op:
+        case ir.Gemm():
+            return 2 * math.prod(op.mnk)
+        case ir.Binary(kind=kind, left=left):
+            return _FLOPS.get(kind, 0) if left.dtype.is_float else 0
+        case ir.Unary(kind=kind, operand=operand):
+            return int(operand.dtype.is_float and kind not in _FREE_UNARY)
+        case ir.Fma():
+            return 2
+        case ir.Reduce(source=source) | ir.Scan(source=source):
+            return _elements(source) if source.dtype.is_float else 0
+        case ir.TileAtomic(kind="add", source=source):
+            return _elements(source) if source.dtype.is_float else 0
+        case ir.Atomic(kind="add", value=value):
+            return int(value.dtype.is_float)
+        case _:
+            return 0
+
+
+def _accesses(op: ir.OpBase) -> Iterator[Access]:
+    match op:
+        case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
+            if buffer.buffer.space == "global":
+                twice = 2 if isinstance(op, ir.Atomic) else 1
+                dims = zip(op.indices, buffer.buffer.shape, strict=True)
+                ranges = tuple(Range(index, 1, extent) for index, extent in dims)
+                yield Access(twice * buffer.dtype.bytes, ranges, not op.in_bounds, op)
+        case ir.Copy(source=source, target=target) | ir.Scan(source=source, target=target):
+            yield from _tile(source, 1, op)
+            yield from _tile(target, 1, op)
+        case ir.Reduce(source=source, target=target, clear=clear):
+            yield from _tile(source, 1, op)
+            yield from _tile(target, 1 if clear else 2, op)
+        case ir.TileAtomic(source=source, target=target):
+            yield from _tile(source, 1, op)
+            yield from _tile(target, 2, op)
+        case ir.Fill(target=target):
+            yield from _tile(target, 1, op)
+        case ir.Gemm(a=a, b=b, c=c, clear=clear):
+            yield from _tile(a, 1, op)
+            yield from _tile(b, 1, op)
+            yield from _tile(c, 1 if clear else 2, op)
+        case _:
+            pass
+
+
+def _tile(value: ir.Value, times: int, op: ir.OpBase) -> Iterator[Access]:
+    """The access of a whole buffer or of a view of one."""
+    if value.buffer.space != "global":
+        return
+    size = times * value.dtype.bytes
+    view = value.owner
+    if isinstance(view, ir.View):
+        dims = zip(view.offsets, view.sizes, view.base.buffer.shape, strict=True)
+        yield Access(size, tuple(Range(*d) for d in dims), not view.in_bounds, op)
+    else:
+        yield Access(size, tuple(Range(None, d, d) for d in value.buffer.shape), False, op)
