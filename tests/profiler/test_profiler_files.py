@@ -235,7 +235,7 @@ def test_flushes_come_early_and_only_with_news(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """It is refused when the session starts, not after hours; losing it later is told at the end."""
+    """It is refused when the session starts, not after hours; a later loss is told at the end."""
     for path, sentence in (
         (tmp_path / "no" / "out.tprof", "there is no folder"),
         (tmp_path, "it is a folder"),

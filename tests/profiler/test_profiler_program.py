@@ -229,6 +229,45 @@ def test_spawned_processes_find_the_main_module(tmp_path: Path) -> None:
         assert (ours.returncode, ours.stdout, ours.stderr) == (0, plain.stdout, plain.stderr)
 
 
+def test_spawned_children_record(tmp_path: Path) -> None:
+    """A spawned child writes a file of its own, whether it ends by itself or is terminated."""
+    _write(
+        tmp_path,
+        script="""
+            import multiprocessing as mp
+            import time
+            import tileprof.profiler as p
+            def work(count, queue):
+                for _ in range(count):
+                    with p.scope("child"):
+                        pass
+                queue.put(0)
+                if count == 5:
+                    time.sleep(60)
+            if __name__ == "__main__":
+                context = mp.get_context("spawn")
+                for count in (3, 5):
+                    queue = context.Queue()
+                    child = context.Process(target=work, args=(count, queue))
+                    child.start()
+                    queue.get()
+                    if count == 5:
+                        child.terminate()
+                    child.join()
+                    print(f"out.pid{child.pid}.tprof {count} {child.exitcode}")
+        """,
+    )
+    ours = profiled(tmp_path, "script", "script.py")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    lines = [line.split() for line in ours.stdout.splitlines()]
+    assert [line[1:] for line in lines] == [["3", "0"], ["5", "-15"]]
+    for name, count, _ in lines:
+        profile = load(tmp_path / name)
+        profile.check()
+        assert [profile.node(i).own("count") for i in profile.find("child")] == [int(count)]
+    assert _recorded(tmp_path).find("child") == []
+
+
 def test_pytest_runs(tmp_path: Path) -> None:
     """`pytest ARGS` is `python -m pytest ARGS`, its exit code included."""
     _write(tmp_path, test_it="def test_good(): pass\ndef test_bad(): assert 1 == 2\n")

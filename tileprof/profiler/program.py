@@ -18,10 +18,11 @@ import traceback
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Literal
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
+from tileprof.profiler.children import finalize_on_terminate, follow_spawned
 from tileprof.profiler.paths import ours
 from tileprof.profiler.session import Session
 
@@ -70,7 +71,8 @@ def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) ->
     """
     check_target(target)
     body = _prepare(target, argv)
-    previous = _finalize_on_terminate(session)
+    previous = finalize_on_terminate(session)
+    follow_spawned(session)
     try:
         return _run(body, session)
     finally:
@@ -81,7 +83,7 @@ def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) ->
 
 
 def _run(body: Callable[[], None], session: Session) -> int:
-    session.recording.recorder.set_base(sys._getframe())
+    session.recording.enter_program(sys._getframe())
     try:
         body()
         code = 0
@@ -201,22 +203,3 @@ def _wait_for_threads() -> None:
 
 def _holds_exit(thread: threading.Thread) -> bool:
     return thread is not threading.current_thread() and not thread.daemon
-
-
-def _finalize_on_terminate(session: Session) -> signal.Handlers | None:
-    """Let a SIGTERM that would kill the process write the profile first; None: it would not."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        return None
-
-    def finalize(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        try:
-            session.finalize()
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, finalize)
-    return signal.SIG_DFL

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from types import FrameType
 from typing import Any
 
 from tileprof.profiler import provenance, scopes
@@ -15,6 +16,7 @@ from tileprof.profiler.recorder import Recorder
 from tileprof.profiler.sampler import Sampler
 from tileprof.profiler.session import Session
 from tileprof.profiler.sources import Sources
+from tileprof.profiler.totals import HostTotals
 from tileprof.profiler.worker import Worker
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import Instrument
@@ -70,6 +72,15 @@ class Recording:
                 recorder.change(stores)
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
             hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
+
+    def enter_program(self, frame: FrameType) -> None:
+        """Take a frame for the program's bottom, and forget what led to it."""
+        self.recorder.set_base(frame)
+        if self._sampler is not None:
+            self._sampler.skip()
+        for node in self.recorder.tree.nodes[1:]:
+            if node.kind == "frame":
+                node.host = HostTotals()
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells about the process, worked out once."""

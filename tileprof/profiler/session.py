@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,10 @@ class Session:
         self.store = Store()
         self.recording = recording
         self._start = provenance.of_start(options)
-        self._forked = False
+        self.child = False
+        """Whether the process is a child of the one that the session was started in."""
+        self.original = path
+        """The path of the process that all began with."""
         self._begin()
 
     def _begin(self) -> None:
@@ -68,9 +72,7 @@ class Session:
             with self._saving:
                 self.profile = self.snapshot()
             self.recording.leave(self)
-            # A forked child that did nothing leaves no file.
-            if self.path is not None and (len(self.profile) or not self._forked):
-                save(self.profile, self.path)
+            self._save(self.profile)
         return self.profile
 
     def snapshot(self) -> Profile:
@@ -82,8 +84,7 @@ class Session:
         )
         used = list(dict.fromkeys(kernel_of.values()))
         kernels = tuple(recorder.kernels[kernel] for kernel in used)
-        files = [node.location.file for node in numbers.nodes if node.location is not None]
-        files += [kernel.source_file for kernel in kernels]
+        files = [*numbers.files(), *(kernel.source_file for kernel in kernels)]
         tables = Tables(
             kernels=kernels,
             node_kernels={node: used.index(kernel) for node, kernel in kernel_of.items()},
@@ -107,29 +108,29 @@ class Session:
         state = self.recording.recorder.progress()
         if state != self._written:
             with self._saving:
-                if self.profile is None and self._saved(self.path):
-                    self._written = state
+                if self.profile is None:
+                    # What could not be written is told at the end, if it is still so.
+                    with suppress(OutputError):
+                        self._save(self.snapshot())
+                        self._written = state
         now = time.monotonic()
         self._due = now + max(self.options.flush_interval, PATIENCE * (now - began))
 
-    def _saved(self, path: Path) -> bool:
-        try:
-            save(self.snapshot(), path)
-        except OutputError:
-            return False
-        return True
+    def _save(self, profile: Profile) -> None:
+        from tileprof.profile import save
+
+        # A child that did nothing leaves no file.
+        if self.path is not None and (len(profile) or not self.child):
+            save(profile, self.path)
 
     def after_fork(self) -> None:
         """Start anew in a forked child, under a name of its own."""
         self.store = Store()
-        self._forked = True
         self._begin()
-        if self.path is not None:
-            self.path = tagged(self.path, f"pid{os.getpid()}")
+        self.become_child(self.original)
 
-
-def save(profile: Profile, path: Path) -> None:
-    """Write a file as a whole: a new one, renamed over the old."""
-    from tileprof.profile.file import save as write
-
-    write(profile, path)
+    def become_child(self, path: Path | None) -> None:
+        """Write `STEM.pidP.tprof` where the process that all began with writes `path`."""
+        self.child, self.original = True, path
+        if path is not None:
+            self.path = tagged(path, f"pid{os.getpid()}")

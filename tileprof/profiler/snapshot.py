@@ -13,6 +13,7 @@ time       of a kernel: on its device. Of a site: the kernel's time in the propo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler import metrics
@@ -21,13 +22,30 @@ from tileprof.profiler.totals import HostTotals, LaunchTotals, SiteTotals
 from tileprof.profiler.tree import Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Numbers:
     """What a session has of each node, by the node's index."""
 
     nodes: list[Node]
     host: list[HostTotals | None]
     launches: list[LaunchTotals | None]
+
+    @cached_property
+    def wanted(self) -> list[bool]:
+        """Whether there is anything at a node or below it."""
+        wanted = [
+            bool(launches or (totals and not totals.empty()))
+            for totals, launches in zip(self.host, self.launches)
+        ]
+        for node in reversed(self.nodes[1:]):
+            if wanted[node.index] and node.parent is not None:
+                wanted[node.parent.index] = True
+        return wanted
+
+    def files(self) -> list[str]:
+        """Return the files in which these nodes are, in first-seen order."""
+        places = [node.location for node in self.nodes if self.wanted[node.index]]
+        return list(dict.fromkeys(place.file for place in places if place is not None))
 
 
 def gather(recorder: Recorder, store: Store) -> Numbers:
@@ -112,7 +130,7 @@ def build_tree(
     builder = TreeBuilder()
     for metric in metrics.ADDED:
         builder.declare(metric)
-    wanted, own = _wanted(numbers), host_times(numbers)
+    wanted, own = numbers.wanted, host_times(numbers)
     made = [-1] * len(numbers.nodes)
     variants: dict[int, tuple[int, int]] = {}
     for node in numbers.nodes[1:]:
@@ -132,17 +150,6 @@ def build_tree(
             variant = (launches.time, kernel_of[index])
             variants[made[index]] = max(variants.get(made[index], variant), variant)
     return builder, {node: kernel for node, (_, kernel) in variants.items()}
-
-
-def _wanted(numbers: Numbers) -> list[bool]:
-    wanted = [
-        bool(launches or (totals and not totals.empty()))
-        for totals, launches in zip(numbers.host, numbers.launches)
-    ]
-    for node in reversed(numbers.nodes[1:]):
-        if wanted[node.index] and node.parent is not None:
-            wanted[node.parent.index] = True
-    return wanted
 
 
 def _add_host(builder: TreeBuilder, node: int, totals: HostTotals, own: int) -> None:
