@@ -1,6 +1,6 @@
 """Every figure that the machine without a GPU is held to, measured side by side in one run.
 
-    python benchmarks/spine.py            writes benchmarks/results/spine.json and docs/benchmarks.md
+    python benchmarks/spine.py      writes benchmarks/results/spine.json and docs/benchmarks.md
 
 Each figure is the median of repeated calls after a warm-up.  Ratios are medians of interleaved
 pairs, so that a change of the machine's speed meets both sides.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tileprof import ir
 
 from . import pipeline
-from .codegen import CppSource, emit
 from .pipeline import Options
 from .remarks import Remark, collect
 from .work import WorkModel, estimate
+
+if TYPE_CHECKING:
+    from .codegen import CppSource
 
 __all__ = ["Program", "compile_kernel"]
 
@@ -29,6 +32,9 @@ class Program:
     @cached_property
     def cpp(self) -> CppSource:
         """The C++ text for the `cpu` device."""
+        # Only the `cpu` device needs the code generator; the interpreter starts without it.
+        from .codegen import emit
+
         return emit(self.kernel)
 
     @cached_property

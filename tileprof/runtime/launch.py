@@ -14,10 +14,8 @@ from tileprof.compiler.work import Work
 from tileprof.errors import Location, MissingDependencyError
 
 from . import hooks
-from .cpu import CpuExecutable
 from .device import Executable, RunResult
 from .hooks import KernelDescription, RemarkDescription, SiteDescription
-from .interpreter import InterpreterExecutable
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -28,8 +26,12 @@ def load(program: Program, device: str) -> LoadedKernel:
     """Make a program ready on `cpu` or `interpreter`."""
     match device:
         case "cpu":
+            from .cpu import CpuExecutable
+
             return LoadedKernel(program, device, CpuExecutable(program.kernel, program.cpp))
         case "interpreter":
+            from .interpreter import InterpreterExecutable
+
             strict = os.environ.get("TILEPROF_CHECK") == "1"
             executable = InterpreterExecutable(program.kernel, strict_bounds=strict)
             return LoadedKernel(program, device, executable)

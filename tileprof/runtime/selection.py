@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-from tileprof.compiler.build import find_compiler
 from tileprof.errors import ArgumentError, UsageError
 
 from .arguments import TensorSpec
@@ -60,6 +59,8 @@ def choose(specs: Iterable[TensorSpec]) -> str:
 
 @cache
 def _host_device() -> str:
+    from tileprof.compiler.build import find_compiler
+
     if find_compiler() is not None:
         return "cpu"
     sys.stderr.write(
