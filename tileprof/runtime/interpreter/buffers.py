@@ -140,6 +140,8 @@ class Tile:
     buffer: Buffer
     offsets: tuple[Scalar, ...]
     sizes: tuple[int, ...]
+    proved: bool = False
+    """A pass says that all of it lies inside."""
 
 
 def whole(buffer: Buffer) -> Tile:

@@ -97,10 +97,12 @@ def _alloc(state: State, op: ir.Alloc) -> None:
 
 def _view(state: State, op: ir.View) -> None:
     base, offsets = state.env[op.base], [state.env[o] for o in op.offsets]
+    proved = op.in_bounds
     if isinstance(base, Tile):
         offsets = [np.add(a, b) for a, b in zip(base.offsets, offsets)]
+        proved = proved and base.proved
         base = base.buffer
-    state.env[op.result] = Tile(base, tuple(offsets), op.sizes)
+    state.env[op.result] = Tile(base, tuple(offsets), op.sizes, proved)
 
 
 def _reinterpret(state: State, op: ir.Reinterpret) -> None:
@@ -129,13 +131,14 @@ def _print(state: State, op: ir.Print) -> None:
     if op.value is None or not isinstance(op.value.type, ir.BufferType):
         _print_scalar(state, op)
         return
-    held = state.env[op.value]
-    if isinstance(held, Cell):
-        missing = without(state.mask, held.written)
-        if some(missing):
-            faults.unwritten(state, op, held.name, False, [], state.first(missing))
-        return
-    values = tiles.need(state, op, tiles.operand(state, op.value))
+    tile = tiles.operand(state, op.value)
+    if tile.buffer.type.space == "local" and state.parallels:
+        raise ShapeError(
+            f"`{tile.buffer.name}` is printed as a whole by the points of a T.Parallel",
+            location=op.span,
+            hint="Each point has its own: print its elements.",
+        )
+    values = tiles.need(state, op, tile)
     active = state.active_blocks(state.mask)
     for row in range(state.count) if active is None else active.tolist():
         text = np.array2string(values[min(row, len(values) - 1)], separator=", ")
@@ -150,7 +153,7 @@ def _print_scalar(state: State, op: ir.Print) -> None:
 
 
 def _say(state: State, op: ir.Print, lane: tuple[int, ...], text: str) -> None:
-    said = " ".join(part for part in (op.message, text) if part)
+    said = op.message + text if text.startswith("\n") else f"{op.message} {text}".strip()
     where = state.where(lane)
     state.output.add(lane[0], f"{where}: {said}" if where else said)
 

@@ -158,6 +158,9 @@ def _direct(
         else:
             selection.append(slice(state.points[axis - 1]))
             axes.append(axis)
+    if buffer.lead and not axes:
+        view: Array = held[(..., *selection)]
+        return view
     if any(n != 1 for n in held.shape[1 : buffer.lead]):
         return None
     blocks = held.reshape(-1, *buffer.shape) if buffer.lead else held[None]

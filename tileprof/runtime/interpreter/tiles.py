@@ -135,16 +135,16 @@ def flat_elements(state: State, op: ir.OpBase, tile: Tile) -> tuple[Array, Array
 def _place(state: State, op: ir.OpBase, tile: Tile, access: faults.Access) -> _Place:
     active = state.active_blocks(state.mask)
     shape, sizes = tile.buffer.shape, tile.sizes
-    if all(uniform(o) for o in tile.offsets):
+    # A global buffer is one for all blocks, so each block's write is one of its own.
+    shared = tile.buffer.is_global and access == "written"
+    if not shared and all(uniform(o) for o in tile.offsets):
         start = tuple(int(o) for o in tile.offsets)
         inside = tuple(_within(o, n, s) for o, n, s in zip(start, shape, sizes))
         if min(start, default=0) < 0 or inside != sizes:
             spread = [np.full(state.count, o) for o in start]
             _check(state, op, tile, access, spread, active)
         rows = slice(None) if active is None else active
-        # A global buffer is one for all blocks, so their writes go one after another.
-        if not tile.buffer.is_global or access == "read":
-            return _Place([_Group(rows, start, inside)], active is None and inside == sizes)
+        return _Place([_Group(rows, start, inside)], active is None and inside == sizes)
     offsets = [np.broadcast_to(np.ravel(o), state.count) for o in tile.offsets]
     rows_at = np.arange(state.count) if active is None else active
     if not offsets:
@@ -198,7 +198,7 @@ def _check(
         faults.negative(state, op, buffer.name, access, index, lane)
     total = int(np.prod(tile.sizes))
     passing = inside < total
-    if passing.any() and not buffer.is_global:
+    if passing.any() and (tile.proved or not buffer.is_global):
         index, lane = first(passing)
         shown = [max(o, n) if o + s > n else o for o, n, s in zip(index, buffer.shape, tile.sizes)]
         faults.outside(state, op, buffer, access, shown, lane)

@@ -1,0 +1,83 @@
+"""Run kernels in the text form: one block at a time, three, and all at once must agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.errors import TileprofError
+from tileprof.runtime.device import RunResult
+from tileprof.runtime.interpreter import InterpreterExecutable
+
+BATCHES = (1, 3, None)
+
+
+def parse(text: str) -> ir.Kernel:
+    """A kernel from its text, verified."""
+    kernel = ir.parse(text)
+    ir.verify(kernel)
+    return kernel
+
+
+def run(text: str, *values: Any, symbols: tuple[int, ...] = (), **options: Any) -> RunResult:
+    """Run a kernel in place; whatever the batch, results, guards and errors must be the same."""
+    kernel = parse(text)
+    seen: list[tuple[Any, ...]] = []
+    copies = [[v.copy(order="K") if isinstance(v, np.ndarray) else v for v in values]
+              for _ in BATCHES[:-1]]  # fmt: skip
+    for batch, arguments in zip(BATCHES, [*copies, list(values)]):
+        executable = InterpreterExecutable(kernel, batch=batch, **options)
+        error: TileprofError | None = None
+        result = None
+        try:
+            result = executable.run(arguments, symbols)
+        except TileprofError as found:
+            error = found
+        arrays = [a.tobytes() for a in arguments if isinstance(a, np.ndarray)]
+        counted = (result.guarded, dict(result.guarded_by_line)) if result else None
+        # After an error, what later blocks had written by then depends on the batch.
+        seen.append((type(error), str(error), counted, None if error else arrays))
+    assert seen[0] == seen[1] == seen[2]
+    if error is not None:
+        raise error
+    assert result is not None
+    return result
+
+
+def elementwise(line: str, types: dict[str, str], result: str) -> str:
+    """A kernel in which block i computes element i of `r` by one op on %a, %b, ….
+
+    `types`: element type of each argument.  `line`: the op, e.g. `add %a, %b`.
+    """
+    params = ", ".join(f"%{n}s: global<n, {t}>" for n, t in types.items())
+    loads = "\n".join(f"    %{n} = load %{n}s, [%i] : {t}" for n, t in types.items())
+    return f"""
+kernel @elementwise({params}, %rs: out global<n, {result}>) symbols(%n) {{
+  launch [%n] {{threads = [32]}} body(%i: index) {{
+{loads}
+    %r = {line} : {result}
+    store %r, %rs, [%i]
+  }}
+}}
+"""
+
+
+def compute(line: str, result: str, **arguments: tuple[str, Any]) -> np.ndarray[Any, Any]:
+    """The elements that `line` gives; each argument is (element type, values)."""
+    types = {name: dtype for name, (dtype, _) in arguments.items()}
+    arrays = [array(dtype, values) for dtype, values in arguments.values()]
+    out = np.zeros(len(arrays[0]), ir.DTYPES[result].to_numpy())
+    run(elementwise(line, types, result), *arrays, out, symbols=(len(out),))
+    return out
+
+
+def array(dtype: str, values: Any) -> np.ndarray[Any, Any]:
+    """Values as an array of an element type of the IR."""
+    held = ir.DTYPES[dtype]
+    if held.is_integer:
+        return np.array(values, held.to_numpy())
+    # ml_dtypes warns of an overflow that a cast to it may well mean.
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(held.to_numpy())
