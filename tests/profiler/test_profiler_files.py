@@ -251,3 +251,34 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert session.profile is not None
     with scope("nobody listens"):
         pass
+
+
+def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
+    """An interrupted program prints its traceback, leaves its profile, and ends with 130."""
+    (tmp_path / "user.py").write_text(
+        "import time\nimport tileprof.profiler as p\n"
+        "with p.scope('waiting'):\n    print('going', flush=True)\n    time.sleep(60)\n"
+    )
+    process = _start(
+        tmp_path,
+        """
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        session = p.start("out.tprof", context="scopes")
+        code = run_program(ProgramTarget("script", "user.py"), [], session)
+        session.finalize()
+        sys.exit(code)
+        """,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "going\n"
+    process.send_signal(signal.SIGINT)
+    code, errors = _end(process)
+    assert code == 130
+    assert errors.splitlines() == [
+        "Traceback (most recent call last):",
+        f'  File "{tmp_path}/user.py", line 5, in <module>',
+        "    time.sleep(60)",
+        "KeyboardInterrupt",
+    ]
+    assert _count(_load(tmp_path / "out.tprof"), "waiting") == 1

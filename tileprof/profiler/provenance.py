@@ -14,12 +14,13 @@ from pathlib import Path
 from tileprof.profiler.options import Options
 
 _GIT_SECONDS = 2.0
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def of_start(options: Options) -> dict[str, str]:
     """Return what a program may change later: its command line and its folder."""
     return {
-        "command": shlex.join(sys.argv if sys.argv and sys.argv[0] else [sys.executable]),
+        "command": _command(),
         "cwd": _cwd(),
         "options": f"context={options.context} instrument={options.instrument}",
     }
@@ -41,6 +42,14 @@ def of_process(pid: int) -> dict[str, str]:
         "cpus": str(os.cpu_count() or 1),
         **{name.lower(): os.environ[name] for name in ("RANK", "WORLD_SIZE") if name in os.environ},
     }
+
+
+def _command() -> str:
+    program, *arguments = (sys.argv if sys.argv and sys.argv[0] else None) or [sys.executable]
+    # `python -m tileprof` puts the path of a file of ours there.
+    if os.path.dirname(os.path.abspath(program)).startswith(_PACKAGE):
+        program = "tileprof"
+    return shlex.join([program, *arguments])
 
 
 def now() -> str:
