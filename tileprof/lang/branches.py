@@ -83,7 +83,8 @@ class Branch:
         tracer = self._tracer
         if tracer is None:
             return
-        assert self._then is not None and self._otherwise is not None
+        assert self._then is not None
+        assert self._otherwise is not None
         names = sys._getframe(1).f_locals
         after_else = {n: names.get(n, _MISSING) for n in self._joined}
         tracer.pop(self._otherwise)
@@ -235,7 +236,7 @@ class Choice:
     def __init__(self, tracer: Tracer, condition: Any) -> None:
         self._tracer = tracer
         self._static = not staged(condition)
-        self._condition = bool(condition) if self._static else tracer.condition(condition)
+        self._condition: Any = bool(condition) if self._static else tracer.condition(condition)
         self._sides: list[tuple[Region, Any]] = []
         self._open: Region | None = None
 

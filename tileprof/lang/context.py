@@ -28,8 +28,8 @@ Hints = tuple[tuple[str, bool | int | float | str], ...]
 class Loop:
     """What `for … in` stands on: `T.serial`, `T.Pipelined`, `T.Parallel`, `T.Persistent`, …
 
-    kind `parallel`: `stop` is the tuple of extents.  kind `persistent`: the block `start` of
-    `step` blocks takes its share of the tiles of the domain `stop`, in groups of `group` columns.
+    kind `parallel`: `stop` is the tuple of extents.  kind `persistent`: the block `start` of `step`
+    blocks takes its share of the tiles of the domain `stop`, in groups of `group` columns.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Loop:
 
 
 class Context(ABC):
-    """What the operations of the language do.  Buffers, regions and scalars are the context's own."""
+    """What the operations of the language do.  Buffers and scalars are the context's own."""
 
     # -- scalars
 

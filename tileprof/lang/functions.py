@@ -27,8 +27,11 @@ class Kernelized:
     """A user's function, with its tree and the rewritten function made when first wanted."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        functools.update_wrapper(self, function)
+        self.function: Any = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
 
     @functools.cached_property
     def source(self) -> FunctionSource:
@@ -43,8 +46,9 @@ class Kernelized:
     @functools.cached_property
     def location(self) -> Location:
         """Where the function stands, from its first line to its last."""
+        tree = self.source.tree
         start = function_location(self.source.function.__code__)
-        return replace(start, end_line=self.source.tree.end_lineno or start.line)
+        return replace(start, line=tree.lineno, end_line=tree.end_lineno or tree.lineno)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:

@@ -77,7 +77,9 @@ class Fragment(Layout):
 
     kind = "fragment"
 
-    def __init__(self, shape: Any, forward_fn: Callable[..., Any] | str = "", **options: Any):
+    def __init__(
+        self, shape: Any, forward_fn: Callable[..., Any] | str = "", **options: Any
+    ) -> None:
         super().__init__(shape, forward_fn or "custom", **options)
 
 
@@ -112,7 +114,7 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
 
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
-    """Run the blocks in panels of `panel_size` rows (`order` "row") or columns, for the L2 cache."""
+    """Run the blocks in panels of `panel_size` rows (or columns, by `order`), for the L2 cache."""
     if order not in ("row", "column", "mlx"):
         raise KernelError(
             f"`T.use_swizzle` with order {order!r}",

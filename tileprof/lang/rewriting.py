@@ -226,7 +226,8 @@ class _Names(ast.NodeTransformer):
         return ast.copy_location(call, args[-1]) if args and hasattr(args[-1], "lineno") else call
 
     def _store(self, name: str, value: ast.expr, node: ast.AST) -> ast.stmt:
-        return self._at(ast.Assign([ast.Name(name, ast.Store())], value), node)
+        made: ast.stmt = self._at(ast.Assign([ast.Name(name, ast.Store())], value), node)
+        return made
 
     def _at(self, new: Any, node: ast.AST) -> Any:
         return ast.fix_missing_locations(ast.copy_location(new, node))
@@ -271,11 +272,13 @@ class _Staging(_Names):
         return [self._store(token, begin, node.iter), *before, made, *after]
 
     def _iterable(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id == "range" and not node.keywords:
-                args = [self.visit(a) for a in node.args]
-                return self._at(self._hook("range", node.func, *args), node)
-        made: ast.expr = self.visit(node)
+        made: ast.expr
+        match node:
+            case ast.Call(func=ast.Name(id="range") as function, args=args, keywords=[]):
+                hook = self._hook("range", function, *(self.visit(a) for a in args))
+                made = self._at(hook, node)
+            case _:
+                made = self.visit(node)
         return made
 
     def visit_While(self, node: ast.While) -> Any:
@@ -393,7 +396,8 @@ class _Staging(_Names):
         return self._boolean_chain(chain)
 
     def _boolean_chain(self, chain: ast.BoolOp) -> ast.expr:
-        first, *others = [self.generic_visit(v) for v in chain.values]
+        visited: list[Any] = [self.generic_visit(v) for v in chain.values]
+        first, *others = visited
         values = [self._at(self._hook("bool_first", ast.Constant("and"), first), first)]
         values += [self._at(self._hook("bool_next", v), v) for v in others]
         chain.values = values

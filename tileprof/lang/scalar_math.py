@@ -18,13 +18,67 @@ from .static import FUNCTIONS, as_number, is_number, range_of
 from .values import Buffer, BufferRegion, Deferred, Scalar
 
 __all__ = [
-    "Cast", "FAST", "abs", "acos", "all_of", "any_of", "asin", "atan", "atan2", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clz",
-    "copysign", "cos", "cosh", "erf", "exp", "exp10", "exp2", "fabs", "floor", "floordiv",
-    "floormod", "fma", "fmod", "if_then_else", "infinity", "isfinite", "isinf", "isnan", "log",
-    "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "nearbyint", "popcount",
-    "pow", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh",
-    "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "FAST",
+    "Cast",
+    "abs",
+    "acos",
+    "all_of",
+    "any_of",
+    "asin",
+    "atan",
+    "atan2",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "cast",
+    "ceil",
+    "ceildiv",
+    "clamp",
+    "clz",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "exp",
+    "exp2",
+    "exp10",
+    "fabs",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fma",
+    "fmod",
+    "if_then_else",
+    "infinity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "nearbyint",
+    "popcount",
+    "pow",
+    "reinterpret",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+    "truncdiv",
+    "truncmod",
 ]  # fmt: skip
 
 
@@ -233,10 +287,8 @@ def _all(conditions: tuple[Any, ...], kind: str) -> Any:
                 location=here(),
                 hint="Reduce the buffer first: `T.reduce_bitor(buffer, out)`.",
             )
-        if isinstance(each, Scalar):
-            each = current().cast(each, bool_)
-        else:
-            each = builtins.bool(each)
+        scalar = isinstance(each, Scalar)
+        each = current().cast(each, bool_) if scalar else builtins.bool(each)
         if made is None:
             made = each
         elif isinstance(made, builtins.bool) and isinstance(each, builtins.bool):

@@ -1,4 +1,4 @@
-"""Where in the user's source an op comes from: the first frame outside of tileprof, and its callers."""
+"""Where in the user's source an op comes from: the first frame outside of tileprof, its callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a kernel's function under a tracer: once for each combination of what the kernel depends on."""
+"""Run a kernel's function under a tracer, again where one trace learns for the next."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tileprof import ir
 from tileprof.errors import InternalError, UsageError
 
 from .context import activate
+from .dtypes import is_dtype
 from .functions import Kernelized, PrimFunc
 from .tensors import TensorType
 from .trace import Given, Knowledge, Retrace, Traced, Tracer
@@ -21,7 +22,10 @@ _MAX_TRACES = 100
 
 
 def trace_prim_func(
-    function: PrimFunc, given: Mapping[str, Given], out_idx: Sequence[int] | None
+    function: PrimFunc,
+    given: Mapping[str, Given],
+    out_idx: Sequence[int] | None,
+    knowledge: Knowledge,
 ) -> Traced:
     """Trace a function whose parameters are all annotated; `out_idx` are those that a call
     allocates and returns."""
@@ -33,8 +37,8 @@ def trace_prim_func(
                 location=function.location,
                 hint="Annotate it: `A: T.Tensor((M, K), dtype)`, or `alpha: T.float32`.",
             )
-    values = dict.fromkeys(names)
-    traced = _trace(function, values, function.annotations, given, {})
+    traced = _trace(function, {}, function.annotations, given, knowledge)
+    assert isinstance(traced, Traced)
     return _with_outputs(traced, out_idx, function) if out_idx is not None else traced
 
 
@@ -72,11 +76,11 @@ def trace_eager(
     values: Mapping[str, Any],
     annotations: Mapping[str, Any],
     given: Mapping[str, Given],
-    consts: Mapping[str, int],
+    knowledge: Knowledge,
 ) -> Traced | PrimFunc:
     """Trace a function whose body annotates its tensors.  `values` are the arguments that are known
     at compile time; a function that returns a `prim_func` gives that."""
-    return _trace(function, values, annotations, given, consts)  # type: ignore[return-value]
+    return _trace(function, values, annotations, given, knowledge)
 
 
 def _trace(
@@ -84,17 +88,16 @@ def _trace(
     values: Mapping[str, Any],
     annotations: Mapping[str, Any],
     given: Mapping[str, Given],
-    consts: Mapping[str, int],
-) -> Any:
-    knowledge = Knowledge(dict(consts), {})
+    knowledge: Knowledge,
+) -> Traced | PrimFunc:
     name = function.function.__name__
     order = list(function.signature.parameters)
     for _ in range(_MAX_TRACES):
         tracer = Tracer(function.staged.__code__, given, knowledge, order)
         try:
             with activate(tracer):
-                args = {n: _argument(tracer, n, values.get(n), annotations.get(n)) for n in order}
-                returned = function.staged(**args)
+                args = [_argument(tracer, n, values.get(n), annotations.get(n)) for n in order]
+                returned = function.staged(*args)
                 if isinstance(returned, PrimFunc):
                     return returned
                 return tracer.finish(name, returned, function.location)
@@ -108,11 +111,9 @@ def _trace(
 
 
 def _argument(tracer: Tracer, name: str, value: Any, annotation: Any) -> Any:
-    if isinstance(annotation, TensorType) or annotation is not None:
-        held = tracer.argument(name, value, annotation)
-        if held is not value or value is not None:
-            return held
-    if value is None and name in tracer.given:
+    if isinstance(annotation, TensorType) or is_dtype(annotation):
+        return tracer.argument(name, value, annotation)
+    if name in tracer.given:
         return Poison(
             f"`{name}` is used before its annotation",
             f"Annotate it first: `{name}: T.Tensor((M, N), dtype)`.",

@@ -62,9 +62,7 @@ class Staging:
 
     def name(self, name: str, value: Any) -> Any:
         """`name = value`, where the name can hold no variable yet."""
-        if isinstance(value, Expr):
-            self._hint(value.value, name)
-        elif isinstance(value, Buffer):
+        if isinstance(value, (Expr, Buffer)):
             self._hint(value.value, name)
         elif isinstance(value, Var):
             if value.buffer.value.name or value.indices:
@@ -348,7 +346,7 @@ class _Adoption:
                 self.tracer.fail(
                     UnsupportedPython,
                     f"`{name}` stands for another object in each iteration of this loop",
-                    "A loop of the kernel changes numbers and contents of buffers only; loop over a "
+                    "A loop of the kernel changes numbers and contents of buffers; loop over a "
                     "Python list to unroll it at compile time.",
                 )
 
@@ -497,7 +495,8 @@ class WhileToken(LoopToken):
     def more(self) -> bool:
         """Whether Python evaluates the condition again; in the kernel the body is complete."""
         if self.staged:
-            assert self.region is not None and self.condition_region is not None
+            assert self.region is not None
+            assert self.condition_region is not None
             self.same(_caller())
             self.tracer.pop(self.region)
             self.tracer.emit(ir.While(self.condition_region.block, self.region.block), self.span)

@@ -33,7 +33,8 @@ def range_of(kind: ir.DType) -> tuple[Number, Number]:
     if kind.is_float:
         import ml_dtypes
 
-        info = ml_dtypes.finfo(kind.to_numpy())
+        finfo: Any = ml_dtypes.finfo
+        info = finfo(kind.to_numpy())
         return float(info.min), float(info.max)
     low = 0 if kind.kind == "uint" else -(1 << (kind.bits - 1))
     return low, low + (1 << kind.bits) - 1

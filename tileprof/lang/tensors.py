@@ -80,7 +80,7 @@ def _split(names: str) -> list[str]:
 def const(name: str, dtype: Any = None) -> Any:
     """Extents that each call's arguments give: `M, N = T.const("M, N")`.
 
-    A kernel is compiled for each combination of values.  One name gives one extent, several a tuple.
+    A kernel is compiled for each combination of values.  One name gives one extent, more a tuple.
     """
     names = _split(name)
     if not names or not all(n.isidentifier() for n in names):
@@ -113,9 +113,9 @@ dyn = _Dyn()
 def empty(*shape: Any, dtype: Any = "float32") -> Any:
     """A tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`."""
     dims: Sequence[Any] = shape
-    if len(shape) == 2 and isinstance(shape[1], str):
-        dims, dtype = (shape[0],), shape[1]
-    elif len(shape) == 2 and isinstance(shape[0], (tuple, list)):
+    if (len(shape) == 2 and isinstance(shape[1], str)) or (
+        len(shape) == 2 and isinstance(shape[0], (tuple, list))
+    ):
         dims, dtype = (shape[0],), shape[1]
     if len(dims) == 1:
         dims = shape_of(dims[0])

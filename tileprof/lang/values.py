@@ -159,16 +159,16 @@ class Scalar:
 
     def __bool__(self) -> bool:
         _no_python_value(
-            "this condition is known only when the kernel runs, and plain Python has to know it now",
-            "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `x if c else y` work; "
-            "in a plain helper function put `@T.macro` above it, or use `T.if_then_else`.",
+            "this condition is known only when the kernel runs, and plain Python needs it now",
+            "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `a if c else b` "
+            "work; put `@T.macro` above a plain helper function, or use `T.if_then_else`.",
         )
 
     def __index__(self) -> int:
         _no_python_value(
             "this number is known only when the kernel runs, and plain Python needs it now",
             "It cannot index a list or be a size. To loop over Python objects, iterate over them "
-            "(`for x in items`) or over `list(range(n))`: that unrolls while the kernel is compiled.",
+            "(`for x in items`) or over `list(range(n))`: the compiler then unrolls the loop.",
         )
 
     def __int__(self) -> int:
@@ -310,6 +310,7 @@ class Poison(Scalar):
         self.fail()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """An error, as for every use."""
         self.fail()
 
     def __getitem__(self, key: Any) -> Any:

@@ -10,9 +10,18 @@ from typing import Any
 from tileprof import ir
 from tileprof.errors import DTypeError, Location, ShapeError
 from tileprof.ir.types import bool_, float32, int32
+from tileprof.lang.static import fits, is_number
+from tileprof.lang.values import (
+    Buffer,
+    BufferData,
+    BufferRegion,
+    Expr,
+    Placeholder,
+    Scalar,
+    Symbol,
+    Var,
+)
 
-from ..static import fits, is_number
-from ..values import Buffer, BufferData, BufferRegion, Expr, Placeholder, Scalar, Symbol, Var
 from .affine import difference
 from .core import Retrace
 from .scalars import Scalars

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location, UnsupportedPython
+from tileprof.lang.context import Loop
+from tileprof.lang.regions import Region
+from tileprof.lang.values import Expr
 
-from ..context import Loop
-from ..regions import Region
-from ..values import Expr
 from .tiles import Tiles
 
 __all__ = ["Control"]

@@ -10,11 +10,10 @@ from typing import Any, NoReturn, TypeVar
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location, TileprofError, UnsupportedPython
-
-from ..context import Context
-from ..regions import Kind, Region
-from ..spans import here
-from ..values import Expr
+from tileprof.lang.context import Context
+from tileprof.lang.regions import Kind, Region
+from tileprof.lang.spans import here
+from tileprof.lang.values import Expr
 
 __all__ = ["Core", "Retrace"]
 

@@ -9,10 +9,20 @@ from tileprof import ir
 from tileprof.errors import DTypeError, Location, UnsupportedPython
 from tileprof.ir.scalar import FLOAT_ONLY
 from tileprof.ir.types import bool_, float32, index, int32, int64
+from tileprof.lang.regions import Region
+from tileprof.lang.static import Number, as_number, cast_number, fits, is_number
+from tileprof.lang.values import (
+    Buffer,
+    BufferRegion,
+    Deferred,
+    Expr,
+    Placeholder,
+    Poison,
+    Scalar,
+    Symbol,
+    Var,
+)
 
-from ..regions import Region
-from ..static import Number, as_number, cast_number, fits, is_number
-from ..values import Buffer, BufferRegion, Deferred, Expr, Placeholder, Poison, Scalar, Symbol, Var
 from .core import Core
 
 __all__ = ["Scalars"]
@@ -105,7 +115,8 @@ class Scalars(Core):
         value = self.value(held, index)
         if value.dtype == index:
             return value
-        return self.cast(self._integer(value), index).value
+        made: ir.Value = self.cast(self._integer(value), index).value
+        return made
 
     def _integer(self, value: ir.Value) -> Expr:
         if not value.dtype.is_integer and value.dtype != bool_:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 
@@ -11,11 +11,11 @@ from tileprof import ir
 from tileprof.errors import ArgumentError, DTypeError, KernelError, Location, ShapeError
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import index
+from tileprof.lang.dtypes import dtype_of, is_dtype
+from tileprof.lang.static import as_number, is_number
+from tileprof.lang.tensors import TensorType
+from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Symbol
 
-from ..dtypes import dtype_of, is_dtype
-from ..static import as_number, is_number
-from ..tensors import TensorType
-from ..values import Buffer, Deferred, Expr, Placeholder, Symbol
 from .buffers import PromotionKey
 from .control import Control
 from .core import Retrace
@@ -37,10 +37,12 @@ class Given:
 class Knowledge:
     """What one trace of a kernel learns for the next."""
 
-    consts: dict[str, int]
-    """Values of `T.const` names."""
-    widened: dict[PromotionKey, ir.DType]
+    extents: dict[str, int]
+    """Values of `T.const` names, and of symbols that are fixed at compile time."""
+    widened: dict[PromotionKey, ir.DType] = field(default_factory=dict)
     """Types of promoted names."""
+    named: set[str] = field(default_factory=set)
+    """Names of extents that the kernel has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class Tracer(Control):
 
     def const(self, names: Sequence[str]) -> tuple[Any, ...]:
         """Numbers where they are known, else placeholders until the arguments give them."""
-        known = self.knowledge.consts
+        known = self.knowledge.extents
+        self.knowledge.named.update(names)
         for name in names:
             if name not in known:
                 self._open[name] = self.location()
@@ -86,6 +89,9 @@ class Tracer(Control):
 
     def symbol(self, name: str) -> Expr:
         """The value of a symbol."""
+        self.knowledge.named.add(name)
+        if name in self.knowledge.extents:
+            return self.constant(self.knowledge.extents[name], index)
         if name not in self.symbols:
             self.symbols[name] = ir.Value(index, name), self.location()
         return Expr(self.symbols[name][0], self.top)
@@ -94,7 +100,7 @@ class Tracer(Control):
         match extent:
             case Symbol(name=symbol):
                 self.symbol(symbol)
-                return symbol
+                return self.knowledge.extents.get(symbol, symbol)
             case Deferred():
                 return self._signature_dim(self._deferred(extent), name)
             case Expr() if self.static(extent) is None:
@@ -124,10 +130,19 @@ class Tracer(Control):
             return Expr(param, self.top)
         if not isinstance(annotation, TensorType):
             return value
+        if value is not None and not isinstance(value, Poison):
+            raise ArgumentError(
+                f"argument `{name}` is {value!r:.60}, and a tensor of rank "
+                f"{len(annotation.shape)} is expected",
+                location=self.location(),
+                hint="Pass a NumPy array, a PyTorch tensor or anything with DLPack.",
+            )
         given = self.given.get(name, Given())
         self._bind(name, annotation, given)
         shape = tuple(
-            extent if isinstance(extent, Placeholder) else self._signature_dim(extent, f"{name}_dim{at}")
+            extent
+            if isinstance(extent, Placeholder)
+            else self._signature_dim(extent, f"{name}_dim{at}")
             for at, extent in enumerate(annotation.shape)
         )
         settled = tuple(1 if isinstance(d, Placeholder) else d for d in shape)
@@ -171,7 +186,7 @@ class Tracer(Control):
         for dims, actual in sides:
             for at, extent in enumerate(dims):
                 if isinstance(extent, Placeholder) and extent.name and actual is not None:
-                    self.knowledge.consts[extent.name] = actual[at]
+                    self.knowledge.extents.setdefault(extent.name, actual[at])
                     self._open.pop(extent.name, None)
                     if not self._open:
                         raise Retrace

@@ -1,4 +1,4 @@
-"""Tile operations of a trace: shapes are matched, an element stands for the tile that begins there."""
+"""Tile operations of a trace: shapes are matched, an element stands for the tile from there on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, NoReturn, cast
 from tileprof import ir
 from tileprof.errors import DTypeError, KernelError, ShapeError
 from tileprof.ir.tile import Hints
+from tileprof.lang.shapes import gemm_problem, reduce_problem, squeezed
+from tileprof.lang.static import is_number
+from tileprof.lang.values import Buffer, BufferRegion, Expr, Scalar, Var
 
-from ..shapes import gemm_problem, reduce_problem, squeezed
-from ..static import is_number
-from ..values import Buffer, BufferRegion, Expr, Scalar, Symbol, Var
 from .buffers import Buffers
 
 __all__ = ["Tiles"]
@@ -48,15 +48,20 @@ class Tiles(Buffers):
                 "Pass a buffer, or slices of one: `A_shared[0:64, :]`.",
             )
         if isinstance(place, BufferRegion) and None in place.extents:
-            place = self._sized(place, self._open_as_ones(place), what)
+            place = self._sized(place, [], what)
         return self.view(place)
 
-    def _open_as_ones(self, place: BufferRegion) -> tuple[int, ...]:
-        return tuple(1 if e is None else e for e in place.extents)
-
-    def _sized(self, place: BufferRegion, extents: Sequence[int], what: str) -> BufferRegion:
-        for at, (held, given) in enumerate(zip(place.extents, extents)):
-            if held is None and isinstance(place.buffer.shape[at], Symbol) and given == 1:
+    def _sized(self, place: BufferRegion, sizes: list[int], what: str) -> BufferRegion:
+        """Open extents taken from `sizes` in order.  An element alone is a tile of one; a `:` over
+        a dimension whose size is not known needs one."""
+        element = _element(place)
+        extents: list[int | None] = []
+        for at, extent in enumerate(place.extents):
+            if extent is not None or sizes:
+                extents.append(sizes.pop(0) if extent is None else extent)
+            elif element:
+                extents.append(1)
+            else:
                 self.fail(
                     ShapeError,
                     f"{what} takes all of dimension {at} of `{place.buffer.name}`, whose size is "
@@ -131,29 +136,20 @@ class Tiles(Buffers):
         """Extents that are open taken from the other side, the last dimensions first."""
         if isinstance(place, Buffer) or None not in place.extents:
             return place
-        given = [e for e in _extents(other) if e is not None]
-        if len(given) < len(_extents(other)) or not all(isinstance(e, int) for e in given):
-            return self._sized(place, self._open_as_ones(place), what)
-        if all(e is None for e in place.extents):
-            rank = len(place.extents)
-            lead, given = given[: max(len(given) - rank, 0)], given[max(len(given) - rank, 0) :]
-            extents = [1] * (rank - len(given)) + given
-            if any(e != 1 for e in lead):
-                self.fail(
-                    ShapeError,
-                    f"`{what}` between {_describe(other)} and `{place.buffer.name}` of rank {rank}",
-                    f"The shape of `{place.buffer.name}` is {_shape(place.buffer)}.",
-                )
-        else:
-            wanted = [e for e in given if e != 1]
-            fixed = [e for e in place.extents if e is not None and e != 1]
-            for extent in fixed:
-                if extent in wanted:
-                    wanted.remove(extent)
-            extents = [
-                e if e is not None else (wanted.pop(0) if wanted else 1) for e in place.extents
-            ]
-        return self._sized(place, extents, what)
+        given = _extents(other)
+        if not all(isinstance(e, int) for e in given):
+            return self._sized(place, [], what)
+        if not _element(place):
+            return self._sized(place, _without(given, place.extents), what)
+        lead, sizes = given[: -len(place.extents)], list(given[-len(place.extents) :])
+        if any(e != 1 for e in lead):
+            self.fail(
+                ShapeError,
+                f"`{what}` between {_describe(other)} and `{place.buffer.name}` of rank "
+                f"{len(place.extents)}",
+                f"The shape of `{place.buffer.name}` is {_shape(place.buffer)}.",
+            )
+        return self._sized(place, [1] * (len(place.extents) - len(sizes)) + sizes, what)
 
     def fill(self, target: Any, value: Any) -> None:
         """Write one value to every element."""
@@ -320,6 +316,15 @@ def _element(place: Buffer | BufferRegion | None) -> bool:
 
 def _extents(place: Buffer | BufferRegion) -> tuple[Any, ...]:
     return place.type.shape if isinstance(place, Buffer) else place.extents
+
+
+def _without(given: Sequence[int], extents: Sequence[int | None]) -> list[int]:
+    """The extents of the other side that this side does not have yet, those of 1 left out."""
+    wanted = [e for e in given if e != 1]
+    for extent in extents:
+        if extent is not None and extent in wanted:
+            wanted.remove(extent)
+    return wanted
 
 
 def _zero(offset: Any) -> bool:

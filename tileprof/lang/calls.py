@@ -1,0 +1,236 @@
+"""A call of a compiled kernel: arguments are checked, outputs allocated, the kernel launched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tileprof import ir
+from tileprof.compiler import Options, Program, compile_kernel
+from tileprof.errors import ArgumentError, Location
+from tileprof.runtime import hooks
+from tileprof.runtime.arguments import TensorSpec, allocate, describe
+from tileprof.runtime.launch import LoadedKernel, load
+from tileprof.runtime.selection import choose
+
+from .trace import Given, Traced
+
+__all__ = ["Plan", "Variant", "given_of", "place", "spec_of"]
+
+_INTERNED: dict[TensorSpec, TensorSpec] = {}
+
+
+def spec_of(value: Any, name: str, location: Location | None) -> TensorSpec | None:
+    """`describe` with the argument's name in its errors; an equal spec is the same object."""
+    try:
+        spec = describe(value)
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"argument `{name}`: {error.message}", location=location, hint=error.hint
+        ) from None
+    if spec is not None and spec.framework == "dlpack":
+        return _INTERNED.setdefault(spec, spec)
+    return spec
+
+
+def given_of(spec: TensorSpec) -> Given:
+    """What a trace may know of an argument."""
+    strides = spec.strides if spec.strides is not None else _row_major(spec.shape)
+    return Given(spec.shape, strides, spec.strides is None)
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * extent)
+    return tuple(strides[: len(shape)])
+
+
+def place(specs: Sequence[TensorSpec]) -> tuple[str, hooks.Instrument]:
+    """The device and what is measured, for a call that happens now."""
+    listener = hooks.listener
+    return choose(specs), "off" if listener is None else listener.instrument
+
+
+class Variant:
+    """One traced kernel, compiled for each device and kind of measurement when it is wanted."""
+
+    __slots__ = ("_loaded", "_programs", "traced")
+
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self._programs: dict[str, Program] = {}
+        self._loaded: dict[tuple[str, str], LoadedKernel] = {}
+
+    def program(self, instrument: hooks.Instrument = "off") -> Program:
+        """The kernel after all passes."""
+        if instrument not in self._programs:
+            options = Options(instrument=instrument)
+            self._programs[instrument] = compile_kernel(self.traced.kernel, options)
+        return self._programs[instrument]
+
+    def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
+        """The kernel ready on a device."""
+        key = (device, instrument)
+        if key not in self._loaded:
+            self._loaded[key] = load(self.program(instrument), device)
+        return self._loaded[key]
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything about a call that follows from the types and shapes of its arguments."""
+
+    variant: Variant
+    specs: tuple[TensorSpec | None, ...]
+    """One for each argument; kept, for their identity stands in the key of the plan."""
+    symbols: dict[str, int]
+    sources: tuple[int, ...]
+    """For each parameter the position of its argument, or -1 for an output."""
+    scalars: tuple[tuple[int, ir.Param], ...]
+    outputs: tuple[tuple[int, ir.Param], ...]
+    returned: tuple[int, ...]
+    first: TensorSpec | None
+    """The first array: outputs are of its kind."""
+    loaded: LoadedKernel
+    location: Location | None
+    ready: tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None
+    """Values of the symbols and shapes of the outputs, where no scalar argument changes them."""
+
+    @classmethod
+    def make(
+        cls,
+        variant: Variant,
+        names: Sequence[str],
+        specs: Sequence[TensorSpec | None],
+        where: tuple[str, hooks.Instrument],
+    ) -> Plan:
+        """Check the arguments `names` with `specs` (None for scalars) and plan their call."""
+        kernel = variant.traced.kernel
+        positions = {n: at for at, n in enumerate(names)}
+        symbols: dict[str, int] = {}
+        for param in kernel.params:
+            if isinstance(param.type, ir.BufferType) and param.role == "in":
+                _check(param, param.type, specs[positions[param.name]], kernel, symbols, variant)
+        plan = cls(
+            variant,
+            tuple(specs),
+            symbols,
+            tuple(positions.get(p.name, -1) if p.role == "in" else -1 for p in kernel.params),
+            tuple(
+                (positions[p.name], p)
+                for p in kernel.params
+                if not isinstance(p.type, ir.BufferType)
+            ),
+            tuple((at, p) for at, p in enumerate(kernel.params) if p.role == "out"),
+            variant.traced.returned,
+            next((s for s in specs if s is not None), None),
+            variant.loaded(*where),
+            kernel.location,
+            None,
+        )
+        if not (plan.scalars and variant.traced.derived):
+            plan.ready = plan._settle(())
+        return plan
+
+    def run(self, args: Sequence[Any]) -> Any:
+        """Launch on these arguments; gives the outputs."""
+        if self.scalars:
+            args = self._converted(args)
+        values = [args[at] if at >= 0 else None for at in self.sources]
+        symbols, shapes = self.ready or self._settle(values)
+        for (at, param), shape in zip(self.outputs, shapes):
+            values[at] = allocate(self.first, shape, param.type.dtype)  # type: ignore[union-attr]
+        self.loaded.launch(values, symbols)
+        if len(self.returned) == 1:
+            return values[self.returned[0]]
+        return tuple(values[at] for at in self.returned) or None
+
+    def _converted(self, args: Sequence[Any]) -> list[Any]:
+        made = list(args)
+        for at, param in self.scalars:
+            made[at] = _scalar(made[at], param, self.location)
+        return made
+
+    def _settle(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+        """The values of all symbols and the shapes of the outputs."""
+        traced = self.variant.traced
+        known = dict(self.symbols)
+        for name, compute in traced.derived.items():
+            found = compute(values, known)
+            if known.setdefault(name, found) != found:
+                raise ArgumentError(
+                    f"extent `{name}` is {known[name]} and should be {found}",
+                    location=self.location,
+                    hint="It is computed from other extents in the signature.",
+                )
+        shapes = []
+        for _, param in self.outputs:
+            assert isinstance(param.type, ir.BufferType)
+            shapes.append(tuple(known[d] if isinstance(d, str) else d for d in param.type.shape))
+        return tuple(known[s] for s in traced.kernel.symbols), tuple(shapes)
+
+
+def _check(
+    param: ir.Param,
+    expected: ir.BufferType,
+    spec: TensorSpec | None,
+    kernel: ir.Kernel,
+    symbols: dict[str, int],
+    variant: Variant,
+) -> None:
+    def fail(found: str, hint: str) -> None:
+        raise ArgumentError(
+            f"argument `{param.name}` of `{kernel.name}` {found}",
+            location=kernel.location,
+            hint=hint,
+        )
+
+    shown = f"{expected.dtype}[{', '.join(map(str, expected.shape))}]"
+    if spec is None:
+        fail("is not an array", f"Expected is a tensor {shown}.")
+        return
+    if spec.dtype != expected.dtype:
+        fail(
+            f"has elements of type {spec.dtype}, and {expected.dtype} is expected",
+            f"Convert it, or annotate it with the other type: expected is {shown}.",
+        )
+    if len(spec.shape) != expected.rank:
+        fail(
+            f"has {len(spec.shape)} dimensions, and {expected.rank} are expected",
+            f"Its shape is {spec.shape}, and {shown} is expected.",
+        )
+    strides = given_of(spec).strides or ()
+    if expected.strides is None and spec.strides is not None:
+        fail("is not contiguous", "Pass a contiguous array.")
+    wanted = [*zip(expected.shape, spec.shape, strict=True)]
+    wanted += zip(expected.strides or (), strides)
+    for at, (dim, actual) in enumerate(wanted):
+        what = f"dimension {at}" if at < expected.rank else f"stride {at - expected.rank}"
+        if isinstance(dim, int):
+            if dim != actual:
+                fail(
+                    f"has {actual} in {what}, and {dim} is expected",
+                    f"Its shape is {spec.shape}, and {shown} is expected.",
+                )
+        elif symbols.setdefault(dim, actual) != actual:
+            fail(
+                f"has {actual} in {what}, and `{dim}` is {symbols[dim]} in an argument before it",
+                f"Its shape is {spec.shape}, and {shown} is expected.",
+            )
+
+
+def _scalar(value: Any, param: ir.Param, location: Location | None) -> Any:
+    kind = param.type.dtype if isinstance(param.type, ir.BufferType) else param.type
+    try:
+        made: Any = float(value) if kind.is_float else int(value)
+        if not kind.is_float and made != value:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"argument `{param.name}` is {value!r:.60}, and a number of type {kind} is expected",
+            location=location,
+            hint=f"It is annotated with `T.{kind}`.",
+        ) from None
+    return bool(made) if kind.kind == "bool" else made
