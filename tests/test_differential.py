@@ -1,0 +1,116 @@
+"""One meaning: random kernels give the same results on every device and after every pass.
+
+Exact results (integers, and floats through ops that are rounded once) are equal to the bit, zeros
+of both signs taken as one.  The others are compared relative to the largest number of the tensor,
+since sums in another order and library functions differ by a few units in the last place:
+
+    float32   1e-5   (2**-24 a step, some ten sums of up to six terms)
+    float64   1e-13  (2**-53 a step)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.strategies import Case, cases, kernels
+from tileprof import ir
+from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.compiler.work import estimate
+from tileprof.instrument import Mode, insert, strip
+from tileprof.runtime.interpreter import InterpreterExecutable, OpClock
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
+MODES: tuple[Mode, ...] = ("off", "scopes", "stages", "ops")
+
+slow_draw = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+few = settings(max_examples=60, deadline=None, suppress_health_check=slow_draw)
+
+
+def _run(case: Case, kernel: ir.Kernel, batch: int | None = None) -> list[Any]:
+    """The arguments after a run by the interpreter, `batch` blocks at once."""
+    arguments = case.arguments()
+    InterpreterExecutable(kernel, clock=OpClock(), batch=batch).run(arguments, case.extents)
+    return arguments
+
+
+def _same(case: Case, found: list[Any], expected: list[Any]) -> None:
+    for param, exact, a, b in zip(case.kernel.params, case.exact, found, expected, strict=True):
+        if not isinstance(param.type, ir.BufferType):
+            continue
+        x, y = (
+            np.asarray(v).astype(np.float64 if v.dtype.kind != "i" else v.dtype) for v in (a, b)
+        )
+        if exact:
+            np.testing.assert_array_equal(x, y, param.name)
+            continue
+        largest = np.max(np.abs(y[np.isfinite(y)]), initial=1.0)
+        atol = TOLERANCE[param.type.dtype.name] * largest
+        np.testing.assert_allclose(x, y, rtol=0, atol=atol, err_msg=param.name)
+
+
+@given(kernels())
+@few
+def test_random_kernels_are_legal_and_survive_their_text(kernel: ir.Kernel) -> None:
+    """The verifier has nothing to say, and `parse(print_kernel(k))` is the same kernel."""
+    ir.verify(kernel)
+    text = ir.print_kernel(kernel)
+    assert ir.print_kernel(ir.parse(text)) == text
+
+
+@given(kernels())
+@few
+def test_strip_undoes_insert(kernel: ir.Kernel) -> None:
+    """In every mode what is inserted is valid, and `strip` gives the kernel back to the letter."""
+    text = ir.print_kernel(kernel, locations=True)
+    for mode in MODES:
+        inserted = insert(kernel, mode)
+        ir.verify(inserted)
+        assert ir.print_kernel(strip(inserted), locations=True) == text
+
+
+@given(kernels())
+@few
+def test_simplify_is_idempotent_and_valid(kernel: ir.Kernel) -> None:
+    """Simplifying twice is simplifying once."""
+    once = simplify(kernel)
+    ir.verify(once)
+    assert ir.print_kernel(simplify(once)) == ir.print_kernel(once)
+
+
+@given(cases())
+@few
+def test_passes_change_no_result(case: Case) -> None:
+    """The kernel as drawn, simplified, with proved bounds and with records computes the same."""
+    expected = _run(case, case.kernel)
+    simple = simplify(case.kernel)
+    proved = prove_bounds(simple)
+    for kernel in (simple, proved, insert(proved, "ops")):
+        _same(case, _run(case, kernel), expected)
+
+
+@given(cases())
+@few
+def test_blocks_run_alone_or_together(case: Case) -> None:
+    """The interpreter gives the same with one block at a time and with all at once."""
+    _same(case, _run(case, case.kernel, batch=1), _run(case, case.kernel))
+
+
+@given(cases())
+@few
+def test_work_is_known_for_every_kernel(case: Case) -> None:
+    """A kernel whose loops and branches hang on indices alone has exact work before and after."""
+    extents = dict(zip(case.kernel.symbols, case.extents, strict=True))
+    work = estimate(case.kernel).evaluate({"n": 3}, extents)
+    assert work.exact == (not work.reason)
+    assert work.flops >= 0
+    assert work.bytes > 0
+
+
+def test_tolerances_cover_the_types_that_need_them() -> None:
+    """Inexact results only reach float32 and float64."""
+    assert set(TOLERANCE) == {"float32", "float64"}
+    assert pytest.approx(2**-24 * 160, rel=0.1) == TOLERANCE["float32"]
