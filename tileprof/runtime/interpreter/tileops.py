@@ -83,6 +83,8 @@ def _rounded(values: Array, working: ir.DType, target: ir.DType) -> Array:
     return np.asarray(cast(values, working, target))
 
 
+START: Mapping[str, float] = {"max": -np.inf, "min": np.inf, "absmax": 0.0}
+"""What floats start from: a row of nothing but NaN gives this."""
 REDUCE: Mapping[str, Any] = {
     "sum": np.add,
     "abssum": np.add,
@@ -96,14 +98,15 @@ REDUCE: Mapping[str, Any] = {
 
 
 def reduce(state: State, op: ir.Reduce) -> None:
-    """`ir.Reduce`: in the wider of both types, float32 at least, rounded at the end."""
+    """`ir.Reduce`: in the type of the target, float32 at least, rounded at the end."""
     source, target = tiles.operand(state, op.source), tiles.operand(state, op.target)
-    working = _working_type(op.source.dtype, op.target.dtype)
+    working = _working_type(op.target.dtype)
     values = np.asarray(cast(tiles.need(state, op, source), op.source.dtype, working))
     if op.kind in ("absmax", "abssum"):
         values = np.abs(values)
     function = REDUCE[op.kind]
-    made: Array = function.reduce(values, axis=op.dim + 1, dtype=values.dtype)
+    start = {"initial": START[op.kind]} if working.is_float and op.kind in START else {}
+    made: Array = function.reduce(values, axis=op.dim + 1, dtype=values.dtype, **start)
     made = np.asarray(made).reshape(-1, *target.sizes)
     if not op.clear:
         before = cast(tiles.need(state, op, target), op.target.dtype, working)
@@ -111,16 +114,14 @@ def reduce(state: State, op: ir.Reduce) -> None:
     tiles.write(state, op, target, _rounded(made, working, op.target.dtype))
 
 
-def _working_type(source: ir.DType, target: ir.DType) -> ir.DType:
-    if source.is_float or target.is_float:
-        return _sum_type(ir.promote(source, target))
-    return target
+def _working_type(dtype: ir.DType) -> ir.DType:
+    return _sum_type(dtype) if dtype.is_float else dtype
 
 
 def scan(state: State, op: ir.Scan) -> None:
-    """`ir.Scan`: in the wider of both types, float32 at least, each element rounded."""
+    """`ir.Scan`: in the type of the target, float32 at least, each element rounded."""
     source, target = tiles.operand(state, op.source), tiles.operand(state, op.target)
-    working = _working_type(op.source.dtype, op.target.dtype)
+    working = _working_type(op.target.dtype)
     values = np.asarray(cast(tiles.need(state, op, source), op.source.dtype, working))
     axis = op.dim + 1
     ordered = np.flip(values, axis) if op.reverse else values
