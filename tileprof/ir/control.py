@@ -24,7 +24,8 @@ def _verify_args(body: Block, count: int) -> Iterator[str]:
 @op("launch", effect=Effect.CONTROL)
 class Launch(OpBase):
     """Run `body` once for each block of the grid, in any order; its arguments are the block's
-    indices.  `threads` is the size of a block in threads, one number an axis."""
+    indices, and a block's number counts the first of them fastest.  `threads` is the size of a
+    block in threads, one number an axis."""
 
     grid: list[Value] = operands()
     threads: tuple[int, ...] = attribute()
@@ -64,7 +65,7 @@ class Parallel(OpBase):
     """Run `body` for every point of a box, in any order or at once.
 
     No two points may write one element.  A `local` buffer from outside is private to each point:
-    it starts with its value from before and is undefined after.
+    it starts with its value from before, and is undefined after where a point writes it.
     """
 
     extents: list[Value] = operands()

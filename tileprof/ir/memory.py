@@ -38,7 +38,8 @@ class Alloc(OpBase):
 class View(OpBase):
     """The tile of `base` that starts at `offsets` and has `sizes` (one number a dimension).
     It may pass the edge of a global buffer; what lies outside is guarded by the op that uses it,
-    unless `in_bounds` says that it is proved inside."""
+    unless `in_bounds` says that it is proved inside.  The offsets of a view of a view add up, and
+    its edge is that of the buffer."""
 
     base: Value = operand()
     offsets: list[Value] = operands()

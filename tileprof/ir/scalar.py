@@ -46,7 +46,9 @@ class Binary(OpBase):
     """Two operands of one type.  `div` is for floats; `floordiv` and `floormod` round down as
     Python does and take integers (`floormod` and `floordiv` of floats are allowed too);
     `min` and `max` give the other operand for a NaN, as `fminf` does; `and`, `or`, `xor` are
-    bitwise on integers and logical on bool."""
+    bitwise on integers and logical on bool.  Integers wrap around; a division of them by zero is an
+    error in the interpreter; a shift by the width or more, or by less than 0, leaves only the sign
+    of `shr`."""
 
     kind: BinaryKind = attribute()
     left: Value = operand()
@@ -142,7 +144,7 @@ class Select(OpBase):
 class Cast(OpBase):
     """Convert to another element type.  To a narrower float it rounds to nearest even and overflows
     to infinity (float8_e4m3: to NaN); to an integer it truncates toward zero; to bool it is `!= 0`.
-    A float outside the integer's range gives an unspecified value."""
+    A float outside the integer's range gives an unspecified value; an integer wraps around."""
 
     operand: Value = operand()
     dtype: DType = attribute()

@@ -54,7 +54,8 @@ class Fill(OpBase):
 
 @op("gemm", effect=Effect.READ | Effect.WRITE)
 class Gemm(OpBase):
-    """`c += a @ b` (or `c = a @ b` with `clear`), products and sums in the element type of `c`.
+    """`c += a @ b` (or `c = a @ b` with `clear`), products and sums in the element type of `c`; for
+    floats of 16 and 8 bits in float32, rounded once at the end.  Integers wrap around.
 
     a: M×K (K×M where `transpose_a`), b: K×N (N×K where `transpose_b`), c: M×N.
     float32 operands are multiplied as float32 by `cpu` and the interpreter.
@@ -98,7 +99,12 @@ class Gemm(OpBase):
 @op("reduce", effect=Effect.READ | Effect.WRITE)
 class Reduce(OpBase):
     """Reduce dimension `dim` of a tile; `target` has it left out or as 1.
-    Without `clear` the result is combined with what is in `target`."""
+    Without `clear` the result is combined with what is in `target`.
+
+    Elements are converted to the type of `target` and combined there; for floats of 16 and 8 bits
+    in float32, rounded once at the end.  `max`, `min` and `absmax` skip NaN as the scalar ops do,
+    starting from -inf, inf and 0.
+    """
 
     kind: ReduceKind = attribute(positional=True)
     source: Value = operand()
@@ -119,7 +125,8 @@ class Reduce(OpBase):
 
 @op("scan", effect=Effect.READ | Effect.WRITE)
 class Scan(OpBase):
-    """Inclusive scan along dimension `dim`, from the end where `reverse`."""
+    """Inclusive scan along dimension `dim`, from the end where `reverse`; types and NaN as in
+    `reduce`, but the first element stays as it is and each result is rounded."""
 
     kind: ScanKind = attribute(positional=True)
     source: Value = operand()
@@ -137,7 +144,8 @@ class Scan(OpBase):
 
 @op("tile_atomic", effect=Effect.READ | Effect.WRITE)
 class TileAtomic(OpBase):
-    """Combine every element of `target` with that of `source`, each at once."""
+    """Combine every element of `target` with that of `source`, each at once and rounded each time;
+    a source of another type is converted first."""
 
     kind: TileAtomicKind = attribute(positional=True)
     source: Value = operand()
