@@ -1,0 +1,111 @@
+"""Reading and writing single elements, with the checks that the place of an access needs.
+
+An access that is proved inside (`in_bounds`, or by a condition around the loop) is a plain C++
+access.  Otherwise a global one is guarded and its negative indices stop the launch; one outside a
+shared, fragment or local buffer stops the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileprof import ir
+
+from .buffers import Buffer, Extent, paren
+from .context import Context, Place
+from .types import is_narrow, literal, value_type
+
+__all__ = ["emit_atomic", "emit_load", "emit_store"]
+
+_ATOMIC = {
+    "add": "TpAdd",
+    "max": "TpLarger",
+    "min": "TpSmaller",
+    "and": "TpAnd",
+    "or": "TpOr",
+    "xor": "TpXor",
+    "exchange": "TpExchange",
+}
+
+
+def emit_load(ctx: Context, op: ir.Load) -> None:
+    """`const T x = buffer[…];`, or the expression in place."""
+    buffer = ctx.buffer(op.buffer)
+    indices, guard = _checked(ctx, op, buffer, op.indices, op.in_bounds)
+    text = _read(buffer, buffer.element(indices))
+    if guard:
+        ctx.define(op.result, f"{guard} ? {text} : {literal(buffer.safe, buffer.dtype)}")
+    elif op in ctx.inline:
+        ctx.values[op.result] = text
+    else:
+        ctx.define(op.result, text)
+
+
+def emit_store(ctx: Context, op: ir.Store) -> None:
+    """`buffer[…] = x;`."""
+    buffer = ctx.buffer(op.buffer)
+    indices, guard = _checked(ctx, op, buffer, op.indices, op.in_bounds)
+    value = ctx.bare(op.value)
+    if is_narrow(buffer.dtype):
+        value = f"tp_store<{buffer.type}>({value})"
+    when = f"if ({guard}) " if guard else ""
+    ctx.writer.line(f"{when}{buffer.element(indices)} = {value};")
+
+
+def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
+    """`const T old = tp_atomic<…>(&buffer[…], x);`."""
+    ctx.headers.add("atomics.h")
+    buffer = ctx.buffer(op.buffer)
+    indices, guard = _checked(ctx, op, buffer, op.indices, op.in_bounds)
+    # Only the caller's memory is seen by several blocks; a block is the work of one thread.
+    function = "tp_atomic" if buffer.is_global else "tp_combine"
+    value = f"({value_type(buffer.dtype)})({ctx.bare(op.value)})"
+    call = f"{function}<{_ATOMIC[op.kind]}>(&{buffer.element(indices)}, {value})"
+    if ctx.uses.get(op.result):
+        ctx.define(
+            op.result, f"{guard} ? {call} : {literal(buffer.safe, buffer.dtype)}" if guard else call
+        )
+    else:
+        ctx.writer.line(f"if ({guard}) {call};" if guard else f"{call};")
+
+
+def _read(buffer: Buffer, element: str) -> str:
+    return f"tp_value({element})" if is_narrow(buffer.dtype) else element
+
+
+def _checked(
+    ctx: Context,
+    op: ir.OpBase,
+    buffer: Buffer,
+    indices: Sequence[ir.Value],
+    proved: bool,
+) -> tuple[list[Extent], str]:
+    """The indices as text, and the condition under which the element is there ('' for always)."""
+    texts = [ctx.index(v) for v in indices]
+    if proved or op in ctx.inside or not indices:
+        return texts, ""
+    texts = [t if isinstance(t, int) else _named(ctx, t) for t in texts]
+    low, high = [], []
+    for value, text, extent in zip(indices, texts, buffer.shape, strict=True):
+        known_low, known_high = ctx.interval(value)
+        if known_low is None or known_low < 0:
+            low.append(f"{text} >= 0")
+        if not isinstance(extent, int) or known_high is None or known_high >= extent:
+            high.append(f"{text} < {paren(extent)}")
+    place = Place("element", op.span, buffer=buffer.name, shape=buffer.dims, rank=len(indices))
+    if not buffer.is_global:
+        if low or high:
+            ctx.fail_unless(" && ".join(low + high), place, texts)
+        return texts, ""
+    if low:
+        ctx.fail_unless(" && ".join(low), place, texts)
+    return texts, f"({' && '.join(high)})" if high else ""
+
+
+def _named(ctx: Context, text: str) -> str:
+    """A name for an index that is written several times."""
+    if text.isidentifier():
+        return text
+    name = ctx.names.fresh("at")
+    ctx.writer.line(f"const int64_t {name} = {text};")
+    return name

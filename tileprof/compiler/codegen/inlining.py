@@ -1,0 +1,43 @@
+"""Which results stand in the text where they are used, and which get a name.
+
+A value that the author named, or that is used more than once, is a C++ constant of its own.
+What is used once in the same block is written in place; a load only where nothing between it and
+the statement that needs it can change what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileprof import ir
+
+from .expressions import is_pure
+
+__all__ = ["inlined"]
+
+_CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
+_REPEATED = (ir.For, ir.While, ir.Parallel, ir.Launch)
+
+
+def inlined(block: ir.Block, uses: Mapping[ir.Value, list[ir.OpBase]]) -> set[ir.OpBase]:
+    """The ops of the block that get no statement."""
+    chosen: set[ir.OpBase] = set()
+    # Where the statement stands that an op ends up in; later ops are settled first.
+    statement: dict[ir.OpBase, int] = {}
+    for at in range(len(block.ops) - 1, -1, -1):
+        op = block.ops[at]
+        statement[op] = at
+        if not (is_pure(op) or isinstance(op, ir.Load)):
+            continue
+        users = uses.get(op.result, [])
+        if len(users) != 1 or users[0] not in statement or op.result.name:
+            continue
+        place = statement[users[0]]
+        if isinstance(op, ir.Load) and (
+            isinstance(block.ops[place], _REPEATED)
+            or any(o.SPEC.effect & _CHANGES for o in block.ops[at + 1 : place])
+        ):
+            continue
+        chosen.add(op)
+        statement[op] = place
+    return chosen

@@ -1,0 +1,47 @@
+// Read, combine and write one element: at once where other blocks may do the same.
+#pragma once
+#include "tiles.h"
+
+struct TpAdd { template <class V> TP_INLINE V join(V a, V b) { return (V)(a + b); } };
+struct TpLarger { template <class V> TP_INLINE V join(V a, V b) { return tp_max(a, b); } };
+struct TpSmaller { template <class V> TP_INLINE V join(V a, V b) { return tp_min(a, b); } };
+struct TpAnd { template <class V> TP_INLINE V join(V a, V b) { return (V)(a & b); } };
+struct TpOr { template <class V> TP_INLINE V join(V a, V b) { return (V)(a | b); } };
+struct TpXor { template <class V> TP_INLINE V join(V a, V b) { return (V)(a ^ b); } };
+struct TpExchange { template <class V> TP_INLINE V join(V, V b) { return b; } };
+
+// In a buffer of the block; gives what was there.
+template <class Kind, class T, class V> TP_INLINE V tp_combine(T *at, V value) {
+  const V old = tp_value(*at);
+  *at = tp_store<T>(Kind::join(old, value));
+  return old;
+}
+// In memory that other threads write too.
+template <class Kind, class T, class V> TP_INLINE V tp_atomic(T *at, V value) {
+  T old, wanted;
+  __atomic_load(at, &old, __ATOMIC_RELAXED);
+  do wanted = tp_store<T>(Kind::join((V)tp_value(old), value));
+  while (!__atomic_compare_exchange(at, &old, &wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return tp_value(old);
+}
+
+// Every element that is there of both tiles.
+template <class Kind, bool SHARED, int DIM, class D, class S, int R>
+TP_INLINE void tp_tile_atomic_from(D *to, const TpTile<D, R> &target, const S *from,
+                                   const TpTile<const S, R> &source) {
+  typedef decltype(tp_value(D{})) V;
+  for (int64_t i = 0; i < target.there[DIM]; i++) {
+    D *at = to + i * target.stride[DIM];
+    const S *x = from + i * source.stride[DIM];
+    if constexpr (DIM < R - 1)
+      tp_tile_atomic_from<Kind, SHARED, DIM + 1>(at, target, x, source);
+    else if constexpr (SHARED)
+      tp_atomic<Kind>(at, (V)tp_round<D>(tp_value(*x)));
+    else
+      tp_combine<Kind>(at, (V)tp_round<D>(tp_value(*x)));
+  }
+}
+template <class Kind, bool SHARED, class D, class S, int R>
+TP_INLINE void tp_tile_atomic(const TpTile<D, R> &target, const TpTile<const S, R> &source) {
+  tp_tile_atomic_from<Kind, SHARED, 0>(target.data, target, source.data, source);
+}

@@ -1,0 +1,267 @@
+"""Ops as C++ statements: element accesses, loops and branches; tile ops are in `tiles.py`."""
+
+from __future__ import annotations
+
+from typing import assert_never, cast
+
+from tileprof import ir
+from tileprof.errors import InternalError
+
+from . import tiles
+from .access import emit_atomic, emit_load, emit_store
+from .buffers import Buffer, reshaped, row_major
+from .context import Context, Place
+from .expressions import Pure, bare, needs_functions, render
+from .inlining import inlined
+from .parallel import emit_parallel
+from .types import storage, value_type
+
+__all__ = ["emit_block", "emit_op"]
+
+STACK_LIMIT = 4096
+"""Bytes of a `local` array that still lie on the stack."""
+UNROLL_LIMIT = 16
+
+
+def emit_block(ctx: Context, block: ir.Block) -> None:
+    """The ops of a block, one after another."""
+    ctx.inline |= inlined(block, ctx.uses)
+    for op in block.ops:
+        if op.span is not None:
+            ctx.writer.location = op.span
+        emit_op(ctx, op)
+
+
+def emit_op(ctx: Context, op_: ir.OpBase) -> None:
+    """One op."""
+    op = cast(ir.Op, op_)
+    match op:
+        case ir.Constant() | ir.View():
+            pass  # stand where they are used
+        case _ if isinstance(op, Pure):
+            _scalar(ctx, op)
+        case ir.Alloc():
+            _alloc(ctx, op)
+        case ir.Reinterpret():
+            _reinterpret(ctx, op)
+        case ir.Load():
+            emit_load(ctx, op)
+        case ir.Store():
+            emit_store(ctx, op)
+        case ir.Atomic():
+            emit_atomic(ctx, op)
+        case ir.Copy() | ir.Fill() | ir.Gemm() | ir.Reduce() | ir.Scan() | ir.TileAtomic():
+            tiles.emit_tile_op(ctx, op)
+        case ir.For():
+            _for(ctx, op)
+        case ir.Parallel():
+            emit_parallel(ctx, op, emit_block)
+        case ir.While():
+            _while(ctx, op)
+        case ir.If():
+            _if(ctx, op)
+        case ir.Break():
+            ctx.writer.line("break;")
+        case ir.Continue():
+            ctx.writer.line("continue;")
+        case ir.Scope():
+            # No braces, no comment: the text is that of the kernel without the scope.
+            emit_block(ctx, op.body)
+        case ir.Print():
+            _print(ctx, op)
+        case ir.Assert():
+            place = Place("assert", op.span, op.message)
+            ctx.fail_unless(ctx.bare(op.condition), place, [])
+        case ir.Record():
+            ctx.headers.add("measure.h")
+            ctx.writer.line(f"tp_record(worker, {op.site} * 2 + {int(op.edge == 'end')});")
+        case ir.Annotate():
+            pass  # a wish about caches that this backend has no use for
+        case ir.Yield():
+            pass  # taken by the op that holds the block
+        case ir.Launch():
+            raise InternalError(f"{op!r} is not emitted on its own")
+        case _:
+            assert_never(op)
+
+
+def _scalar(ctx: Context, op: ir.OpBase) -> None:
+    if needs_functions(op):
+        ctx.headers.add("functions.h")
+    text = render(op, [ctx.text(v) for v in op.operand_values()])
+    if op in ctx.inline:
+        ctx.values[op.result] = text
+    else:
+        ctx.define(op.result, bare(text))
+
+
+def _alloc(ctx: Context, op: ir.Alloc) -> None:
+    name = ctx.names.fresh(op.result.name or op.space)
+    type_ = storage(op.dtype)
+    shape: tuple[int | str, ...] = op.shape
+    variable = ""
+    if op.space == "local" and not op.shape:
+        variable = name
+        ctx.writer.line(f"{type_} {name}{{}};")
+    elif op in ctx.arena:
+        at = f"__builtin_assume_aligned(worker->arena + {ctx.arena[op]}, 64)"
+        ctx.writer.line(f"{type_} *const {name} = ({type_} *){at};")
+    else:
+        count = 1
+        for extent in op.shape:
+            count *= extent
+        ctx.writer.line(f"{type_} {name}[{count}] __attribute__((aligned(64)));")
+    pointer = f"&{name}" if variable else name
+    ctx.buffers[op.result] = Buffer(
+        pointer,
+        op.dtype,
+        op.space,
+        shape,
+        row_major(shape),
+        op.result.name or op.space,
+        op.shape,
+        variable=variable,
+    )
+
+
+def _reinterpret(ctx: Context, op: ir.Reinterpret) -> None:
+    base = ctx.buffer(op.base)
+    name = ctx.names.fresh(op.result.name or base.name)
+    type_ = storage(op.dtype)
+    ctx.writer.line(f"{type_} *const {name} = ({type_} *)({base.pointer});")
+    shape = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in op.shape)
+    ctx.buffers[op.result] = reshaped(base, name, op.dtype, shape)
+
+
+# -- loops and branches
+
+
+def _for(ctx: Context, op: ir.For) -> None:
+    (variable,) = op.body.args
+    start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
+    low, high = ctx.interval(op.start)[0], ctx.interval(op.stop)[1]
+    ctx.known[variable] = (low, None)
+    if isinstance(step, int):
+        if step == 0:
+            _check_step(ctx, op)
+        compare = f"< {stop}" if step > 0 else f"> {stop}"
+        forward = {1: "++{}", -1: "--{}"}.get(step, f"{{}} += {step}")
+        if step > 0:
+            ctx.known[variable] = (low, None if high is None else high - 1)
+        else:
+            lowest = ctx.interval(op.stop)[0]
+            first = ctx.interval(op.start)[1]
+            ctx.known[variable] = (None if lowest is None else lowest + 1, first)
+        condition = f"{{}} {compare}"
+    else:
+        _check_step(ctx, op)
+        ctx.known[variable] = (None, None)
+        condition = f"{step} > 0 ? {{}} < {stop} : {{}} > {stop}"
+        forward = f"{{}} += {step}"
+    with ctx.scope():
+        name = ctx.names.fresh(variable.name or "k")
+        ctx.values[variable] = name
+        _pragma(ctx, op, start, stop, step)
+        head = (
+            f"for (int64_t {name} = {start}; {condition.replace('{}', name)};"
+            f" {forward.replace('{}', name)})"
+        )
+        with ctx.writer.braces(head):
+            emit_block(ctx, op.body)
+
+
+def _check_step(ctx: Context, op: ir.For) -> None:
+    ctx.fail_unless(f"{ctx.index(op.step)} != 0", Place("step", op.span), [])
+
+
+def _pragma(ctx: Context, op: ir.For, start: int | str, stop: int | str, step: int | str) -> None:
+    if op.kind == "vectorized":
+        ctx.writer.line("TP_INDEPENDENT")
+    elif (
+        op.kind == "unroll"
+        and isinstance(start, int)
+        and isinstance(stop, int)
+        and isinstance(step, int)
+        and step
+    ):
+        count = len(range(start, stop, step))
+        if 1 < count <= UNROLL_LIMIT:
+            ctx.writer.line(f"TP_UNROLL({count})")
+
+
+def _while(ctx: Context, op: ir.While) -> None:
+    with ctx.writer.braces("while (true)"), ctx.scope():
+        emit_block(ctx, op.condition)
+        last = op.condition.ops[-1]
+        assert isinstance(last, ir.Yield)
+        ctx.writer.line(f"if (!{ctx.text(last.values[0])}) break;")
+        emit_block(ctx, op.body)
+
+
+def _if(ctx: Context, op: ir.If) -> None:
+    if op.results and _ternary(ctx, op):
+        return
+    for value in op.results:
+        name = ctx.names.fresh(value.name)
+        ctx.values[value] = name
+        ctx.writer.line(f"{value_type(value.dtype)} {name};")
+    ctx.writer.line(f"if ({ctx.bare(op.condition)}) {{")
+    with ctx.writer.deeper(), ctx.scope():
+        _branch(ctx, op, op.then)
+    if any(not isinstance(o, ir.Yield) or o.values for o in op.otherwise.ops):
+        ctx.writer.close("} else {")
+        with ctx.writer.deeper(), ctx.scope():
+            _branch(ctx, op, op.otherwise)
+    ctx.writer.close("}")
+
+
+def _branch(ctx: Context, op: ir.If, block: ir.Block) -> None:
+    emit_block(ctx, block)
+    last = block.ops[-1] if block.ops else None
+    if isinstance(last, ir.Yield):
+        for value, given in zip(op.results, last.values, strict=True):
+            ctx.writer.line(f"{ctx.values[value]} = {ctx.bare(given)};")
+
+
+def _ternary(ctx: Context, op: ir.If) -> bool:
+    """Where both branches are one expression each, the result is `c ? a : b`."""
+    if len(op.results) != 1:
+        return False
+    texts = []
+    before = len(ctx.writer.lines)
+    for block in (op.then, op.otherwise):
+        with ctx.scope():
+            emit_block(ctx, block)
+        last = block.ops[-1]
+        assert isinstance(last, ir.Yield)
+        texts.append(ctx.text(last.values[0]))
+    if len(ctx.writer.lines) != before:
+        del ctx.writer.lines[before:]
+        return False
+    ctx.define(op.result, f"{ctx.text(op.condition)} ? {texts[0]} : {texts[1]}")
+    return True
+
+
+def _print(ctx: Context, op: ir.Print) -> None:
+    ctx.headers.add("print.h")
+    point = "".join(f", {text}" for _, text in ctx.point)
+    if op.value is None:
+        number = ctx.place(Place("print", op.span, op.message))
+        ctx.writer.line(f"tp_print<bool>(worker, {number}, false{point});")
+    elif isinstance(op.value.type, ir.BufferType):
+        tile = ctx.tile(op.value)
+        place = Place(
+            "print",
+            op.span,
+            op.message,
+            tile.buffer.name,
+            op.value.buffer.shape,
+            dtype=op.value.dtype,
+        )
+        shown = tiles.tile_text(tile, all_dims=True)
+        ctx.writer.line(f"tp_print_tile(worker, {ctx.place(place)}, {shown});")
+    else:
+        number = ctx.place(Place("print", op.span, op.message, dtype=op.value.dtype))
+        type_ = value_type(op.value.dtype)
+        value = ctx.bare(op.value)
+        ctx.writer.line(f"tp_print<{type_}>(worker, {number}, {value}{point});")

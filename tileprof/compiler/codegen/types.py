@@ -1,0 +1,76 @@
+"""Element types and numbers as C++ text."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tileprof import ir
+
+__all__ = ["is_narrow", "literal", "storage", "stored", "value_type"]
+
+_NARROW = {
+    "float16": "TpHalf",
+    "bfloat16": "TpBfloat",
+    "float8_e4m3": "TpE4m3",
+    "float8_e5m2": "TpE5m2",
+}
+_PLAIN = {"bool": "bool", "float32": "float", "float64": "double", "index": "int64_t"}
+
+
+def is_narrow(dtype: ir.DType) -> bool:
+    """Whether values of the type are held as float in registers."""
+    return dtype.name in _NARROW
+
+
+def storage(dtype: ir.DType) -> str:
+    """The C++ type of an element in memory."""
+    return _NARROW.get(dtype.name) or _PLAIN.get(dtype.name) or f"{dtype.name}_t"
+
+
+def value_type(dtype: ir.DType) -> str:
+    """The C++ type of a value in a register."""
+    return "float" if is_narrow(dtype) else storage(dtype)
+
+
+def literal(number: bool | int | float, dtype: ir.DType) -> str:
+    """A number of the type, as a value."""
+    if dtype.kind == "bool":
+        return "true" if number else "false"
+    if dtype.is_float:
+        return _float(float(number), dtype)
+    return _integer(int(number) if math.isfinite(number) else 0, dtype)
+
+
+def stored(text: str, dtype: ir.DType) -> str:
+    """A value as an element in memory."""
+    return (
+        f"tp_store<{storage(dtype)}>({text})" if is_narrow(dtype) else f"({storage(dtype)})({text})"
+    )
+
+
+def _float(number: float, dtype: ir.DType) -> str:
+    double = dtype.name == "float64"
+    if not double:
+        with np.errstate(over="ignore"):
+            number = float(np.asarray(number, np.float64).astype(dtype.to_numpy()))
+    suffix = "" if double else "f"
+    if math.isnan(number):
+        return f'__builtin_nan{suffix}("")'
+    if math.isinf(number):
+        return f"{'-' if number < 0 else ''}__builtin_inf{suffix}()"
+    text = repr(number) if double else str(np.float32(number))
+    return f"{text}{suffix}" if "." in text or "e" in text else f"{text}.0{suffix}"
+
+
+def _integer(number: int, dtype: ir.DType) -> str:
+    bits = dtype.bits
+    number %= 1 << bits
+    if dtype.kind == "uint":
+        return f"{number}u" if bits <= 32 else f"{number}ull"
+    if number >= 1 << (bits - 1):
+        number -= 1 << bits
+    if number == -(1 << 63):
+        return "INT64_MIN"
+    return str(number) if -(1 << 31) < number < 1 << 31 else f"{number}ll"

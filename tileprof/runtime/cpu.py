@@ -1,0 +1,164 @@
+"""A kernel compiled by the system's C++ compiler, ready to run on this machine's processors.
+
+The library has one function, `int tileprof_kernel(const uint64_t *words, TpRun *run)`.  `words` has
+8 bytes for each argument of the kernel's body: the address of a tensor's first element, the bits of
+a scalar in the low bytes, the value of a symbol.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.compiler.build import build
+from tileprof.compiler.codegen import ENTRY, CppSource
+from tileprof.errors import ArgumentError
+from tileprof.instrument import SiteTimes, decode
+from tileprof.instrument import records as layout
+
+from . import cpu_pool
+from .arguments import address, is_writable
+from .cpu_abi import Run
+from .cpu_report import raise_failure, show_printed
+from .device import RunResult
+
+__all__ = ["CpuExecutable"]
+
+_FIRST_CAPACITY = 1 << 18
+_MOST_CAPACITY = 1 << 22
+"""Records a worker's buffer has room for (4 MiB and 64 MiB)."""
+_WORD = (1 << 64) - 1
+
+
+class CpuExecutable:
+    """One compiled kernel.
+
+    Building it compiles, or takes the library from the cache: BuildError, MissingDependencyError.
+    """
+
+    def __init__(self, kernel: ir.Kernel, source: CppSource) -> None:
+        self.kernel = kernel
+        self.source = source
+        compiler = cpu_pool.compiler()
+        self.library = build(source.text, source.headers, compiler, name=source.name)
+        self._held = ctypes.CDLL(str(self.library))
+        self._entry = ctypes.cast(getattr(self._held, ENTRY), ctypes.c_void_p).value
+        pool = cpu_pool.load_pool()
+        self._pool_run, self._pool_free = pool.tp_pool_run, pool.tp_pool_free
+        self._words = [_packer(p.type) for p in kernel.params]
+        self._pack = struct.Struct(f"={len(kernel.params) + len(kernel.symbols)}Q").pack
+        self._written = _written(kernel)
+        self._grids = ctypes.c_int64 * (3 * max(source.launches, 1))
+        self._axes = next((len(o.grid) for o in kernel.body.ops if isinstance(o, ir.Launch)), 0)
+        self._capacity = _FIRST_CAPACITY
+        self._free: list[list[layout.Bytes]] = []
+
+    def run(self, values: Sequence[Any], symbols: Sequence[int]) -> RunResult:
+        """Run to the end; see `Executable.run`.
+
+        BoundsError and DeviceAssertError where the kernel stopped: the lowest block that failed is
+        named; what was written until then stays written.
+        """
+        for at in self._written:
+            if not is_writable(values[at]):
+                raise self._read_only(at)
+        words = self._pack(
+            *[pack(value) for pack, value in zip(self._words, values)],
+            *[s & _WORD for s in symbols],
+        )
+        grids = self._grids()
+        run = Run(workers=cpu_pool.threads(), grids=ctypes.addressof(grids))
+        if self.source.measured:
+            return self._measured(words, run, grids, symbols)
+        self._call(words, run, grids, symbols)
+        return RunResult(run.time_ns, tuple(grids[: self._axes]), run.blocks)
+
+    def _call(self, words: bytes, run: Run, grids: Any, symbols: Sequence[int]) -> None:
+        if not self._pool_run(self._entry, words, ctypes.addressof(run)):
+            return
+        try:
+            show_printed(run, self.kernel, self.source, list(grids), symbols)
+        finally:
+            self._pool_free(run.printed)
+        if run.failure.place >= 0:
+            raise_failure(run.failure, self.kernel, self.source, list(grids), symbols)
+
+    # -- measurement
+
+    def _measured(self, words: bytes, run: Run, grids: Any, symbols: Sequence[int]) -> RunResult:
+        buffers = self._buffers(run.workers)
+        pointers = (ctypes.c_void_p * len(buffers))(*[b.ctypes.data for b in buffers])
+        run.records = ctypes.addressof(pointers)
+        self._call(words, run, grids, symbols)
+        sites: SiteTimes = decode(buffers)
+        if sites.lost:
+            # The next launch of this kernel is likely to write as much.
+            self._capacity = min(self._capacity * 4, _MOST_CAPACITY)
+        else:
+            self._free.append(buffers)
+        return RunResult(run.time_ns, tuple(grids[: self._axes]), run.blocks, sites=sites)
+
+    def _buffers(self, workers: int) -> list[layout.Bytes]:
+        """Empty record buffers, one a worker; those of an earlier launch where they fit."""
+        while self._free:
+            held = self._free.pop()
+            if len(held) >= workers:
+                for buffer in held:
+                    header = buffer[: layout.HEADER.itemsize].view(layout.HEADER)
+                    header["written"] = header["lost"] = 0
+                return held
+        return [layout.allocate(self._capacity, worker=n) for n in range(workers)]
+
+    def _read_only(self, at: int) -> ArgumentError:
+        name = self.kernel.params[at].name
+        return ArgumentError(
+            f"`{name}` is written by the kernel, but the array is read-only",
+            location=self.kernel.location,
+            hint="Pass a copy, which can be written.",
+        )
+
+
+def _packer(type_: ir.BufferType | ir.DType) -> Callable[[Any], int]:
+    """From an argument to its word."""
+    if isinstance(type_, ir.BufferType):
+        return address
+    if type_.is_integer:
+        mask = (1 << type_.bits) - 1
+        return lambda value: int(value) & mask
+    if type_.kind == "bool":
+        return lambda value: int(bool(value))
+    if type_.name == "float64":
+        return lambda value: int(_bits_of_double(float(value)))
+    held, bits = type_.to_numpy(), np.dtype(f"uint{type_.bits}")
+    return lambda value: int(np.asarray(value, np.float64).astype(held).view(bits))
+
+
+def _bits_of_double(value: float) -> int:
+    (word,) = struct.unpack("=Q", struct.pack("=d", value))
+    return int(word)
+
+
+def _written(kernel: ir.Kernel) -> list[int]:
+    """Which parameters the kernel writes."""
+    places = {v: at for at, v in enumerate(kernel.param_values())}
+    found = set()
+    for op in kernel.ops():
+        match op:
+            case ir.Store(buffer=target) | ir.Atomic(buffer=target):
+                pass
+            case ir.Copy(target=target) | ir.Fill(target=target) | ir.Reduce(target=target):
+                pass
+            case ir.Scan(target=target) | ir.TileAtomic(target=target) | ir.Gemm(c=target):
+                pass
+            case _:
+                continue
+        while isinstance(target.owner, ir.View | ir.Reinterpret):
+            target = target.owner.base
+        if target in places:
+            found.add(places[target])
+    return sorted(found)
