@@ -84,9 +84,9 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 
         # "float8_e4m3" on NVIDIA hardware is the finite-only variant: no infinities, one NaN.
         exact = {"float8_e4m3": "float8_e4m3fn"}.get(name, name)
-        return np.dtype(getattr(ml_dtypes, exact))
-    found: np.dtype[Any] = np.dtype("int64" if name == "index" else name)
-    return found
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, exact))
+        return found
+    return np.dtype("int64" if name == "index" else name)
 
 
 def dtype(spec: Any) -> DType:

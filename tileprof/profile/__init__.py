@@ -1,10 +1,9 @@
 """The profile: calling-context tree, metrics, tables, the file, merge and diff, conversions.
 
-Owner's note. What it is for: the one thing that the producing half (profiler) and the reading
-half (analyzer, viewer) share. What comes in: nodes and numbers through `TreeBuilder` while a
-program runs, or a file through `load`. What goes out: an immutable `Profile`, operations on it that
-return new profiles and conserve totals, and its forms: the `.tprof` file, JSON, a data frame,
-hatchet's literal.
+The one thing that the producing half (profiler) and the reading half (viewer) share.
+In: nodes and numbers through `TreeBuilder` while a program runs, or a file through `load`.
+Out: an immutable `Profile`, operations on it that return new profiles and conserve totals, and its
+forms: the `.tprof` file, JSON, a data frame, hatchet's literal.
 """
 
 from tileprof.profile.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder

@@ -1,10 +1,8 @@
 """What a program did: sessions, scopes, host call paths, kernel launches, sampling of threads.
 
-Owner's note. What it is for: to record where a program's time goes while it runs, at a cost that
-it does not feel. What comes in: scopes that the program enters, launches that `runtime.hooks` tells
-of, Python frames. What goes out: a `Profile`, and its file while the program still runs. A
-recording is shared by all sessions; it aggregates by call path, so its size does not depend on how
-long it runs.
+In: scopes that the program enters, launches that `runtime.hooks` tells of, Python frames.
+Out: a `Profile`, and its file while the program still runs.  A recording is shared by all sessions;
+it aggregates by call path, so its size does not depend on how long it runs.
 """
 
 from tileprof.profiler.api import Profiling, activate, deactivate, finalize, profile

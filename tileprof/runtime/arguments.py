@@ -44,7 +44,7 @@ def describe(value: Any) -> TensorSpec | None:
     """The spec of an array; None for anything that is not one (a Python scalar, a string)."""
     if isinstance(value, np.ndarray):
         contiguous = value.flags.c_contiguous
-        key = (value.dtype, value.shape, None if contiguous else value.strides)
+        key: Any = (value.dtype, value.shape, None if contiguous else value.strides)
         return _SPECS.get(key) or _remember(key, _numpy_spec(value))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
