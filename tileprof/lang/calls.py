@@ -16,7 +16,7 @@ from tileprof.runtime.selection import choose
 
 from .trace import Given, Traced
 
-__all__ = ["Plan", "Variant", "given_of", "place", "spec_of"]
+__all__ = ["Plan", "Variant", "check_tensor", "given_of", "place", "spec_of", "to_scalar"]
 
 _INTERNED: dict[TensorSpec, TensorSpec] = {}
 
@@ -112,7 +112,7 @@ class Plan:
         symbols: dict[str, int] = {}
         for param in kernel.params:
             if isinstance(param.type, ir.BufferType) and param.role == "in":
-                _check(param, param.type, specs[positions[param.name]], kernel, symbols, variant)
+                check_tensor(param, param.type, specs[positions[param.name]], kernel, symbols)
         plan = cls(
             variant,
             tuple(specs),
@@ -150,7 +150,7 @@ class Plan:
     def _converted(self, args: Sequence[Any]) -> list[Any]:
         made = list(args)
         for at, param in self.scalars:
-            made[at] = _scalar(made[at], param, self.location)
+            made[at] = to_scalar(made[at], param, self.location)
         return made
 
     def _settle(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
@@ -172,14 +172,15 @@ class Plan:
         return tuple(known[s] for s in traced.kernel.symbols), tuple(shapes)
 
 
-def _check(
+def check_tensor(
     param: ir.Param,
     expected: ir.BufferType,
     spec: TensorSpec | None,
     kernel: ir.Kernel,
     symbols: dict[str, int],
-    variant: Variant,
 ) -> None:
+    """ArgumentError where an argument is not of the expected type; binds its symbols."""
+
     def fail(found: str, hint: str) -> None:
         raise ArgumentError(
             f"argument `{param.name}` of `{kernel.name}` {found}",
@@ -221,7 +222,8 @@ def _check(
             )
 
 
-def _scalar(value: Any, param: ir.Param, location: Location | None) -> Any:
+def to_scalar(value: Any, param: ir.Param, location: Location | None) -> Any:
+    """A number of the parameter's type; ArgumentError where the argument is none."""
     kind = param.type.dtype if isinstance(param.type, ir.BufferType) else param.type
     try:
         made: Any = float(value) if kind.is_float else int(value)

@@ -8,7 +8,9 @@ returns a `@T.prim_func`; a call gives the kernel, which is then called with arr
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,14 +42,31 @@ _ACCEPTED = frozenset(
 class Kernel:
     """A compiled kernel: call it with arrays and scalars, in the order of its signature."""
 
-    def __init__(self, retrace: Callable[[Mapping[str, Given]], Traced]) -> None:
+    def __init__(
+        self,
+        name: str,
+        retrace: Callable[[Mapping[str, Given]], Traced],
+        plain: Callable[[Mapping[str, Any]], Any],
+        *,
+        names: tuple[str, ...] | None = None,
+        debug: bool = False,
+    ) -> None:
+        self.__name__ = name
         self._retrace = retrace
-        first = Variant(retrace({}))
-        self._variants: dict[frozenset[str], Variant] = {frozenset(): first}
+        self._plain = plain
+        """Runs the function as plain Python on arguments by name."""
+        self._debug = debug
+        self._variants: dict[frozenset[str], Variant] = {}
         self._plans: dict[Any, Plan] = {}
-        self._variant = first
-        self._names = first.traced.params
-        self.__name__ = first.traced.kernel.name
+        # Mistakes are told now; but a kernel that runs as plain Python is not traced before.
+        if names is None or not (debug or debugging()):
+            names = self._variant.traced.params
+        self._names = names
+
+    @functools.cached_property
+    def _variant(self) -> Variant:
+        """The variant for contiguous arguments."""
+        return Variant(self._retrace({}))
 
     @property
     def traced(self) -> ir.Kernel:
@@ -74,6 +93,8 @@ class Kernel:
         """Run; gives the outputs, one or a tuple of them, or None."""
         if kwargs or len(args) != len(self._names):
             args = self._bind(args, kwargs)
+        if self._debug or debugging():
+            return self._plain(dict(zip(self._names, args)))
         location = self.traced.location
         specs = [spec_of(a, n, location) for a, n in zip(args, self._names)]
         where = place([s for s in specs if s is not None])
@@ -90,6 +111,8 @@ class Kernel:
         """The variant for these arguments: those that are not contiguous have strides."""
         held = zip(self._names, specs)
         strided = frozenset(n for n, s in held if s is not None and s.strides is not None)
+        if not strided:
+            return self._variant
         if strided not in self._variants:
             given = {n: Given(contiguous=n not in strided) for n in self._names}
             self._variants[strided] = Variant(self._retrace(given))
@@ -113,9 +136,14 @@ class JitFunction(Kernelized):
     """A function under `@tileprof.jit`."""
 
     def __init__(
-        self, function: Callable[..., Any], out_idx: Sequence[int] | int | None, names: Any
+        self,
+        function: Callable[..., Any],
+        out_idx: Sequence[int] | int | None,
+        names: Any,
+        debug: bool,
     ) -> None:
         super().__init__(function)
+        self._debug = debug
         self.out_idx = (out_idx,) if isinstance(out_idx, int) else out_idx
         self._annotations = annotations_of(function, names)
         self._names = list(self.signature.parameters)
@@ -150,7 +178,7 @@ class JitFunction(Kernelized):
                     location=self.location,
                     hint="It has to return the `@T.prim_func` that it defines.",
                 )
-            self._kernels[key] = compile(made, out_idx=self.out_idx)
+            self._kernels[key] = compile(made, out_idx=self.out_idx, debug=self._debug)
         return self._kernels[key]
 
     # -- both
@@ -161,6 +189,8 @@ class JitFunction(Kernelized):
             return self._factory(args, kwargs)
         if kwargs or len(args) != len(self._names):
             args = self._bound(args, kwargs)
+        if self._debug or debugging():
+            return self._run_plain(args)
         specs, key = self._key(args)
         plan = self._plans.get(key)
         if plan is None:
@@ -168,6 +198,16 @@ class JitFunction(Kernelized):
             if plan is None:
                 return self._factory(args, {})
         return plan.run(args)
+
+    def _run_plain(self, args: Sequence[Any]) -> Any:
+        """Run the function as plain Python."""
+        from .debug import run_eager
+
+        made = run_eager(self, self._annotations, dict(zip(self._names, args)), {})
+        if isinstance(made, PrimFunc):
+            self._lazy = True
+            return self._factory(args, {})
+        return made
 
     def _key(self, args: Sequence[Any]) -> tuple[list[TensorSpec | None], Any]:
         specs: list[TensorSpec | None] = []
@@ -275,7 +315,12 @@ class JitFunction(Kernelized):
             _all_named(extents, knowledge, self)
             return traced
 
-        return Kernel(retrace)
+        def plain(arguments: Mapping[str, Any]) -> Any:
+            from .debug import run_eager
+
+            return run_eager(self, self._annotations, {**values, **arguments}, extents)
+
+        return Kernel(self.__name__, retrace, plain, debug=self._debug)
 
     def _compile_factory(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], extents: Mapping[str, int]
@@ -284,7 +329,10 @@ class JitFunction(Kernelized):
         if not extents:
             return self._factory(args, own)
         return compile(
-            self.function(*self._bound(args, own)), out_idx=self.out_idx, extents=extents
+            self.function(*self._bound(args, own)),
+            out_idx=self.out_idx,
+            extents=extents,
+            debug=self._debug,
         )
 
     def _need_annotation(self, name: str) -> None:
@@ -325,6 +373,11 @@ class JitFunction(Kernelized):
             names = self.function.__code__.co_names
             self._depends = tuple(n for n in names if _plain(scope.get(n)))
         return tuple(scope.get(n) for n in self._depends)
+
+
+def debugging() -> bool:
+    """Whether kernels that are called now run as plain Python, by `TILEPROF_DEBUG`."""
+    return os.environ.get("TILEPROF_DEBUG", "") not in ("", "0")
 
 
 def _plain(value: Any) -> bool:
@@ -383,10 +436,15 @@ def jit(
     function: Callable[..., Any] | None = None,
     *,
     out_idx: Sequence[int] | int | None = None,
+    debug: bool = False,
     **options: Any,
 ) -> Any:
     """Compile a function of tiles when it is called; as `@tileprof.jit` or with `out_idx=[-1]`, the
-    parameters of a `prim_func` that each call allocates and returns."""
+    parameters of a `prim_func` that each call allocates and returns.
+
+    With `debug`, or under `TILEPROF_DEBUG=1`, a call runs the function itself as plain Python over
+    NumPy arrays: `print`, `breakpoint()` and `pdb` work on its lines.
+    """
     _check_options(options)
     names = dict(inspect.currentframe().f_back.f_locals)  # type: ignore[union-attr]
 
@@ -397,7 +455,7 @@ def jit(
                 location=here(),
                 hint="It takes a function: put `@tileprof.jit` above its `def`.",
             )
-        return JitFunction(held, out_idx, names)
+        return JitFunction(held, out_idx, names, debug)
 
     return wrap if function is None else wrap(function)
 
@@ -407,9 +465,11 @@ def compile(
     out_idx: Sequence[int] | int | None = None,
     *,
     extents: Mapping[str, int] | None = None,
+    debug: bool = False,
     **options: Any,
 ) -> Kernel:
-    """The kernel of a `@T.prim_func`; `extents` fixes symbols at compile time."""
+    """The kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.  With `debug` it
+    runs as plain Python (see `jit`)."""
     _check_options(options)
     if not isinstance(function, PrimFunc):
         raise UsageError(
@@ -425,4 +485,34 @@ def compile(
         _all_named(extents or {}, knowledge, function)
         return traced
 
-    return Kernel(retrace)
+    names = tuple(function.signature.parameters)
+    outs = _outputs(names, held)
+
+    def plain(arguments: Mapping[str, Any]) -> Any:
+        from .debug import run_prim_func
+
+        return run_prim_func(function, arguments, outs, extents or {})
+
+    return Kernel(
+        function.__name__,
+        retrace,
+        plain,
+        names=tuple(n for n in names if n not in outs) if _is_complete(function, held) else None,
+        debug=debug,
+    )
+
+
+def _outputs(names: Sequence[str], out_idx: Sequence[int] | None) -> list[str]:
+    """The parameters that a call allocates."""
+    return [names[at] for at in out_idx or () if -len(names) <= at < len(names)]
+
+
+def _is_complete(function: PrimFunc, out_idx: Sequence[int] | None) -> bool:
+    """Whether the signature can be used as it stands; a trace says what is wrong with it."""
+    names = list(function.signature.parameters)
+    outs = _outputs(names, out_idx)
+    return (
+        all(n in function.annotations for n in names)
+        and len(outs) == len(out_idx or ())
+        and all(isinstance(function.annotations[n], TensorType) for n in outs)
+    )

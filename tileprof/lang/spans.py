@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 
 from tileprof.errors import Location
 
-__all__ = ["function_location", "here", "node_location"]
+__all__ = ["function_location", "here", "is_ours", "node_location"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
@@ -37,7 +37,7 @@ def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
     inner: FrameType | None = None
     while frame is not None:
         code = frame.f_code
-        if not _is_ours(code.co_filename):
+        if not is_ours(code.co_filename):
             if code.co_name in _COMPREHENSIONS:
                 inner = inner or frame
             else:
@@ -49,7 +49,8 @@ def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
     return found[:1]
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Whether a file belongs to tileprof."""
     known = _ours.get(file)
     if known is None:
         known = _ours[file] = file.startswith(_PACKAGE) or file.startswith("<frozen")

@@ -1,0 +1,58 @@
+"""A running `pdb` steps over tileprof's own functions, and so straight into macros."""
+
+from __future__ import annotations
+
+import bdb
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Inline", "step_over_ours", "stepping_over_ours"]
+
+_SKIPPED = frozenset(
+    {"tileprof", "tileprof.*", "abc", "ast", "collections", "collections.*", "contextlib", "copy",
+     "dataclasses", "enum", "functools", "importlib.*", "inspect", "linecache", "ml_dtypes",
+     "numpy", "numpy.*", "operator", "re", "re.*", "typing", "weakref"}
+)  # fmt: skip
+"""What tileprof runs for a line of a kernel."""
+
+
+class Inline:
+    """Does `step_over_ours` without a Python call, right after a `breakpoint()`: the debugger has
+    begun to trace and would step into one."""
+
+    TEXT = (
+        "if isinstance(getattr(__tileprof.inline.tracer(), '__self__', None),"
+        " __tileprof.inline.debugger):"
+        " setattr(__tileprof.inline.tracer().__self__, 'skip', __tileprof.inline.skipped)"
+    )
+    tracer = sys.gettrace
+    debugger = bdb.Bdb
+    skipped = _SKIPPED
+
+
+def _debugger() -> Any:
+    owner = getattr(sys.gettrace(), "__self__", None)
+    return owner if isinstance(owner, bdb.Bdb) else None
+
+
+def step_over_ours() -> None:
+    """Tell the debugger that traces this thread, if one does: `breakpoint()` may start it."""
+    found = _debugger() if sys.gettrace() is not None else None
+    if found is not None and not set(found.skip or ()) >= _SKIPPED:
+        found.skip = {*(found.skip or ()), *_SKIPPED}
+
+
+@contextmanager
+def stepping_over_ours() -> Iterator[None]:
+    """For a while; then the debugger skips what it skipped before."""
+    before = _debugger()
+    skip = None if before is None else before.skip
+    step_over_ours()
+    try:
+        yield
+    finally:
+        found = _debugger()
+        if found is not None and found.skip is not None:
+            found.skip = skip if found is before else ({*found.skip} - _SKIPPED or None)

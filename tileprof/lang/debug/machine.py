@@ -1,0 +1,109 @@
+"""The interpreter's state for one block that runs one op at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.errors import Location
+from tileprof.runtime.interpreter.facts import Facts
+from tileprof.runtime.interpreter.output import Output
+from tileprof.runtime.interpreter.recording import Recorder
+from tileprof.runtime.interpreter.state import Options, State
+
+from .known import Environment
+
+__all__ = ["Machine", "Point", "base_of", "machine", "written_by"]
+
+Point = tuple[Sequence[str], Sequence[int]]
+"""The names and the values of the variables of a `T.Parallel`."""
+
+
+class _Everything(set[ir.Value]):
+    """Nothing is known about the ops that follow, so each fact is taken as the safe one."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+class _AtOnce(Output):
+    """Lines appear when they are printed."""
+
+    def add(self, block: int, line: str) -> None:
+        sys.stdout.write(line + "\n")
+
+
+@dataclass(slots=True, eq=False)
+class Machine(State):
+    """One block; the point of each `T.Parallel` around is known by name."""
+
+    around: list[Point] = field(default_factory=list)
+    place: Callable[[], Location | None] = lambda: None
+    """The user's line that is running."""
+    missed: bool = False
+    """Whether the op that ran last had elements outside of a global tensor."""
+
+    def start(self, block: int) -> None:
+        """Begin a block of the launch."""
+        self.begin(np.array([block]), launched=True)
+        self.around.clear()
+
+    def stop(self) -> None:
+        """Leave the launch."""
+        self.begin(np.zeros(1, np.int64), launched=False)
+        self.around.clear()
+
+    def where(self, lane: tuple[int, ...]) -> str:
+        """`block (1, 0), point (i=3)`, '' outside a launch."""
+        if not self.launched:
+            return ""
+        block = f"block {self.block_name(int(self.blocks[0]))}"
+        points = [f"{n}={i}" for names, at in self.around for n, i in zip(names, at)]
+        return f"{block}, point ({', '.join(points)})" if points else block
+
+    def count_guarded(self, op: ir.OpBase, count: int) -> None:
+        """Note elements that were guarded, by source line."""
+        self.guarded[self._line()] += count
+        self.missed = True
+
+    def uncount(self) -> None:
+        """Take one guarded element of the running line back."""
+        self.guarded[self._line()] -= 1
+
+    def _line(self) -> Location | None:
+        at = self.place()
+        return Location(at.file, at.line) if at else None
+
+
+def machine(strict: bool, place: Callable[[], Location | None]) -> Machine:
+    """A state in which ops run as soon as they are written."""
+    facts = Facts(by_bits=_Everything(), used=_Everything())
+    kernel = ir.Kernel("debug", (), (), ir.Block())
+    recorder = Recorder(lambda: 0)
+    made = Machine(
+        kernel, facts, Options(strict), recorder, _AtOnce(), {}, {}, env=Environment(), place=place
+    )
+    made.stop()
+    return made
+
+
+def written_by(op: ir.OpBase) -> ir.Value | None:
+    """The buffer or view that an op writes."""
+    match op:
+        case ir.Store() | ir.Atomic():
+            return op.buffer
+        case ir.Copy() | ir.Fill() | ir.Reduce() | ir.Scan() | ir.TileAtomic():
+            return op.target
+        case ir.Gemm():
+            return op.c
+        case _:
+            return None
+
+
+def base_of(value: ir.Value) -> ir.Value:
+    """The buffer of a view."""
+    return value.owner.base if isinstance(value.owner, ir.View) else value

@@ -1,0 +1,210 @@
+"""What names stand for while a kernel runs as plain Python: each knows and shows its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof import ir
+from tileprof.lang.values import Buffer, BufferRegion, Expr, Var
+from tileprof.runtime.interpreter.buffers import Buffer as Memory
+
+from .known import Fault, Known
+
+__all__ = ["LiveBuffer", "LiveRegion", "LiveScalar", "LiveVar", "number_of"]
+
+
+def number_of(value: ir.Value) -> Any:
+    """The number that a scalar value is; its error where reading it went wrong."""
+    assert isinstance(value, Known)
+    held = value.held
+    if type(held) is Fault:
+        raise held.error
+    return held
+
+
+class LiveScalar(Expr):
+    """A scalar.  Arithmetic follows the rules of the language; where Python needs a number (a
+    condition, an index of a list, a format) it is one."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return bool(number_of(self.value))
+
+    def __index__(self) -> int:
+        if not self.value.dtype.is_integer:
+            raise TypeError(f"{self.value.dtype} cannot be used as an integer")
+        return int(number_of(self.value))
+
+    def __int__(self) -> int:
+        return int(number_of(self.value))
+
+    def __float__(self) -> float:
+        return float(number_of(self.value))
+
+    def __hash__(self) -> int:
+        return hash(number_of(self.value))
+
+    def __str__(self) -> str:
+        return str(number_of(self.value))
+
+    def __format__(self, spec: str) -> str:
+        held = number_of(self.value)
+        return format(held.item() if isinstance(held, np.generic) else held, spec)
+
+    def __repr__(self) -> str:
+        return _shown(self.value)
+
+    def numpy(self) -> Any:
+        """The value as a NumPy scalar."""
+        return np.asarray(number_of(self.value), self.value.dtype.to_numpy())[()]
+
+
+class LiveVar(Var):
+    """A variable that shows its value."""
+
+    __slots__ = ()
+
+    def _now(self) -> Any:
+        buffer = self.buffer
+        assert isinstance(buffer, LiveBuffer)
+        return buffer.element(tuple(int(i) for i in self.indices))
+
+    def __bool__(self) -> bool:
+        return bool(self._now())
+
+    def __index__(self) -> int:
+        return int(self._now())
+
+    def __int__(self) -> int:
+        return int(self._now())
+
+    def __float__(self) -> float:
+        return float(self._now())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __str__(self) -> str:
+        return str(self._now())
+
+    def __format__(self, spec: str) -> str:
+        held = self._now()
+        return format(held.item() if isinstance(held, np.generic) else held, spec)
+
+    def __repr__(self) -> str:
+        try:
+            return f"{self.buffer.dtype!s}({self._now()})"
+        except ValueError:
+            return f"{self.buffer.dtype!s}(not set)"
+
+
+class LiveBuffer(Buffer):
+    """A tensor or an on-chip buffer over a NumPy array."""
+
+    __slots__ = ()
+
+    @property
+    def memory(self) -> Memory:
+        """What the interpreter works on."""
+        held = number_of(self.value)
+        assert isinstance(held, Memory)
+        return held
+
+    def numpy(self) -> NDArray[Any]:
+        """The values as an array over the same memory; what nobody wrote is arbitrary."""
+        held = self.memory.data
+        return held.reshape(self.memory.shape) if self.memory.lead else held
+
+    def written(self) -> NDArray[np.bool_]:
+        """Which elements have been written."""
+        memory = self.memory
+        shadow = memory.shadow
+        if shadow is None:
+            return np.ones(memory.shape, np.bool_)
+        return np.asarray(shadow == memory.written).reshape(memory.shape)
+
+    def element(self, at: tuple[int, ...]) -> Any:
+        """One element; ValueError where nobody wrote it."""
+        if not self.written()[at]:
+            raise ValueError("nobody wrote it")
+        return self.numpy()[at]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=bool(copy) or dtype is not None)
+
+    def __len__(self) -> int:
+        return len(self.numpy())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def __repr__(self) -> str:
+        head = f"{self.name or 'buffer'}: {self.type}"
+        return f"{head}\n{_shown_array(self.numpy(), self.written())}"
+
+
+class LiveRegion(BufferRegion):
+    """A part of a buffer that shows its values."""
+
+    __slots__ = ()
+
+    def numpy(self) -> NDArray[Any]:
+        """The values inside the buffer, as an array over the same memory."""
+        return self._part(self._of.numpy())
+
+    @property
+    def _of(self) -> LiveBuffer:
+        assert isinstance(self.buffer, LiveBuffer)
+        return self.buffer
+
+    def _part(self, held: NDArray[Any]) -> NDArray[Any]:
+        starts = [int(number_of(o)) if isinstance(o, ir.Value) else int(o) for o in self.offsets]
+        sizes = (n - s if e is None else e for s, e, n in zip(starts, self.extents, held.shape))
+        return held[tuple(slice(s, s + max(e, 0)) for s, e in zip(starts, sizes))]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=bool(copy) or dtype is not None)
+
+    def __repr__(self) -> str:
+        starts = [int(number_of(o)) if isinstance(o, ir.Value) else int(o) for o in self.offsets]
+        held = self.numpy()
+        parts = ", ".join(f"{s}:{s + e}" for s, e in zip(starts, held.shape))
+        shown = _shown_array(held, self._part(self._of.written()))
+        return f"{self.buffer.name or 'buffer'}[{parts}]: {self.dtype!s}\n{shown}"
+
+
+def _shown(value: ir.Value) -> str:
+    assert isinstance(value, Known)
+    if type(value.held) is Fault:
+        return f"<{value.held.error.message}>"
+    if value.dtype.kind == "index":
+        return str(value.held)
+    return f"{value.dtype}({value.held})"
+
+
+def _shown_array(values: NDArray[Any], written: NDArray[np.bool_]) -> str:
+    """The values, `–` where nobody wrote one."""
+    if written.all():
+        return np.array2string(values, separator=", ")
+    if not written.any():
+        return "(nothing written yet)"
+    return np.array2string(_masked(values, written), separator=", ", formatter=_BLANK)
+
+
+def _masked(values: NDArray[Any], written: NDArray[np.bool_]) -> NDArray[Any]:
+    made = values.astype(object)
+    made[~written] = None
+    return made
+
+
+_BLANK: Any = {"object": lambda x: "–" if x is None else str(x)}
+
+
+def names_of(names: Any) -> Sequence[str]:
+    """The names of loop variables, as the rewritten function gives them."""
+    return names if isinstance(names, tuple) else (names,)
