@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,18 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` writes what tests produce now; refused under CI."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skip for want of a package named in `TILEPROF_TEST_REQUIRE` is a failure."""
+    report = yield
+    required = os.environ.get("TILEPROF_TEST_REQUIRE", "").split()
+    if report.skipped and any(f"'{name}'" in str(report.longrepr) for name in required):
+        report.outcome = "failed"
+    return report
 
 
 @pytest.fixture

@@ -20,18 +20,17 @@ from tileprof.runtime.arguments import (
 )
 
 NUMPY_TYPES = ["float64", "float32", "float16", "int8", "int16", "int32", "int64", "uint8", "bool"]
-TORCH_TYPES = ["float64", "float32", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "bool"]
-
-
-def torch_or_fail() -> Any:
-    """PyTorch; its absence is a skip only where nobody asked for it."""
-    import os
-
-    if os.environ.get("TILEPROF_TEST_NO_SKIP"):
-        import torch
-
-        return torch
-    return pytest.importorskip("torch")
+TORCH_TYPES = [
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "int8",
+    "int32",
+    "int64",
+    "uint8",
+    "bool",
+]
 
 
 @pytest.mark.parametrize("name", [*NUMPY_TYPES, "bfloat16", "float8_e4m3fn", "float8_e5m2"])
@@ -49,7 +48,7 @@ def test_numpy_arrays(name: str) -> None:
 @pytest.mark.parametrize("name", [*TORCH_TYPES, "float8_e4m3fn", "float8_e5m2"])
 def test_torch_tensors(name: str) -> None:
     """A PyTorch tensor is seen in place: a write through the array shows in the tensor."""
-    torch = torch_or_fail()
+    torch = pytest.importorskip("torch")
     tensor = torch.zeros(3, 4, dtype=getattr(torch, name))
     assert describe(tensor) == TensorSpec(ir.dtype(name), (3, 4), None, "cpu", "torch")
     assert address(tensor) == tensor.data_ptr()
@@ -64,7 +63,7 @@ def test_torch_tensors(name: str) -> None:
 
 def test_tensors_that_need_gradients() -> None:
     """A leaf that requires grad is passed like any other."""
-    torch = torch_or_fail()
+    torch = pytest.importorskip("torch")
     tensor = torch.ones(2, requires_grad=True)
     assert as_array(tensor).tolist() == [1, 1]
 
@@ -104,7 +103,7 @@ def test_refused_arrays() -> None:
     swapped = np.zeros(3, dtype=">f4")
     with pytest.raises(ArgumentError, match="cannot be passed"):
         describe(swapped)
-    torch = torch_or_fail()
+    torch = pytest.importorskip("torch")
     with pytest.raises(ArgumentError, match=r"torch.sparse_coo cannot be passed"):
         describe(torch.eye(3).to_sparse())
 
@@ -113,7 +112,7 @@ def test_allocation_follows_the_first_argument() -> None:
     """NumPy in, NumPy out; PyTorch in, PyTorch out."""
     bfloat16 = ir.dtype("bfloat16")
     assert allocate(describe(np.zeros(1)), (2, 3), bfloat16).dtype == ml_dtypes.bfloat16
-    torch = torch_or_fail()
+    torch = pytest.importorskip("torch")
     made = allocate(describe(torch.zeros(1)), (2, 3), bfloat16)
     assert (made.dtype, tuple(made.shape)) == (torch.bfloat16, (2, 3))
 
