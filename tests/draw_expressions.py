@@ -84,6 +84,9 @@ class Expressions:
 
     def constant(self, dtype: ir.DType) -> ir.Value:
         whole = self.number(0 if dtype.kind == "uint" else -6, 6)
+        if dtype.is_integer and self.number(0, 5) == 0:
+            # Next to the largest number, so that arithmetic wraps around.
+            whole += (1 << (dtype.bits - (dtype.kind != "uint"))) - 7
         return self.builder.constant(whole / 4 if dtype.is_float else whole, dtype)
 
     def leaf(self, dtype: ir.DType, at: list[ir.Value], shape: tuple[int, ...]) -> ir.Value:

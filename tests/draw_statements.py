@@ -61,9 +61,13 @@ class Drawing(Expressions):
         return not smooth
 
     def through_variable(self, value: ir.Value) -> ir.Value:
+        """A variable that holds one number, then another; the result depends on both."""
         variable = self.builder.emit(ir.Alloc("local", (), value.dtype, hint="v")).result
-        self.builder.emit(ir.Store(value, variable, []))
-        return self.builder.emit(ir.Load(variable, [])).result
+        loaded = []
+        for each in (value, self.constant(value.dtype)):
+            self.builder.emit(ir.Store(each, variable, []))
+            loaded.append(self.builder.emit(ir.Load(variable, [])).result)
+        return self.binary("sub", *loaded)
 
     def tile_of(self, shape: tuple[int, ...], dtype: ir.DType) -> Tile:
         """An exact tile, one that is there or a new one."""

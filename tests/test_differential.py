@@ -6,6 +6,8 @@ since sums in another order and library functions differ by a few units in the l
 
     float32   1e-5   (2**-24 a step, some ten sums of up to six terms)
     float64   1e-13  (2**-53 a step)
+
+The other types hold exact results only.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.strategies import Case, cases, kernels
 from tileprof import ir
+from tileprof.compiler.build import find_compiler
+from tileprof.compiler.codegen import emit
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.compiler.work import estimate
 from tileprof.instrument import Mode, insert, strip
+from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.device import RunResult
 from tileprof.runtime.interpreter import InterpreterExecutable, OpClock
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
@@ -99,6 +105,38 @@ def test_blocks_run_alone_or_together(case: Case) -> None:
     _same(case, _run(case, case.kernel, batch=1), _run(case, case.kernel))
 
 
+def _after_passes(kernel: ir.Kernel) -> ir.Kernel:
+    return prove_bounds(simplify(kernel))
+
+
+def _measured(kernel: ir.Kernel) -> ir.Kernel:
+    return insert(_after_passes(kernel), "ops")
+
+
+VARIANTS = {"as drawn": lambda k: k, "after passes": _after_passes, "measured": _measured}
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(case=cases())
+@settings(few, max_examples=15)
+def test_cpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
+    """Compiled code computes what the kernel means, and visits each site as often."""
+    kernel = VARIANTS[variant](case.kernel)
+    arguments = case.arguments()
+    compiled = CpuExecutable(kernel, emit(kernel)).run(arguments, case.extents)
+    _same(case, arguments, _run(case, case.kernel))
+    if compiled.sites is not None:
+        meant = InterpreterExecutable(kernel).run(case.arguments(), case.extents)
+        assert _visits(compiled) == _visits(meant)
+
+
+def _visits(result: RunResult) -> dict[tuple[int, ...], tuple[int, int]]:
+    """Visits and visiting blocks of each path of sites."""
+    assert result.sites is not None
+    return {e.path: (e.count, e.blocks) for e in result.sites.entries()}
+
+
 @given(cases())
 @few
 def test_work_is_known_for_every_kernel(case: Case) -> None:
@@ -108,9 +146,3 @@ def test_work_is_known_for_every_kernel(case: Case) -> None:
     assert work.exact == (not work.reason)
     assert work.flops >= 0
     assert work.bytes > 0
-
-
-def test_tolerances_cover_the_types_that_need_them() -> None:
-    """Inexact results only reach float32 and float64."""
-    assert set(TOLERANCE) == {"float32", "float64"}
-    assert pytest.approx(2**-24 * 160, rel=0.1) == TOLERANCE["float32"]
