@@ -182,3 +182,24 @@ def test_what_is_proved_is_so_for_every_index(kernel: ir.Kernel) -> None:
         size = m if extent == SYMBOL else extent
         wrong = [i for op, i in accesses(marked, m) if op.in_bounds and not 0 <= i < int(size)]
         assert not wrong, (m, wrong, ir.print_kernel(marked))
+
+
+def test_a_view_of_a_view_ends_at_the_edge_of_the_buffer() -> None:
+    """Being inside a tile that is guarded proves nothing; inside one that is proved, it does."""
+    text = """
+kernel @k(%x: global<100, float32>) {
+  %c0 = constant 0 : index
+  %c32 = constant 32 : index
+  %c64 = constant 64 : index
+  %c2 = constant 2 : index
+  launch [%c2] {threads = [32]} body(%bx: index) {
+    %o = mul %bx, %c64 : index
+    %tile = view %x, [%o] {sizes = [64]} : global<64, float32>
+    %low = view %tile, [%c0] {sizes = [32]} : global<32, float32>
+    %high = view %tile, [%c32] {sizes = [32]} : global<32, float32>
+    print low %low
+    print high %high
+  }
+}
+"""
+    assert _proved(prove_bounds(ir.parse(text)), ir.View) == [False, True, False]

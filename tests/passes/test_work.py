@@ -173,3 +173,22 @@ def test_evaluation_is_fast() -> None:
     for _ in range(20):
         model.evaluate({}, sizes)
     assert (time.perf_counter() - start) / 20 < 1e-3
+
+
+def test_a_view_of_a_view_ends_at_the_edge_of_the_buffer() -> None:
+    """Offsets add up: of the second tile of 64, its upper 32 have 4 elements inside 100."""
+    text = """
+kernel @k(%x: global<100, float32>) {
+  %c32 = constant 32 : index
+  %c64 = constant 64 : index
+  %c2 = constant 2 : index
+  launch [%c2] {threads = [32]} body(%bx: index) {
+    %o = mul %bx, %c64 : index
+    %tile = view %x, [%o] {sizes = [64]} : global<64, float32>
+    %high = view %tile, [%c32] {sizes = [32]} : global<32, float32>
+    %s = alloc shared {shape = [32]} : shared<32, float32>
+    copy %high, %s
+  }
+}
+"""
+    assert estimate(ir.parse(text)).evaluate({}, {}) == Work(0, (32 + 4) * 4, True, "")

@@ -34,9 +34,9 @@ _FREE_UNARY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The elements that an access covers in one dimension: `size` from `start` on."""
+    """The elements that an access covers in one dimension: `size` from the sum of `starts` on."""
 
-    start: ir.Value | None
+    starts: tuple[ir.Value, ...]
     size: ir.Dim
     extent: ir.Dim
 
@@ -114,7 +114,7 @@ def _accesses(op: ir.OpBase) -> Iterator[Access]:
             if buffer.buffer.space == "global":
                 twice = 2 if isinstance(op, ir.Atomic) else 1
                 dims = zip(op.indices, buffer.buffer.shape, strict=True)
-                ranges = tuple(Range(index, 1, extent) for index, extent in dims)
+                ranges = tuple(Range((index,), 1, extent) for index, extent in dims)
                 yield Access(twice * buffer.dtype.bytes, ranges, not op.in_bounds, op)
         case ir.Copy(source=source, target=target) | ir.Scan(source=source, target=target):
             yield from _tile(source, 1, op)
@@ -140,9 +140,12 @@ def _tile(value: ir.Value, times: int, op: ir.OpBase) -> Iterator[Access]:
     if value.buffer.space != "global":
         return
     size = times * value.dtype.bytes
-    view = value.owner
-    if isinstance(view, ir.View):
-        dims = zip(view.offsets, view.sizes, view.base.buffer.shape, strict=True)
-        yield Access(size, tuple(Range(*d) for d in dims), not view.in_bounds, op)
-    else:
-        yield Access(size, tuple(Range(None, d, d) for d in value.buffer.shape), False, op)
+    if not isinstance(value.owner, ir.View):
+        yield Access(size, tuple(Range((), d, d) for d in value.buffer.shape), False, op)
+        return
+    views = [value.owner]
+    while isinstance(outer := views[-1].base.owner, ir.View):
+        views.append(outer)
+    starts = zip(*(view.offsets for view in views))
+    dims = zip(starts, value.owner.sizes, views[-1].base.buffer.shape, strict=True)
+    yield Access(size, tuple(Range(*d) for d in dims), not value.owner.in_bounds, op)

@@ -206,12 +206,13 @@ class _Count:
 
     def _inside(self, each: Range, access: Access) -> Number:
         size, extent = self._dim(each.size), self._dim(each.extent)
-        if each.start is None or not access.guarded:
+        if not access.guarded:
             return size
-        start = self._or_unknown(each.start)
-        if start is None:
+        known: list[Any] = [self._or_unknown(s) for s in each.starts]
+        if any(start is None for start in known):
             self._inexact(access.op, "the data decides which elements are inside the buffer")
             return size
+        start = sum(known)
         if isinstance(start, int):
             return max(min(extent, start + size) - max(start, 0), 0)
         return np.maximum(np.minimum(extent, start + size) - np.maximum(start, 0), 0)

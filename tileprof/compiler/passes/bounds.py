@@ -94,14 +94,21 @@ class _Prover:
 
     def _access(self, op: Access, facts: tuple[Linear, ...]) -> None:
         if isinstance(op, ir.View):
-            base, starts, sizes = op.base, op.offsets, op.sizes
+            base, sizes = op.base, op.sizes
+            starts = [self._ranges.of(offset) for offset in op.offsets]
+            while isinstance(base.owner, ir.View):
+                # The edge of a view of a view is that of the buffer.
+                outer = base.owner
+                starts = [s + self._ranges.of(o) for s, o in zip(starts, outer.offsets)]
+                base = outer.base
         else:
-            base, starts, sizes = op.buffer, op.indices, (1,) * len(op.indices)
+            base, sizes = op.buffer, (1,) * len(op.indices)
+            starts = [self._ranges.of(index) for index in op.indices]
         # Without dimensions there is nothing that a guard would look at.
         if not starts:
             return
         for at, (start, size, dim) in enumerate(zip(starts, sizes, base.buffer.shape, strict=True)):
-            reason = self._reason(self._ranges.of(start), size, dim, facts)
+            reason = self._reason(start, size, dim, facts)
             if reason:
                 if base.buffer.space == "global":
                     self.outside[op] = f"in dimension {at}, {reason}"
