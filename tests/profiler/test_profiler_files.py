@@ -38,7 +38,14 @@ def _start(folder: Path, text: str) -> subprocess.Popen[str]:
 
 def _end(process: subprocess.Popen[str]) -> tuple[int, str]:
     _, errors = process.communicate(timeout=60)
-    return process.returncode, errors
+    return process.returncode, _without_fork_warning(errors)
+
+
+def _without_fork_warning(errors: str) -> str:
+    # From 3.13 on Python counts threads so late that it sees the helping thread started anew.
+    lines = errors.splitlines(keepends=True)
+    warned = any("use of fork() may lead to deadlocks" in line for line in lines)
+    return "".join(lines[2:]) if warned and sys.version_info >= (3, 13) else errors
 
 
 def _load(path: Path) -> Profile:
@@ -166,7 +173,7 @@ def test_children_write_files_of_their_own(tmp_path: Path) -> None:
         """,
     )
     output, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
+    assert (process.returncode, _without_fork_warning(errors)) == (0, "")
     expected = dict(line.split() for line in output.splitlines())
     files = {path.name for path in tmp_path.glob("*.tprof")}
     assert files == {"out.tprof", *expected}
@@ -275,7 +282,8 @@ def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     code, errors = _end(process)
     assert code == 130
-    assert errors.splitlines() == [
+    # Newer Pythons mark the place within the line.
+    assert [line for line in errors.splitlines() if line.strip("~^ ")] == [
         "Traceback (most recent call last):",
         f'  File "{tmp_path}/user.py", line 5, in <module>',
         "    time.sleep(60)",

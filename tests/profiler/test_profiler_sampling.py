@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import queue
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import FrameType
 
@@ -40,8 +43,6 @@ class Sampled:
 
 
 def _run(program: Callable[[Sampled], None]) -> Profile:
-    import sys
-
     sampled = Sampled(sys._getframe())
     try:
         program(sampled)
@@ -214,6 +215,28 @@ def test_a_real_program_shows_where_time_went() -> None:
     assert "spin" in {name.rpartition(".")[2] for name in profile.names}
     assert __file__ in profile.tables.sources
     assert not any("site-packages" in file for file in profile.tables.sources)
+
+
+def test_samples_keep_nothing_alive() -> None:
+    """What a sampled function held is freed when the function ends, as if nobody had looked."""
+
+    class Held:
+        pass
+
+    def program(sampled: Sampled) -> weakref.ref[Held]:
+        held = Held()
+        sampled.at(1)
+        with profiler.scope("a"):
+            sampled.at(1)
+        return weakref.ref(held)
+
+    sampled = Sampled(sys._getframe())
+    gc.disable()
+    try:
+        assert program(sampled)() is None
+    finally:
+        gc.enable()
+        sampled.end()
 
 
 def test_no_sampling_where_nobody_asked() -> None:

@@ -6,6 +6,7 @@ its command line is made to start a session first. A child of a fork server is n
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -75,6 +76,8 @@ def finalize_on_terminate(session: Session) -> signal.Handlers | None:
 
     def finalize(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # The signal may have come in the middle of anything, and no finalizer was to run any more.
+        gc.disable()
         try:
             session.finalize()
         finally:

@@ -28,7 +28,7 @@ def of_start(options: Options) -> dict[str, str]:
 
 @functools.cache
 def of_process(pid: int) -> dict[str, str]:
-    """Return the versions and the machine; takes some 10 ms, once in a process."""
+    """Return the versions and the machine; worked out once in a process."""
     import platform
 
     return {
@@ -127,9 +127,4 @@ def _cwd() -> str:
 
 
 def _version(package: str) -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    return str(getattr(sys.modules.get(package), "__version__", "unknown"))

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -108,12 +109,16 @@ class Recording:
             return
         if self._sampler is None and any(session.options.frames for session in self.sessions):
             self._sampler = Sampler(self.recorder)
-        needed = self._sampler is not None or any(session.path for session in self.sessions)
-        if needed and self._worker is None:
+        if self.needs_worker() and self._worker is None:
             self._worker = Worker(self.tick, often=self._sampler is not None)
             self._worker.start()
         elif self._worker is not None:
             self._worker.often = self._sampler is not None
+
+    def needs_worker(self) -> bool:
+        """Tell whether there is something to sample or to flush."""
+        flushes = not self._exact and any(session.path for session in self.sessions)
+        return self._sampler is not None or flushes
 
     def after_fork(self) -> None:
         """Go on in a forked child: its own numbers, its own files, a helping thread of its own."""
@@ -170,8 +175,10 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
-    if _current is not None:
-        _current.work()
+    # At the very end of the process no thread can be started any more.
+    with suppress(RuntimeError):
+        if _current is not None:
+            _current.work()
     _lock.release()
 
 

@@ -54,11 +54,11 @@ class Sampler:
     def sample(self) -> None:
         """Look at all threads but the calling one."""
         now = self._recorder.clock()
-        me = threading.get_ident()
         frames = sys._current_frames()
+        # Our own frame would refer to itself through `frames`, and keep all others alive with it.
+        del frames[threading.get_ident()]
         for ident, frame in frames.items():
-            if ident != me:
-                self._look(ident, frame, now)
+            self._look(ident, frame, now)
         for known in (self._strangers, self._recorder.threads):
             for ident in [each for each in list(known) if each not in frames]:
                 known.pop(ident, None)
