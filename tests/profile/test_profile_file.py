@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -196,7 +196,9 @@ def test_edited_files_are_refused(tmp_path: Path, statement: str) -> None:
     assert refusal(path) == f"FILE is damaged: its tables do not fit\n{MAKE_ANEW}"
 
 
-def test_hundred_thousand_nodes_load_in_a_second(tmp_path: Path) -> None:
+def test_hundred_thousand_nodes_load_in_a_second(
+    tmp_path: Path, fastest: Callable[[Callable[[], object]], float]
+) -> None:
     """A tree of 100,000 nodes and 300,000 values loads in 1 s (0.25 s on the machine at hand)."""
     builder = TreeBuilder()
     places = [Location(f"m{i % 50}.py", i, function=f"f{i}") for i in range(2_000)]
@@ -210,10 +212,8 @@ def test_hundred_thousand_nodes_load_in_a_second(tmp_path: Path) -> None:
     profile = builder.snapshot()
     assert len(profile) == 100_000
     save(profile, tmp_path / "p.tprof")
-    start = time.perf_counter()
-    again = load(tmp_path / "p.tprof")
-    assert time.perf_counter() - start < 1
-    assert again == profile
+    assert fastest(lambda: load(tmp_path / "p.tprof")) < 1
+    assert load(tmp_path / "p.tprof") == profile
 
 
 def test_same_profile_same_bytes(tmp_path: Path) -> None:

