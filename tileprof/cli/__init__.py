@@ -1,78 +1,106 @@
 """The command line: the only place that prints results and errors and picks exit codes.
 
 In: arguments.  Out: text on standard output, one message on standard error when something is wrong,
-and an exit code: that of the user's program for `run`, 2 for wrong use, 1 for a failed gate.
+and an exit code: that of the user's program for `run`, 2 for wrong use, 1 for a failed gate and for
+a kernel that is wrong itself.
 
-To add a command: one file with `add(subparsers)` and one line in `COMMANDS`.
+To add a command: one file with a `COMMAND` and one word in `COMMANDS`.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+import traceback
+from collections.abc import Callable, Sequence
 
-from tileprof.errors import KernelError, TileprofError
+from tileprof.errors import (
+    ArgumentError,
+    MissingDependencyError,
+    OutputError,
+    ProfileFileError,
+    TileprofError,
+    UsageError,
+)
 
-from . import compile_command, diff, doctor, export, later, run, view
+from . import compile_command, diff, doctor, export, later, run, terminal, view
+from .parsing import suggestion
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = (run, view, later.REPORT, diff, export, compile_command, later.INSPECT, doctor)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        """Wrong use: one line, and where the help is."""
-        self.exit(2, f"{self.prog}: {message}\nSee `{self.prog} --help`.\n")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; `--help` of each is made from it."""
-    parser = _Parser(
-        prog="tileprof",
-        description="Where does the time of a GPU program go, why, and what to change.",
+COMMANDS = {
+    command.name: command
+    for command in (
+        run.COMMAND,
+        view.COMMAND,
+        later.REPORT,
+        diff.COMMAND,
+        export.COMMAND,
+        compile_command.COMMAND,
+        later.INSPECT,
+        doctor.COMMAND,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and stop")
-    commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
-    for command in COMMANDS:
-        command.add(commands)
-    return parser
+}
+WRONG_USE = (UsageError, ArgumentError, ProfileFileError, OutputError, MissingDependencyError)
+"""What exits with 2; all else that can go wrong is in the kernel, and exits with 1."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # `run` passes everything after the script on to it, which argparse cannot express.
-    if arguments[:1] == ["run"] and not {"-h", "--help"} & set(arguments[1:2]):
-        return _guarded(lambda: run.main(arguments[1:]))
-    parser = build_parser()
-    args = parser.parse_args(arguments)
-    if args.version:
-        from tileprof import __version__
-
-        print(f"tileprof {__version__}")
-        return 0
-    if not hasattr(args, "execute"):
-        parser.print_help()
-        return 2
-    return _guarded(lambda: args.execute(args))
+    return _guarded(lambda: _dispatch(arguments))
 
 
-def _guarded(execute: Any) -> int:
+def _dispatch(arguments: list[str]) -> int:
+    match arguments:
+        case []:
+            terminal.show(_help(), sys.stderr)
+            return 2
+        case ["-h" | "--help", *_]:
+            terminal.show(_help())
+            return 0
+        case ["--version", *_]:
+            from tileprof import __version__
+
+            terminal.show(f"tileprof {__version__}\n")
+            return 0
+        case [name, *rest] if name in COMMANDS:
+            return COMMANDS[name].main(rest)
+        case [name, *_]:
+            kind = "option" if name.startswith("-") else "command"
+            meant = suggestion(name, [*COMMANDS, "--help", "--version"])
+            raise UsageError(f"there is no {kind} `{name}`", hint=f"{meant}See `tileprof --help`.")
+    raise AssertionError
+
+
+def _help() -> str:
+    lines = "".join(f"  {each.name:<9} {each.help}\n" for each in COMMANDS.values())
+    return (
+        "usage: tileprof COMMAND …\n"
+        "       tileprof COMMAND --help\n"
+        "       tileprof --version\n\n"
+        "Where does the time of a GPU program go, why, and what to change.\n\n"
+        f"commands:\n{lines}"
+    )
+
+
+def _guarded(execute: Callable[[], int]) -> int:
     try:
-        code = int(execute())
-        sys.stdout.flush()
-        return code
+        return execute()
+    except SystemExit as ending:
+        # Only `--help` of a command ends like this.
+        return int(ending.code or 0)
     except TileprofError as error:
-        print(f"tileprof: {error}", file=sys.stderr)
-        # The author's kernel is wrong, not the use of the command.
-        return 1 if isinstance(error, KernelError) else 2
+        terminal.complain(str(error))
+        return 2 if isinstance(error, WRONG_USE) else 1
     except BrokenPipeError:
-        # The reader of the pipe has seen enough; Python must not complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of the pipe has seen enough.
+        terminal.close_broken()
         return 0
     except KeyboardInterrupt:
         return 130
+    except Exception:
+        terminal.complain(
+            f"{traceback.format_exc()}This is a fault of tileprof. Please report it, with the "
+            "lines above and the command."
+        )
+        return 1

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import Any
+from collections.abc import Sequence
 
 from . import terminal
+from .parsing import Command, Parser, number
 from .view import split_names
 
-__all__ = ["add"]
+__all__ = ["COMMAND"]
+
+USAGE = "OLD NEW [-m METRIC,…] [-t PERCENT] [-d DEPTH] [--json] [--fail-if EXPR]"
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
+def _parser() -> Parser:
+    parser = Parser(
         "diff",
-        help="compare two profiles",
-        description="Compare two profiles node by node. With --fail-if, exit with 1 where the "
-        "expression holds for the whole program.",
+        USAGE,
+        "Compare two profiles node by node. With --fail-if, exit with 1 where the expression "
+        "holds for the whole program: 'time > +5%' where it takes over 5 % longer.",
     )
     add = parser.add_argument
     add("old", metavar="OLD", help="the profile to compare with")
     add("new", metavar="NEW", help="the profile to judge")
     add("-m", dest="metrics", metavar="METRIC,…", help="what to compare")
-    add("-t", dest="threshold", metavar="PERCENT", type=float, help="fold differences below (0.5)")
-    add("-d", dest="depth", metavar="DEPTH", type=int, help="levels to show")
+    add(
+        "-t",
+        dest="threshold",
+        metavar="PERCENT",
+        type=number(float),
+        help="fold differences below a share of the whole (default: 0.5)",
+    )
+    add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
     add("--json", action="store_true", help="the nodes as JSON")
     add("--fail-if", dest="gate", metavar="EXPR", help="for example 'time > +5%%'")
-    parser.set_defaults(execute=execute)
+    return parser
 
 
-def execute(args: argparse.Namespace) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the difference; 1 where the gate's expression holds."""
+    args = _parser().parse_args(arguments)
     from tileprof.profile import diff, fail_if, load
     from tileprof.viewer import DiffOptions, diff_json, render_diff
 
@@ -53,5 +61,8 @@ def execute(args: argparse.Namespace) -> int:
         )
         terminal.show(text)
     if failed:
-        print(f"tileprof: the gate failed: {args.gate}", file=sys.stderr)
+        terminal.complain(f"the gate failed: {args.gate}")
     return int(failed)
+
+
+COMMAND = Command("diff", "compare two profiles", main)

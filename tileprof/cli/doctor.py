@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import ctypes.util
 import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-__all__ = ["add"]
+from . import terminal
+from .parsing import Command, Parser
+
+__all__ = ["COMMAND", "Finding", "examine"]
+
+GPU = "kernels on a GPU, in a later version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +30,28 @@ class Finding:
     """The command that would get it."""
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser("doctor", help="what is there, what is missing, how to get it")
-    parser.set_defaults(execute=execute)
-
-
-def execute(args: argparse.Namespace) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print one line a thing, the missing ones with the command that would get them."""
+    description = "Say what is there, what is missing, and how to get it."
+    Parser("doctor", "", description).parse_args(arguments)
     findings = list(examine())
-    width = max(len(f.name) for f in findings)
-    for each in findings:
-        mark = "ok     " if each.found else "missing"
-        print(f"{mark} {each.name:<{width}}  {each.found or each.purpose}")
-        if not each.found and each.remedy:
-            print(f"{'':{width + 8}}  get it: {each.remedy}")
-    missing = [f.name for f in findings if not f.found]
-    print(_verdict(missing))
+    width = max(len(each.name) for each in findings)
+    missing = [each.name for each in findings if not each.found]
+    terminal.show("".join(_line(each, width) for each in findings) + _verdict(missing) + "\n")
     return 0
+
+
+def _line(each: Finding, width: int) -> str:
+    if each.found:
+        return f"ok      {each.name:<{width}}  {each.found}\n"
+    remedy = f"{'':{width + 10}}get it: {each.remedy}\n"
+    return f"missing {each.name:<{width}}  {each.purpose}\n{remedy}"
 
 
 def _verdict(missing: list[str]) -> str:
     if not missing:
         return "Everything is there."
-    if "C++ compiler" in missing:
+    if {"C++ compiler", "cache folder"} & set(missing):
         return "Kernels run in the interpreter; profiles can be made, opened and compared."
     return "Kernels run on the CPU; profiles can be made, opened and compared."
 
@@ -65,11 +66,9 @@ def examine() -> Iterator[Finding]:
     yield _package("torch", "PyTorch tensors as arguments", 'pip install "tileprof[torch]"')
     yield _package("llnl-hatchet", "Profile.to_hatchet()", 'pip install "tileprof[hatchet]"')
     driver = ctypes.util.find_library("cuda")
-    yield Finding(
-        "CUDA driver", driver or "", "kernels on a GPU", "install the NVIDIA driver for your GPU"
-    )
+    yield Finding("CUDA driver", driver or "", GPU, "install the NVIDIA driver for your GPU")
     for name in ("cuda-python", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
-        yield _package(name, "kernels on a GPU", 'pip install "tileprof[cuda]"')
+        yield _package(name, GPU, 'pip install "tileprof[cuda]"')
 
 
 def _package(name: str, purpose: str, remedy: str) -> Finding:
@@ -84,7 +83,7 @@ def _compiler() -> Finding:
     from tileprof.compiler.build import find_compiler
 
     found = find_compiler()
-    shown = "" if found is None else f"{found.version} ({found.path})"
+    shown = "" if found is None else f"{found.version.splitlines()[0]} ({found.path})"
     purpose = "kernels at the speed of C++ (without: interpreter)"
     return Finding("C++ compiler", shown, purpose, "apt install g++, or set CXX")
 
@@ -97,4 +96,8 @@ def _cache() -> Finding:
     while not existing.exists():
         existing = existing.parent
     found = str(folder) if os.access(existing, os.W_OK) else ""
-    return Finding("cache folder", found, f"{folder} is not writable", "set TILEPROF_CACHE")
+    purpose = f"compiled kernels; {folder} is not writable"
+    return Finding("cache folder", found, purpose, "set TILEPROF_CACHE")
+
+
+COMMAND = Command("doctor", "what is there, what is missing, how to get it", main)

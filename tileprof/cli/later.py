@@ -1,32 +1,28 @@
-"""Commands and options that are part of the contract and not built yet: one sentence, exit code 2."""
+"""Commands and options of the contract that are not built yet: one sentence, exit code 2."""
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import NoReturn
 
 from tileprof.errors import UsageError
+
+from .parsing import Command
 
 __all__ = ["INSPECT", "REPORT", "refuse"]
 
 
-def refuse(what: str) -> None:
+def refuse(what: str) -> NoReturn:
     """Say that an option is known and not there yet."""
     raise UsageError(f"{what} is not available in this version of tileprof")
 
 
-@dataclass(frozen=True, slots=True)
-class _LaterCommand:
-    name: str
-    help: str
+def _later(name: str, help: str) -> Command:
+    def main(arguments: Sequence[str]) -> int:
+        refuse(f"`tileprof {name}`")
 
-    def add(self, commands: Any) -> None:
-        """Register the command's name, so that it answers."""
-        parser = commands.add_parser(self.name, help=f"{self.help} (not available yet)")
-        parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-        parser.set_defaults(execute=lambda args: refuse(f"`tileprof {self.name}`"))
+    return Command(name, f"{help} (not available yet)", main)
 
 
-REPORT = _LaterCommand("report", "what to change, and what it would bring")
-INSPECT = _LaterCommand("inspect", "what a compiled kernel contains")
+REPORT = _later("report", "what to change, and what it would bring")
+INSPECT = _later("inspect", "what a compiled kernel contains")

@@ -8,26 +8,28 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileprof.errors import OutputError, UsageError
 
 from . import terminal
 from .later import refuse
+from .parsing import Command, Parser, one_of
 
 if TYPE_CHECKING:
     from tileprof.profile import Profile
     from tileprof.profiler import ProgramTarget
 
-__all__ = ["add", "main"]
+__all__ = ["COMMAND"]
 
 USAGE = (
-    "tileprof run [OPTIONS] SCRIPT [ARGS…]\n"
+    "[OPTIONS] SCRIPT [ARGS…]\n"
     "       tileprof run [OPTIONS] -m MODULE [ARGS…]\n"
     "       tileprof run [OPTIONS] pytest [ARGS…]"
 )
-SUMMARY_PERCENT = 1.0
-"""What the tree at the end folds: it shows the hottest part, `tileprof view` the rest."""
+SUMMARY_LINES = 40
+SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
+"""What the tree at the end folds, more until it fits; `view` shows the rest."""
 LATER = {
     "pc_sampling": "--pc-sampling",
     "pc_sampling_exact": "--pc-sampling-exact",
@@ -39,34 +41,28 @@ LATER = {
 """Options of the contract that are not built yet, by their name in the parsed arguments."""
 
 
-def add(commands: Any) -> None:
-    """Register the command for `tileprof --help`."""
-    parser = commands.add_parser(
+def _parser() -> Parser:
+    parser = Parser(
         "run",
-        help="run a program and record where its time goes",
-        usage=USAGE,
-        description="Run a program, write STEM.tprof, and print the hottest part of its tree to "
-        "standard error.  The program's own output and its exit code are untouched.",
+        USAGE,
+        "Run a program, write STEM.tprof, and print the hottest part of its tree to standard "
+        "error. The program's own output and its exit code are untouched.",
     )
-    _options(parser)
-    parser.set_defaults(execute=lambda args: main(["--help"]))
-
-
-def _options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", dest="output", metavar="FILE", help="where to write (default: STEM.tprof here)")
-    add("--device", metavar="D", help="interpreter, cpu or cuda:N (default: where the arrays are)")
+    add("--device", metavar="D", help="interpreter or cpu (default: where the arrays are)")
     add(
         "--context",
-        choices=("scopes", "python", "full"),
+        type=one_of("scopes", "python", "full"),
         default="full",
-        help="what a call path is made of (default: full)",
+        metavar="WHAT",
+        help="what a call path is made of: scopes, python or full (default)",
     )
     add(
         "--instrument",
         default="scopes",
         metavar="MODE",
-        help="inside kernels: off, scopes, stages, ops or sample[=PERIOD] (default: scopes)",
+        help="what is measured inside kernels: off, scopes (default), stages or ops",
     )
     add("--debug", action="store_true", help="run kernels line by line as plain Python")
     add("--quiet", action="store_true", help="do not print the tree at the end")
@@ -76,6 +72,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     add("--timeline", action="store_true", help="not available yet")
     add("--duty", metavar="P", help="not available yet")
     add("--every", metavar="N", help="not available yet")
+    return parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +80,10 @@ class _Split:
     options: list[str]
     module: str | None
     program: list[str]
+    """The words from the program on; without its name for a module."""
 
 
-def _split(argv: Sequence[str], parser: argparse.ArgumentParser) -> _Split:
+def _split(argv: Sequence[str], parser: Parser) -> _Split:
     """Cut the command line where the program begins: everything after it is the program's."""
     takes_value = {
         text
@@ -98,7 +96,7 @@ def _split(argv: Sequence[str], parser: argparse.ArgumentParser) -> _Split:
         token = argv[at]
         if token == "-m":
             if at + 1 == len(argv):
-                raise UsageError("`-m` needs the name of a module", hint=f"usage: {USAGE}")
+                raise UsageError("`-m` needs the name of a module", hint=f"usage: {parser.usage}")
             return _Split(list(argv[:at]), argv[at + 1], list(argv[at + 2 :]))
         if token == "--":
             return _Split(list(argv[:at]), None, list(argv[at + 1 :]))
@@ -109,16 +107,19 @@ def _split(argv: Sequence[str], parser: argparse.ArgumentParser) -> _Split:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the program under a session and give the program's exit code."""
-    parser = argparse.ArgumentParser(prog="tileprof run", usage=USAGE)
-    _options(parser)
+    """Run the program under a session and return the program's exit code."""
+    parser = _parser()
     split = _split(argv, parser)
     args = parser.parse_args(split.options)
-    if split.module is None and not split.program:
-        raise UsageError("there is no program to run", hint=f"usage: {USAGE}")
     _refuse_later(args)
-    _environment(args)
-    return _record(args, split)
+    if split.module is None and not split.program:
+        raise UsageError("there is no program to run", hint=f"usage: {parser.usage}")
+    from tileprof.profiler import check_target
+
+    target, rest = _target(split)
+    check_target(target)
+    _check_device(args.device)
+    return _record(args, target, rest)
 
 
 def _refuse_later(args: argparse.Namespace) -> None:
@@ -127,45 +128,53 @@ def _refuse_later(args: argparse.Namespace) -> None:
     for name, shown in LATER.items():
         if getattr(args, name) not in (None, False):
             refuse(f"`{shown}`")
-    mode = args.instrument.partition("=")[0]
-    if mode == "sample":
+    if args.instrument.partition("=")[0] == "sample":
         refuse("`--instrument sample`")
     if args.instrument not in ("off", "scopes", "stages", "ops"):
         raise UsageError(
             f"there is no `--instrument {args.instrument}`",
-            hint="Modes are: off, scopes, stages, ops, sample[=PERIOD].",
+            hint="Modes are: off, scopes, stages, ops (later: sample[=PERIOD]).",
         )
 
 
-def _environment(args: argparse.Namespace) -> None:
-    # Child processes of the program must see the same choices.
-    if args.device is not None:
-        from tileprof.runtime.selection import parse_device
+def _check_device(name: str | None) -> None:
+    """Refuse before the program runs what would end it at its first kernel."""
+    from tileprof.runtime.selection import environment_device, parse_device
 
-        os.environ["TILEPROF_DEVICE"] = parse_device(args.device)
-    if args.debug:
-        os.environ["TILEPROF_DEBUG"] = "1"
-        os.environ.setdefault("TILEPROF_CHECK", "1")
+    if name is None:
+        environment_device()
+    elif parse_device(name).startswith("cuda"):
+        refuse(f"`--device {name}`")
 
 
-def _record(args: argparse.Namespace, split: _Split) -> int:
-    from tileprof.profiler import check_target, run_program, start
+def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) -> int:
+    from tileprof.profiler import run_program, start
 
-    target, rest = _target(split)
-    check_target(target)
-    path = Path(args.output or f"{target.stem}.tprof")
-    _check_writable(path)
-    session = start(path, context=args.context, instrument=args.instrument)
+    here = Path.cwd()
+    # Refused before the program runs: an hour of work must not end in a lost profile.
+    session = start(
+        args.output or f"{target.stem}.tprof", context=args.context, instrument=args.instrument
+    )
+    _set_environment(args)
     code = run_program(target, rest, session)
     try:
         profile = session.finalize()
     except OutputError as error:
         # The program's exit code is its own; that its profile is lost is said, not returned.
-        print(f"tileprof: {error}", file=sys.stderr)
+        terminal.complain(str(error))
         return code
     if not args.quiet:
-        _summary(profile, session.path)
+        _summarize(profile, session.path, here)
     return code
+
+
+def _set_environment(args: argparse.Namespace) -> None:
+    # The environment, for child processes of the program must see the same choices.
+    if args.device is not None:
+        os.environ["TILEPROF_DEVICE"] = args.device
+    if args.debug:
+        os.environ["TILEPROF_DEBUG"] = "1"
+        os.environ.setdefault("TILEPROF_CHECK", "1")
 
 
 def _target(split: _Split) -> tuple[ProgramTarget, list[str]]:
@@ -178,25 +187,32 @@ def _target(split: _Split) -> tuple[ProgramTarget, list[str]]:
     return (ProgramTarget("pytest") if is_pytest else ProgramTarget("script", name)), rest
 
 
-def _check_writable(path: Path) -> None:
-    """Refuse before the program runs: an hour of work must not end in a lost profile."""
-    folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise OutputError(
-            f"the profile cannot be written to {path}",
-            hint="Choose a file in a folder that exists and is writable with `-o FILE`.",
+def _summarize(profile: Profile, path: Path | None, here: Path) -> None:
+    shown = path.relative_to(here) if path and path.is_relative_to(here) else path
+    try:
+        terminal.show(f"\n{_hottest(profile)}", sys.stderr)
+        terminal.show(
+            f"tileprof: wrote {shown}; see it again with `tileprof view {shown}`\n", sys.stderr
         )
+    except BrokenPipeError:
+        terminal.close_broken()
 
 
-def _summary(profile: Profile, path: Path | None) -> None:
+def _hottest(profile: Profile) -> str:
     from tileprof.viewer import ViewOptions, render_view
 
-    err = sys.stderr
-    text = render_view(
-        profile,
-        ViewOptions(threshold=SUMMARY_PERCENT),
-        width=terminal.width(err),
-        color=terminal.has_color(err),
-        unicode=terminal.has_unicode(err),
-    )
-    print(f"\n{text}tileprof: wrote {path}; see it again with `tileprof view {path}`", file=err)
+    err, text = sys.stderr, ""
+    for percent in SUMMARY_PERCENT:
+        text = render_view(
+            profile,
+            ViewOptions(threshold=percent),
+            width=terminal.width(err),
+            color=terminal.has_color(err),
+            unicode=terminal.has_unicode(err),
+        )
+        if text.count("\n") <= SUMMARY_LINES:
+            break
+    return text
+
+
+COMMAND = Command("run", "run a program and record where its time goes", main)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from typing import Any
+from collections.abc import Sequence
 
 from . import terminal
 from .later import refuse
+from .parsing import Command, Parser, number
 
-__all__ = ["add"]
+__all__ = ["COMMAND", "split_names"]
+
+USAGE = (
+    "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
+    "                     [--bottom-up | --flat | --lines | --sass] [--json | --csv]"
+)
 
 
-def add(commands: Any) -> None:
-    """Register the command."""
-    parser = commands.add_parser(
-        "view", help="show a profile", description="Show a profile as an aligned tree."
-    )
+def _parser() -> Parser:
+    parser = Parser("view", USAGE, "Show a profile as an aligned tree.")
     add = parser.add_argument
     add("file", metavar="FILE", help="a .tprof file")
     add("-m", dest="metrics", metavar="METRIC,…", help="columns; the first one sorts and selects")
     add("-i", dest="include", metavar="RE", help="only nodes that match, with their paths")
     add("-e", dest="exclude", metavar="RE", help="no nodes that match; their parents keep the sums")
-    add("-t", dest="threshold", metavar="PERCENT", type=float, help="fold nodes below (0.5)")
-    add("-d", dest="depth", metavar="DEPTH", type=int, help="levels to show")
+    add(
+        "-t",
+        dest="threshold",
+        metavar="PERCENT",
+        type=number(float),
+        help="fold nodes below a share of the whole (default: 0.5; for data 0)",
+    )
+    add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--bottom-up", action="store_true", help="what is hot, and who called it")
     shape.add_argument("--flat", action="store_true", help="one line a function, kernel or scope")
@@ -32,11 +40,12 @@ def add(commands: Any) -> None:
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--json", action="store_true", help="the nodes as JSON")
     data.add_argument("--csv", action="store_true", help="the nodes as CSV")
-    parser.set_defaults(execute=execute)
+    return parser
 
 
-def execute(args: argparse.Namespace) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the view."""
+    args = _parser().parse_args(arguments)
     if args.sass:
         refuse("`--sass`")
     from tileprof.profile import load
@@ -66,3 +75,6 @@ def execute(args: argparse.Namespace) -> int:
 def split_names(text: str | None) -> tuple[str, ...]:
     """The names in a comma-separated list."""
     return tuple(n.strip() for n in (text or "").split(",") if n.strip())
+
+
+COMMAND = Command("view", "show a profile", main)

@@ -104,7 +104,14 @@ def _writable(path: Path) -> Path:
             f"{path} cannot be written: there is no folder {folder}",
             hint="Make the folder first, or choose another file.",
         )
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        reason = "it is a folder" if path.is_dir() else f"{folder} is not writable"
+    reason = ""
+    if path.is_dir():
+        reason = "it is a folder"
+    elif path.exists() and not path.is_file():
+        # A rename onto it would take the place of a device or pipe.
+        reason = "it is not a regular file"
+    elif not os.access(folder, os.W_OK):
+        reason = f"{folder} is not writable"
+    if reason:
         raise OutputError(f"{path} cannot be written: {reason}", hint="Choose another file.")
     return path

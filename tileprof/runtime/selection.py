@@ -14,7 +14,7 @@ from tileprof.errors import ArgumentError, UsageError
 
 from .arguments import TensorSpec
 
-__all__ = ["choose", "device", "parse_device"]
+__all__ = ["choose", "device", "environment_device", "parse_device"]
 
 _chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
 _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
@@ -27,6 +27,15 @@ def parse_device(name: str) -> str:
             f"there is no device `{name}`", hint="Devices are: interpreter, cpu, cuda, cuda:N."
         )
     return "cuda:0" if name == "cuda" else name
+
+
+def environment_device() -> str:
+    """What `TILEPROF_DEVICE` says, '' where it says nothing; UsageError for no device."""
+    name = os.environ.get("TILEPROF_DEVICE", "")
+    try:
+        return parse_device(name) if name else ""
+    except UsageError as error:
+        raise UsageError(f"TILEPROF_DEVICE: {error.message}", hint=error.hint) from None
 
 
 @contextmanager
@@ -45,9 +54,9 @@ def choose(specs: Iterable[TensorSpec]) -> str:
     First `with tileprof.device(…)`, then `TILEPROF_DEVICE`, then where the arguments are: host
     arrays go to `cpu`, or to the interpreter where no C++ compiler is found.
     """
-    name = _chosen.get() or os.environ.get("TILEPROF_DEVICE")
+    name = _chosen.get() or environment_device()
     if name:
-        return parse_device(name)
+        return name
     places = {s.device for s in specs}
     if len(places) > 1:
         raise ArgumentError(

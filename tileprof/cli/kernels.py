@@ -1,0 +1,177 @@
+"""A kernel that a command line names: FILE:KERNEL, and what `--set` binds of it.
+
+In: text from the command line.  Out: a traced kernel; or an error that says what the file holds,
+what is not bound yet, or where the file itself is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tileprof.errors import KernelError, Location, TileprofError, UsageError
+
+from .parsing import suggestion
+
+if TYPE_CHECKING:
+    from tileprof import ir
+    from tileprof.lang.functions import PrimFunc
+    from tileprof.lang.jit import JitFunction, Kernel
+
+    Compilable: TypeAlias = JitFunction | PrimFunc | Kernel
+
+__all__ = ["bindings", "find", "traced"]
+
+_MODULE = "__compiled__"
+"""The name of a file that is read for its kernels; like a script's, it is no module's."""
+_IN_PYTHON = re.compile(r"`[\w.]+\.compile\((\w+)=…\)`")
+
+
+def find(place: str) -> Compilable:
+    """The kernel that `FILE:KERNEL` names; `UsageError` says what is there."""
+    path, _, name = place.rpartition(":")
+    if not path or not name:
+        raise UsageError(f"`{place}` is not FILE:KERNEL", hint="For example matmul.py:matmul.")
+    file = Path(path)
+    if not file.is_file():
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise UsageError(f"{path} {what}", hint="FILE is a Python file that defines the kernel.")
+    members = _load(file)
+    kernels = {n: v for n, v in members.items() if _is_kernel(v)}
+    if name in kernels:
+        kernel: Compilable = kernels[name]
+        return kernel
+    known = f"Its kernels are: {', '.join(sorted(kernels))}." if kernels else "It has no kernels."
+    raise UsageError(f"{path} has no kernel `{name}`", hint=suggestion(name, kernels) + known)
+
+
+def _is_kernel(value: Any) -> bool:
+    # In this order: importing the module `jit` first would hide the function of that name.
+    from tileprof.lang import compile as _  # noqa: F401
+    from tileprof.lang.functions import PrimFunc
+    from tileprof.lang.jit import JitFunction, Kernel
+
+    return isinstance(value, JitFunction | PrimFunc | Kernel)
+
+
+def _load(file: Path) -> Mapping[str, Any]:
+    """What the file defines, run as an import does; what it prints goes to standard error."""
+    spec = importlib.util.spec_from_file_location(_MODULE, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is not a Python file", hint="Its name has to end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    # As under `python FILE`: its folder is where its imports are found.
+    sys.path.insert(0, str(file.parent.resolve()))
+    sys.modules[_MODULE] = module
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except (TileprofError, KeyboardInterrupt):
+        raise
+    except SyntaxError as error:
+        raise KernelError(f"Python cannot read it: {error.msg}", location=_written(error)) from None
+    except BaseException as error:
+        raise KernelError(
+            f"the file cannot be imported: {_said(error)}",
+            location=_last_place(error, str(file.absolute())),
+            hint='What runs the kernel belongs under `if __name__ == "__main__":`.',
+        ) from None
+    return vars(module)
+
+
+def _written(error: SyntaxError) -> Location:
+    start = max((error.offset or 1) - 1, 0)
+    end = max((error.end_offset or 0) - 1, start + 1)
+    return Location(error.filename or "", error.lineno or 1, start, error.end_lineno or 0, end)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _last_place(error: BaseException, file: str) -> Location | None:
+    """The innermost line of a file that an error came through."""
+    places = traceback.extract_tb(error.__traceback__)
+    lines = [p.lineno for p in places if p.filename == file and p.lineno]
+    return Location(file, lines[-1]) if lines else None
+
+
+def bindings(texts: Iterable[str]) -> dict[str, Any]:
+    """The values of `--set NAME=VALUE`: Python literals, and any other text as itself."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.isidentifier():
+            raise UsageError(f"`--set {text}` is not NAME=VALUE", hint="For example --set M=1024.")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
+
+
+def traced(kernel: Compilable, values: Mapping[str, Any]) -> ir.Kernel:
+    """The program with these values bound; the error for a missing one names the `--set`."""
+    try:
+        return _bound(kernel, values).traced
+    except TileprofError as error:
+        hint = _IN_PYTHON.sub(r"`--set \1=…`", error.hint)
+        if hint == error.hint:
+            raise
+        raise UsageError(error.message, location=error.location, hint=hint) from None
+    except Exception as error:
+        # Python that runs while the kernel is traced is the author's, and so are its errors.
+        place = _last_place(error, _file_of(kernel))
+        if place is None:
+            raise
+        raise KernelError(f"the kernel cannot be traced: {_said(error)}", location=place) from None
+
+
+def _bound(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
+    from tileprof.lang import compile
+    from tileprof.lang.functions import PrimFunc
+    from tileprof.lang.jit import Kernel
+
+    if isinstance(kernel, Kernel):
+        if values:
+            raise UsageError(f"`{kernel.__name__}` is compiled: nothing is left to --set")
+        return kernel
+    for name in values.keys() - kernel.signature.parameters.keys():
+        _check_extent(name, values[name])
+    if isinstance(kernel, PrimFunc):
+        return compile(kernel, extents=values)
+    _check_factory(kernel, values)
+    return kernel.compile(**values)
+
+
+def _file_of(kernel: Compilable) -> str:
+    code = getattr(getattr(kernel, "function", None), "__code__", None)
+    return code.co_filename if code else ""
+
+
+def _check_extent(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UsageError(
+            f"`--set {name}={value}` gives no extent", hint="Extents are whole numbers from 0 on."
+        )
+
+
+def _check_factory(kernel: JitFunction, values: Mapping[str, Any]) -> None:
+    """A function that makes kernels is called with its arguments, so each needs a value."""
+    if not kernel.lazy:
+        return
+    parameters = kernel.signature.parameters.values()
+    missing = [p.name for p in parameters if p.default is p.empty and p.name not in values]
+    if missing:
+        raise UsageError(
+            f"`{kernel.__name__}` needs a value for {', '.join(f'`{n}`' for n in missing)}",
+            location=kernel.location,
+            hint=f"Give it: {' '.join(f'--set {n}=…' for n in missing)}",
+        )
