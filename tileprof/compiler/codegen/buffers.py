@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,8 @@ from tileprof import ir
 from tileprof.ir.types import Dim
 
 from .types import storage
+
+_LOOSE = re.compile(r"[<>&|^?=]")
 
 __all__ = ["Buffer", "Tile", "minus", "paren", "plus", "times"]
 
@@ -47,7 +50,10 @@ def times(a: Extent, b: Extent) -> Extent:
 def plus(*parts: Extent) -> Extent:
     """The sum, numbers folded into one at the end."""
     number = sum(p for p in parts if isinstance(p, int))
-    texts = [str(p) for p in parts if not isinstance(p, int)]
+    # Shifts, masks, comparisons and choices bind less than a sum.
+    texts = [
+        paren(p) if _LOOSE.search(p) else p for p in (str(p) for p in parts if isinstance(p, str))
+    ]
     if not texts:
         return number
     tail = [f"+ {number}" if number > 0 else f"- {-number}"] if number else []
