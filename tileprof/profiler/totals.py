@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.instrument import SiteTimes
 from tileprof.runtime.hooks import Launch
+
+if TYPE_CHECKING:
+    from tileprof.instrument import SiteTimes
 
 Ints = npt.NDArray[np.int64]
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tileprof.errors import Location
-from tileprof.instrument import SiteTimes
+
+if TYPE_CHECKING:
+    from tileprof.instrument import SiteTimes
 
 Instrument = Literal["off", "scopes", "stages", "ops"]
 """What is measured inside a kernel: nothing, the author's scopes, also stages, also every op."""
