@@ -58,7 +58,7 @@ class Branch:
         if self._tracer is None:
             return not self._condition
         assert self._then is not None
-        self._after_then = dict(sys._getframe(1).f_locals)
+        self._after_then = self._values(sys._getframe(1).f_locals)
         self._tracer.pop(self._then)
         self._otherwise = self._tracer.push("if")
         return True
@@ -85,10 +85,19 @@ class Branch:
             return
         assert self._then is not None
         assert self._otherwise is not None
-        names = sys._getframe(1).f_locals
-        after_else = {n: names.get(n, _MISSING) for n in self._joined}
+        after_else = self._values(sys._getframe(1).f_locals)
         tracer.pop(self._otherwise)
         self._emit(tracer, self._then, self._otherwise, after_else)
+
+    def _values(self, names: dict[str, Any]) -> dict[str, Any]:
+        """What the joined names stand for at the end of a branch.  A variable that a loop in the
+        branch made is read: it ends with the branch."""
+        assert self._tracer is not None
+        found = {n: names.get(n, _MISSING) for n in self._joined}
+        for name, value in found.items():
+            if isinstance(value, Var) and value is not self._before.get(name):
+                found[name] = self._tracer.load_var(value)
+        return found
 
     def _emit(
         self, tracer: Tracer, then: Region, otherwise: Region, after_else: dict[str, Any]

@@ -96,6 +96,10 @@ class Context(ABC):
         """A tensor that the call allocates and the function returns."""
 
     @abstractmethod
+    def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Any:
+        """A tensor that the call allocates for what one launch leaves to the next."""
+
+    @abstractmethod
     def reinterpret(self, buffer: Any, shape: Sequence[Any] | None, kind: ir.DType | None) -> Any:
         """The same memory with another shape or element type."""
 

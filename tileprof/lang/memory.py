@@ -13,9 +13,9 @@ from .spans import here
 from .tensors import shape_of
 
 __all__ = [
-    "Fragment", "Layout", "alloc_fragment", "alloc_local", "alloc_shared", "alloc_var",
-    "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "make_swizzled_layout",
-    "reshape", "use_swizzle", "view",
+    "Fragment", "Layout", "alloc_fragment", "alloc_global", "alloc_local", "alloc_shared",
+    "alloc_var", "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value",
+    "make_swizzled_layout", "reshape", "use_swizzle", "view",
 ]  # fmt: skip
 
 
@@ -32,6 +32,11 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     """An array of one thread.  Not initialised."""
     return current().alloc("local", shape_of(shape), dtype_of(dtype))
+
+
+def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
+    """A tensor in global memory for what one `T.Kernel` leaves to the next.  Not initialised."""
+    return current().alloc_global(shape_of(shape), dtype_of(dtype))
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:

@@ -44,16 +44,16 @@ def trace_prim_func(
 
 def _with_outputs(traced: Traced, out_idx: Sequence[int], function: PrimFunc) -> Traced:
     params = list(traced.kernel.params)
+    count = len(traced.params)
     chosen = []
     for each in out_idx:
-        if not -len(params) <= each < len(params):
+        if not -count <= each < count:
             raise UsageError(
-                f"`out_idx` {each} of `{function.function.__name__}`, which has {len(params)} "
-                "parameters",
+                f"`out_idx` {each} of `{function.function.__name__}`, which has {count} parameters",
                 location=function.location,
                 hint="-1 is the last parameter.",
             )
-        at = each % len(params)
+        at = each % count
         if not isinstance(params[at].type, ir.BufferType):
             raise UsageError(
                 f"`out_idx` {each} is the scalar `{params[at].name}`",

@@ -77,6 +77,9 @@ class Staging:
     def assign(self, name: str, value: Any) -> Any:
         """`name = value`: a store where the name holds a variable and the value is a scalar."""
         held = sys._getframe(1).f_locals.get(name)
+        if isinstance(held, Var) and not held.buffer.region.visible:
+            # A variable of a loop or branch that has ended: the name is free again.
+            held = None
         if isinstance(held, Var) and (is_number(value) or isinstance(value, Scalar)):
             fresh = isinstance(value, Var) and not value.buffer.value.name and not value.indices
             if not fresh or held.promoted is not None:
@@ -416,7 +419,10 @@ class LoopToken(_Adoption):
                 f"the loop has {given} indices and `for` names {len(self.names)}",
                 "Name one index for each extent: `for i, j in T.Parallel(M, N):`.",
             )
-        return held if isinstance(held, tuple) else (held,)
+        held = held if isinstance(held, tuple) else (held,)
+        for each, name in zip(held, self.names):
+            self.tracer.name(each.value, name)
+        return held
 
     def breaks(self) -> bool:
         """`break`: whether Python leaves the loop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
@@ -72,6 +73,7 @@ class Tracer(Control):
         self.outputs: dict[str, tuple[ir.Param, ir.Value]] = {}
         self.symbols: dict[str, tuple[ir.Value, Location | None]] = {}
         self.derived: dict[str, ir.Value] = {}
+        self.workspaces: set[ir.Value] = set()
         self.safe: dict[ir.Value, Any] = {}
         self._open: dict[str, Location | None] = {}
         self.launch_hints = []
@@ -201,6 +203,12 @@ class Tracer(Control):
         self.outputs[name] = ir.Param(name, made.buffer, "out"), made
         return self.buffer(made)
 
+    def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
+        """A tensor for what one launch leaves to the next; the call allocates it and forgets it."""
+        made = self.empty(shape, kind)
+        self.workspaces.add(made.value)
+        return made
+
     def need_consts(self) -> None:
         """An error where a `T.const` has no value though it is needed now."""
         for name, where in self._open.items():
@@ -311,7 +319,7 @@ class Tracer(Control):
                     hint="A kernel returns tensors from `T.empty(shape, dtype)`, or nothing.",
                 )
             made.append(values.index(each.value))
-        if len(set(made)) != len(self.outputs):
+        if len(set(made)) != len(made) or len(made) != len(self.outputs) - len(self.workspaces):
             raise KernelError(
                 "not every tensor from `T.empty` is returned once",
                 location=location,
@@ -327,16 +335,21 @@ def scalar_type(annotation: Any) -> ir.DType | None:
     return None
 
 
+_PURE = (ir.Constant, ir.Load, ir.Binary, ir.Unary, ir.Compare, ir.Cast)
+
+
 def sweep(body: ir.Block) -> None:
-    """Take out constants and loads that nothing uses: an element that only named a place."""
-    used = {v for op in ir.walk(body) for v in op.operand_values()}
-    _sweep(body, used)
+    """Take out what nothing uses: elements that only named a place, ends of slices."""
+    _sweep(body, Counter(v for op in ir.walk(body) for v in op.operand_values()))
 
 
-def _sweep(block: ir.Block, used: set[ir.Value]) -> None:
-    block.ops[:] = [
-        op for op in block.ops if not isinstance(op, (ir.Constant, ir.Load)) or op.result in used
-    ]
-    for op in block.ops:
+def _sweep(block: ir.Block, uses: Counter[ir.Value]) -> None:
+    kept: list[ir.OpBase] = []
+    for op in reversed(block.ops):
         for inner in op.blocks():
-            _sweep(inner, used)
+            _sweep(inner, uses)
+        if isinstance(op, _PURE) and not uses[op.result]:
+            uses.subtract(op.operand_values())
+        else:
+            kept.append(op)
+    block.ops[:] = reversed(kept)
