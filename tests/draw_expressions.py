@@ -12,6 +12,8 @@ from tileprof import ir
 
 __all__ = ["FLOATS", "INDEX", "INTEGERS", "SUMS", "Expressions", "Tile"]
 
+PLACES = ["add", "mul", "floordiv", "floormod", "truncdiv", "shr", "shl", "max"]
+"""Operations that keep an index from being negative."""
 INDEX = ir.dtype("index")
 FLOATS = [ir.dtype(n) for n in ("float32", "float64", "float16", "bfloat16", "float8_e4m3")]
 INTEGERS = [ir.dtype(n) for n in ("int32", "int8", "uint8", "int64")]
@@ -92,21 +94,38 @@ class Expressions:
     def leaf(self, dtype: ir.DType, at: list[ir.Value], shape: tuple[int, ...]) -> ir.Value:
         """A number of a type at a point of a tile's shape."""
         same = [t for t in self.tiles if t.shape == shape and t.exact]
-        kind = self.pick(["constant", "tile", "tile", "global", "index", "given"])
+        kind = self.pick(["constant", "tile", "tile", "anywhere", "global", "index", "given"])
         if kind == "given":
             return self.converted(self.given, dtype)
         if kind == "tile" and same:
             tile = self.pick(same)
             found = self.builder.emit(ir.Load(tile.value, at)).result
             return found if tile.value.dtype == dtype else self.converted(found, dtype)
+        if kind == "anywhere" and (exact := [t for t in self.tiles if t.exact]):
+            tile = self.pick(exact)
+            where = [self.place(at, extent) for extent in tile.shape]
+            return self.converted(self.builder.emit(ir.Load(tile.value, where)).result, dtype)
         if kind == "global" and len(self.offsets) == len(at):
             source = self.pick(self.inputs)
             indices = [self.binary("add", o, i) for o, i in zip(self.offsets, at, strict=True)]
+            if self.maybe():
+                indices = [self.place(at, self.number(1, 12)) for _ in at]
             return self.converted(self.builder.emit(ir.Load(source, indices)).result, dtype)
         if kind == "index" and (at or self.scalars):
             small = self.binary("floormod", self.pick([*at, *self.scalars]), self.index(5))
             return self.builder.emit(ir.Cast(small, dtype)).result
         return self.constant(dtype)
+
+    def place(self, at: list[ir.Value], extent: int) -> ir.Value:
+        """An index below an extent, made of what is known here by one or two operations."""
+        choices = [*at, *self.scalars, self.index(self.number(0, 5))]
+        made = self.pick(choices)
+        for kind in self.draw(st.lists(st.sampled_from(PLACES), max_size=2)):
+            other = self.pick(choices) if kind in ("add", "mul") else self.index(self.number(1, 3))
+            made = self.binary(kind, made, other)
+        if self.maybe():
+            return self.binary("min", made, self.index(extent - 1))
+        return self.binary("floormod", made, self.index(extent))
 
     def converted(self, value: ir.Value, dtype: ir.DType) -> ir.Value:
         if value.dtype == dtype:

@@ -26,7 +26,7 @@ SHOWN = 4
 """Tiles that are written out at the end of a block, whatever their shape."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """A kernel with the extents of its symbols; `exact` says it of each parameter."""
 
@@ -34,6 +34,9 @@ class Case:
     extents: tuple[int, ...]
     exact: tuple[bool, ...]
     seed: int
+
+    def __repr__(self) -> str:
+        return f"extents {self.extents}, seed {self.seed}:\n{ir.print_kernel(self.kernel)}"
 
     def arguments(self) -> list[Any]:
         """Fresh arguments, the same at each call; outputs hold what a kernel must overwrite."""
