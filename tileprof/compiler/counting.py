@@ -19,6 +19,7 @@ buffer are not asked for.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -39,6 +40,9 @@ class Range:
     starts: tuple[ir.Value, ...]
     size: ir.Dim
     extent: ir.Dim
+    spread: ir.Value | None = None
+    """One of `starts`: a counter of a `parallel` that nothing else in the access depends on, so
+    that all its points together cover a range too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,18 @@ class Body:
         return bool(self.flops or self.accesses or self.inner)
 
 
-def count_block(block: ir.Block) -> Body:
-    """The work of a block; ops without work inside are left out."""
+def count_block(block: ir.Block, counters: frozenset[ir.Value] = frozenset()) -> Body:
+    """The work of a block; ops without work inside are left out.
+
+    `counters` are the arguments of the `parallel`s around it.
+    """
     body = Body()
     for op in block.ops:
         body.flops += _flops(op)
-        body.accesses += _accesses(op)
+        body.accesses += _accesses(op, counters)
         if op.SPEC.regions:
-            held = [count_block(b) for b in op.blocks()]
+            points = op.body.args if isinstance(op, ir.Parallel) else []
+            held = [count_block(b, counters.union(points)) for b in op.blocks()]
             body.leaves |= any(b.leaves for b in held) and not isinstance(op, _LOOPS)
             if any(held):
                 body.inner.append((op, held))
@@ -108,13 +116,12 @@ def _flops(op: ir.OpBase) -> int:
             return 0
 
 
-def _accesses(op: ir.OpBase) -> Iterator[Access]:
+def _accesses(op: ir.OpBase, counters: frozenset[ir.Value]) -> Iterator[Access]:
     match op:
         case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
             if buffer.buffer.space == "global":
                 twice = 2 if isinstance(op, ir.Atomic) else 1
-                dims = zip(op.indices, buffer.buffer.shape, strict=True)
-                ranges = tuple(Range((index,), 1, extent) for index, extent in dims)
+                ranges = _element(op.indices, buffer.buffer.shape, counters)
                 yield Access(twice * buffer.dtype.bytes, ranges, not op.in_bounds, op)
         case ir.Copy(source=source, target=target) | ir.Scan(source=source, target=target):
             yield from _tile(source, 1, op)
@@ -149,3 +156,44 @@ def _tile(value: ir.Value, times: int, op: ir.OpBase) -> Iterator[Access]:
     starts = zip(*(view.offsets for view in views))
     dims = zip(starts, value.owner.sizes, views[-1].base.buffer.shape, strict=True)
     yield Access(size, tuple(Range(*d) for d in dims), not value.owner.in_bounds, op)
+
+
+def _element(
+    indices: list[ir.Value], shape: tuple[ir.Dim, ...], counters: frozenset[ir.Value]
+) -> tuple[Range, ...]:
+    """The ranges of the access of one element."""
+    terms = [tuple(_terms(index)) for index in indices]
+    # How many terms of the whole access depend on each counter.
+    memo: dict[ir.Value, frozenset[ir.Value]] = {}
+    uses = Counter(c for each in terms for term in each for c in _uses(term, counters, memo))
+    return tuple(
+        Range(each, 1, extent, next((t for t in each if t in counters and uses[t] == 1), None))
+        for each, extent in zip(terms, shape, strict=True)
+    )
+
+
+def _terms(value: ir.Value) -> Iterator[ir.Value]:
+    """What is added up to give an index."""
+    if isinstance(value.owner, ir.Binary) and value.owner.kind == "add":
+        yield from _terms(value.owner.left)
+        yield from _terms(value.owner.right)
+    else:
+        yield value
+
+
+def _uses(
+    value: ir.Value,
+    counters: frozenset[ir.Value],
+    memo: dict[ir.Value, frozenset[ir.Value]],
+) -> frozenset[ir.Value]:
+    """The counters that a value depends on."""
+    if value not in memo:
+        op = value.owner
+        if op is None:
+            memo[value] = counters & {value}
+        elif op.SPEC.regions:
+            memo[value] = counters
+        else:
+            inner = (_uses(v, counters, memo) for v in op.operand_values())
+            memo[value] = frozenset().union(*inner)
+    return memo[value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,35 +10,57 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["Number", "Unknown", "compute"]
+__all__ = ["LIMIT", "Number", "TooMany", "Unknown", "check_size", "compute"]
 
 Number = Any
 """A Python number, or an array with one dimension for each axis, 1 where it does not vary."""
+
+
+LIMIT = 1 << 17
+"""Numbers in one array."""
 
 
 class Unknown(Exception):
     """A number that only the data decides."""
 
 
+class TooMany(Unknown):
+    """A number that differs in more places than are looked at."""
+
+
+def check_size(*numbers: Number) -> None:
+    """TooMany where arrays together have more than `LIMIT` places."""
+    shapes = [n.shape for n in numbers if isinstance(n, np.ndarray)]
+    if len(shapes) > 1 and math.prod(map(max, zip(*shapes))) > LIMIT:
+        raise TooMany
+
+
 def compute(op: ir.OpBase | None, number: Callable[[ir.Value], Number]) -> Number:
     """The result of a scalar op whose operands `number` gives; Unknown where data decides it."""
+    if not isinstance(op, _KNOWN):
+        raise Unknown
+    held = [number(v) for v in op.operand_values()]
+    check_size(*held)
     match op:
         case ir.Constant(value=value):
             return value
-        case ir.Binary(kind=kind, left=left, right=right) if kind in _BINARY:
-            return _BINARY[kind](number(left), number(right))
-        case ir.Compare(kind=kind, left=left, right=right):
-            return _COMPARE[kind](number(left), number(right))
-        case ir.Unary(kind="neg", operand=operand):
-            return -number(operand)
+        case ir.Binary(kind=kind) if kind in _BINARY:
+            return _BINARY[kind](*held)
+        case ir.Compare(kind=kind):
+            return _COMPARE[kind](*held)
+        case ir.Unary(kind="neg"):
+            return -held[0]
         case ir.Unary(kind="not", operand=operand) if operand.dtype.kind == "bool":
-            return np.logical_not(number(operand))
-        case ir.Select(condition=condition, then=then, otherwise=otherwise):
-            return _selected(number(condition), number(then), number(otherwise))
+            return np.logical_not(held[0])
+        case ir.Select():
+            return _selected(*held)
         case ir.Cast(operand=operand, dtype=dtype) if dtype.is_integer and operand.dtype.is_integer:
-            return number(operand)
+            return held[0]
         case _:
             raise Unknown
+
+
+_KNOWN = (ir.Constant, ir.Binary, ir.Compare, ir.Unary, ir.Select, ir.Cast)
 
 
 def _selected(condition: Number, then: Number, otherwise: Number) -> Number:

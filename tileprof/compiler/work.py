@@ -15,7 +15,7 @@ Not exact, and said so, is what only the data decides:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,12 @@ import numpy as np
 from tileprof import ir
 
 from .counting import Access, Body, Range, count_block
-from .numbers import Number, Unknown, compute
+from .numbers import LIMIT, Number, TooMany, Unknown, check_size, compute
 
 __all__ = ["Work", "WorkModel", "estimate"]
 
-LIMIT = 1 << 18
-"""Numbers in one array."""
+
+TOO_MANY = "too many combinations of indices to look at each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,12 @@ class _Count:
         self._symbols = symbols
         self._axes = axes
         self._sizes: list[int] = []
+        self._axis_of: dict[ir.Value, int] = {}
 
     def body(self, body: Body, factors: Factors) -> Total:
         """The work of all runs of a block; the product of `factors` is how often each one runs."""
         flops = body.flops * self._sum(factors) if body.flops else 0
-        size = sum(a.bytes * self._sum((*factors, *self._covered(a))) for a in body.accesses)
+        size = sum(a.bytes * self._elements(a, factors) for a in body.accesses)
         for op, bodies in body.inner:
             more = self._nested(op, bodies, factors)
             flops, size = flops + more[0], size + more[1]
@@ -171,12 +172,13 @@ class _Count:
             return ()
         if isinstance(trips, int):
             self._sizes.append(max(trips, 0))
+            self._axis_of[counter] = at
             self._known[counter] = _Lazy(lambda: start + step * self._points(at))
             return ()
         longest = int(trips.max(initial=0))
         self._sizes.append(longest)
         if trips.size * longest > LIMIT:
-            self._inexact(op, "too many combinations of indices decide how often the loop runs")
+            self.reasons.setdefault(TOO_MANY)
             return ()
         points = self._points(at)
         self._known[counter] = start + step * points
@@ -184,7 +186,7 @@ class _Count:
 
     def _points(self, axis: int) -> Number:
         if self._sizes[axis] > LIMIT:
-            raise Unknown
+            raise TooMany
         shape = [1] * self._axes
         shape[axis] = self._sizes[axis]
         return np.arange(self._sizes[axis]).reshape(shape)
@@ -200,19 +202,41 @@ class _Count:
             self._inexact(op, "the data decides which branch runs")
         return max(then[0], otherwise[0]), max(then[1], otherwise[1])
 
-    def _covered(self, access: Access) -> Factors:
-        """In each dimension, how many elements of the access lie inside the buffer."""
-        return tuple(self._inside(each, access) for each in access.ranges)
+    def _elements(self, access: Access, factors: Factors) -> int:
+        """Elements inside the buffer that all runs of an access ask for."""
+        covered: list[Number] = []
+        joined: set[int] = set()
+        for each in access.ranges:
+            axis = self._joined_axis(each, factors) if access.guarded else None
+            covered.append(self._inside(each, axis, access))
+            joined.update(() if axis is None else (axis,))
+        return self._sum((*factors, *covered), joined)
 
-    def _inside(self, each: Range, access: Access) -> Number:
+    def _joined_axis(self, each: Range, factors: Factors) -> int | None:
+        """The axis whose points cover a range together, where nothing else depends on it."""
+        axis = None if each.spread is None else self._axis_of.get(each.spread)
+        if axis is None or any(isinstance(f, np.ndarray) and f.shape[axis] > 1 for f in factors):
+            return None
+        return axis
+
+    def _inside(self, each: Range, axis: int | None, access: Access) -> Number:
+        """How many elements of a range lie inside the buffer."""
         size, extent = self._dim(each.size), self._dim(each.extent)
         if not access.guarded:
             return size
-        known: list[Any] = [self._or_unknown(s) for s in each.starts]
-        if any(start is None for start in known):
+        terms = [t for t in each.starts if axis is None or t is not each.spread]
+        if axis is not None:
+            size = self._sizes[axis]
+        try:
+            known = [self._number(t) for t in terms]
+            check_size(*known)
+        except TooMany:
+            self.reasons.setdefault(TOO_MANY)
+            return size
+        except (Unknown, ZeroDivisionError):
             self._inexact(access.op, "the data decides which elements are inside the buffer")
             return size
-        start = sum(known)
+        start: Number = sum(known)
         if isinstance(start, int):
             return max(min(extent, start + size) - max(start, 0), 0)
         return np.maximum(np.minimum(extent, start + size) - np.maximum(start, 0), 0)
@@ -220,8 +244,8 @@ class _Count:
     def _dim(self, dim: ir.Dim) -> int:
         return dim if isinstance(dim, int) else int(self._symbols[dim])
 
-    def _sum(self, factors: Factors) -> int:
-        """The sum over all open axes of the product of the factors."""
+    def _sum(self, factors: Factors, joined: Collection[int] = ()) -> int:
+        """The sum over all open axes, but the `joined` ones, of the product of the factors."""
         total, parts = 1, list[Any]()
         for factor in factors:
             if not isinstance(factor, np.ndarray):
@@ -233,7 +257,7 @@ class _Count:
                     factor = self._product(parts.pop(at), factor)
             parts.append(factor)
         for axis, size in enumerate(self._sizes):
-            if not any(part.shape[axis] > 1 for part in parts):
+            if axis not in joined and not any(part.shape[axis] > 1 for part in parts):
                 total *= size
         for part in parts:
             total *= int(part.sum(dtype=np.int64))
@@ -242,7 +266,7 @@ class _Count:
     def _product(self, a: Number, b: Number) -> Number:
         shape = np.broadcast_shapes(a.shape, b.shape)
         if np.prod(shape, dtype=np.float64) > LIMIT:
-            self.reasons.setdefault("too many combinations of indices to look at each")
+            self.reasons.setdefault(TOO_MANY)
             small, large = sorted((a, b), key=lambda each: int(each.size))
             return large * int(small.max())
         return np.multiply(a, b, dtype=np.int64)
@@ -254,7 +278,9 @@ class _Count:
         """The number of a value; None where only the data decides it."""
         try:
             return self._number(value)
-        except (Unknown, ZeroDivisionError):
+        except (Unknown, ZeroDivisionError) as error:
+            if isinstance(error, TooMany):
+                self.reasons.setdefault(TOO_MANY)
             return None
 
     def _number(self, value: ir.Value) -> Number:
