@@ -46,7 +46,11 @@ def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block])
         held[name] = (
             [mapping.get(v, v) for v in value] if many else value and mapping.get(value, value)
         )
-    return type(op)(**held)
+    made = type(op)(**held)
+    # A value may have been named after its op was built; the results of both are in one order.
+    for new, old in zip(made.results, op.results):
+        new.name = new.name or old.name
+    return made
 
 
 def _block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:

@@ -1,0 +1,150 @@
+"""The documentation is true: its fences run, its commands succeed, its help is what is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileprof import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LATER = {"report", "inspect"}
+"""Commands that are known and not there yet: they say so, and that is wrong use."""
+COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "doctor"]
+EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
+"""Files that a page speaks of and does not make, each with one that it does make."""
+
+FENCE = re.compile(r"^```(python|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A piece of a page that runs."""
+
+    language: str
+    line: int
+    """Of its first line in the page, from 1."""
+    text: str
+
+    def commands(self) -> Iterator[str]:
+        """The command lines of `tileprof`; what installs or tests the project is left out."""
+        for line in self.text.splitlines():
+            command = line.rpartition("pip install -e . && ")[2]
+            if command.startswith("tileprof "):
+                yield command
+
+
+def fences(page: Path) -> list[Fence]:
+    """The fences of a page that run, in order."""
+    text = page.read_text()
+    return [
+        Fence(found[1], text.count("\n", 0, found.start(2)) + 1, found[2])
+        for found in FENCE.finditer(text)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place like the top of the project, in which a page may write; kernels are interpreted."""
+    (tmp_path / "case_studies").symlink_to(ROOT / "case_studies")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILEPROF_DEVICE", "interpreter")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+def execute(fence: Fence, page: Path, namespace: dict[str, Any]) -> None:
+    """Run a python fence at its lines of the page, so that kernels find their source."""
+    text = "\n" * (fence.line - 1) + fence.text
+    exec(compile(text, str(page), "exec", dont_inherit=True), namespace)
+
+
+def shell(command: str, page: Path, folder: Path) -> None:
+    """Run a command of the page; AssertionError with its output where it fails."""
+    for name, made in EARLIER.get(page.name, {}).items():
+        if name in command and not (folder / name).exists():
+            shutil.copy(folder / made, folder / name)
+    text = f'tileprof() {{ "{sys.executable}" -m tileprof "$@"; }}\n{command}'
+    done = subprocess.run(
+        ["bash", "-c", text], cwd=folder, env=dict(os.environ), capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{page.name}: {command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_runs(page: Path, folder: Path) -> None:
+    """Every python fence and every command of a page works, in the order in which they stand."""
+    if page.stem == "profile-format":
+        prepare_profile(folder)
+    namespace: dict[str, Any] = {"__name__": f"docs_{page.stem}"}
+    for fence in fences(page):
+        if fence.language == "python":
+            execute(fence, page, namespace)
+        else:
+            for command in fence.commands():
+                shell(command, page, folder)
+
+
+def prepare_profile(folder: Path) -> None:
+    """The profile that the page of the file format reads."""
+    import tileprof
+
+    with tileprof.profile(folder / "step.tprof"), tileprof.scope("step"):
+        pass
+
+
+def test_the_pages_have_something_to_run() -> None:
+    """The pages are found, and their fences and commands with them."""
+    found = [fence for page in PAGES for fence in fences(page)]
+    assert sum(f.language == "python" for f in found) >= 15
+    assert sum(len(list(f.commands())) for f in found) >= 15
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command or "tileprof")
+def test_help(
+    command: str,
+    golden: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--help` prints the options that the documentation speaks of."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert help_of(command) == (2 if command in LATER else 0)
+    printed = capsys.readouterr()
+    golden(printed.out + printed.err)
+
+
+def help_of(command: str) -> int:
+    """Print the help of a command and return the exit code."""
+    try:
+        return cli.main([*command.split(), "--help"])
+    except SystemExit as ending:
+        return int(ending.code or 0)
+
+
+def test_every_command_has_its_help_here(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that is added needs its help among the texts here."""
+    help_of("")
+    listed = re.findall(r"^ {2,4}([a-z]+)  ", capsys.readouterr().out, re.MULTILINE)
+    assert listed == COMMANDS[1:]
+
+
+def test_links_lead_somewhere() -> None:
+    """Links between pages name files that exist."""
+    missing = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert missing == []
