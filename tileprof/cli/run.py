@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,6 +158,9 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     )
     _set_environment(args)
     code = run_program(target, rest, session)
+    # What the program printed comes before the tree; a pipe that broke is told at exit, as ever.
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
     try:
         profile = session.finalize()
     except OutputError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from types import CodeType, FrameType
@@ -50,10 +51,11 @@ def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file belongs to tileprof."""
+    """Whether a file belongs to tileprof, or stands between it and the user's `with`."""
     known = _ours.get(file)
     if known is None:
-        known = _ours[file] = file.startswith(_PACKAGE) or file.startswith("<frozen")
+        known = file.startswith((_PACKAGE, "<frozen")) or file == contextlib.__file__
+        _ours[file] = known
     return known
 
 
