@@ -37,6 +37,8 @@ _FLAGS = (
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",
+    # Redundancies between the two sides of a select are worth less than a loop without branches.
+    "-fno-tree-pre",
     "-fwrapv",
     "-fno-strict-aliasing",
     "-fno-exceptions",

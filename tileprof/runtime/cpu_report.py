@@ -52,7 +52,7 @@ def raise_failure(
 
 
 def _outside(place: Place, index: list[int], shape: tuple[int, ...], inside: str) -> BoundsError:
-    what = f"`{place.buffer}` is accessed at {index}"
+    what = f"`{place.buffer}` is {place.access} at {index}"
     if place.kind == "tile":
         what = f"a tile of {'×'.join(map(str, place.sizes))} of `{place.buffer}` begins at {index}"
     if any(i < 0 for i in index):

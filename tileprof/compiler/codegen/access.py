@@ -48,6 +48,12 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
     value = ctx.bare(op.value)
     if is_narrow(buffer.dtype):
         value = f"tp_store<{buffer.type}>({value})"
+    if op in ctx.mirrors:
+        mirror, target = ctx.mirrors[op]
+        also = mirror.element(ctx, target)
+        value = f"{also} = {value}" if mirror.keep else value
+        ctx.writer.line(f"{buffer.element(indices) if mirror.keep else also} = {value};")
+        return
     when = f"if ({guard}) " if guard else ""
     ctx.writer.line(f"{when}{buffer.element(indices)} = {value};")
 
@@ -92,14 +98,22 @@ def _checked(
             low.append(f"{text} >= 0")
         if not isinstance(extent, int) or known_high is None or known_high >= extent:
             high.append(f"{text} < {paren(extent)}")
-    place = Place("element", op.span, buffer=buffer.name, shape=buffer.dims, rank=len(indices))
+    access = "read" if isinstance(op, ir.Load) else "written"
+    place = Place(
+        "element",
+        op.span,
+        buffer=buffer.name,
+        shape=buffer.dims,
+        rank=len(indices),
+        access=access,
+    )
     if not buffer.is_global:
         if low or high:
             ctx.fail_unless(" && ".join(low + high), place, texts)
         return texts, ""
     if low:
         ctx.fail_unless(" && ".join(low), place, texts)
-    return texts, f"({' && '.join(high)})" if high else ""
+    return texts, " && ".join(high)
 
 
 def _named(ctx: Context, text: str) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tileprof import ir
 from tileprof.errors import InternalError, Location
 from tileprof.ir.types import Dim
+
+if TYPE_CHECKING:
+    from .fusion import Mirror
 
 from .buffers import Buffer, Extent, Tile
 from .expressions import bare, render
@@ -34,6 +37,8 @@ class Place:
     """Of the buffer; names are symbols of the kernel."""
     rank: int = 0
     """Indices that come with a failure."""
+    access: str = ""
+    """`read` or `written`, of one element."""
     sizes: tuple[int | str, ...] = ()
     """Of the tile."""
     dtype: ir.DType | None = None
@@ -67,6 +72,8 @@ class Context:
     """Accesses that a condition around them has shown to be inside."""
     point: list[tuple[str, str]] = field(default_factory=list)
     """The variables of the parallel loops around, as the author and as C++ name them."""
+    mirrors: dict[ir.OpBase, tuple[Mirror, Tile]] = field(default_factory=dict)
+    """Stores that also do the work of a copy, and where to."""
     inline: set[ir.OpBase] = field(default_factory=set)
     """Ops whose text stands where their result is used."""
 

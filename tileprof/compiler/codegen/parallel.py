@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 
-from .buffers import Buffer, Extent, minus, paren, plus, times
+from .buffers import Buffer, Extent, paren
 from .context import Context
 from .expressions import is_pure, render
-from .ranges import Linear, linear
+from .fusion import Mirror
+from .ranges import Ends, Sum, ends
 
 __all__ = ["emit_parallel"]
 
@@ -30,33 +31,47 @@ _Access = ir.Load | ir.Store | ir.Atomic
 
 @dataclass
 class _Nest:
-    """The variables of a nest, with text for the lowest and highest value of each."""
+    """The variables of a nest with their ends, and the accesses inside."""
 
-    box: dict[ir.Value, tuple[Extent, Extent]] = field(default_factory=dict)
+    box: dict[ir.Value, Ends] = field(default_factory=dict)
     defined: set[ir.Value] = field(default_factory=set)
     """Everything that is computed inside."""
     accesses: list[_Access] = field(default_factory=list)
 
 
-def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
-    """The nest once, or once without and once with guards."""
+def emit_parallel(
+    ctx: Context,
+    op: ir.Parallel,
+    emit_block: EmitBlock,
+    mirror: Mirror | None = None,
+    copy: Callable[[], None] = lambda: None,
+) -> None:
+    """The nest once, or once without and once with guards; with `mirror`, the first one does the
+    work of `copy`."""
     for variable, extent in zip(op.body.args, op.extents, strict=True):
         high = ctx.interval(extent)[1]
         ctx.known[variable] = (0, None if high is None else high - 1)
     conditions, proved = _hoisted(ctx, op)
-    outside = ctx.inside
+    outside, always = ctx.inside, not conditions
+    if mirror is not None:
+        target = ctx.tile(mirror.copy.target)
+        conditions += mirror.conditions(ctx, target)
+        ctx.mirrors[mirror.store] = (mirror, target)
     ctx.inside = outside | proved
-    if conditions:
+    if not conditions:
+        _loops(ctx, op, emit_block)
+    else:
         ctx.writer.line(f"if ({' && '.join(conditions)}) {{")
         with ctx.writer.deeper():
             _loops(ctx, op, emit_block)
         ctx.writer.close("} else {")
-        ctx.inside = outside
+        ctx.inside = outside | proved if always else outside
+        if mirror is not None:
+            del ctx.mirrors[mirror.store]
         with ctx.writer.deeper():
             _loops(ctx, op, emit_block)
+            copy()
         ctx.writer.close("}")
-    else:
-        _loops(ctx, op, emit_block)
     ctx.inside = outside
 
 
@@ -124,7 +139,7 @@ def _hoisted(ctx: Context, op: ir.Parallel) -> tuple[list[str], set[ir.OpBase]]:
     """Conditions under which the accesses of the set are inside; none where they always are."""
     nest = _Nest()
     for variable, extent in zip(op.body.args, op.extents, strict=True):
-        nest.box[variable] = (0, minus(ctx.index(extent), 1))
+        nest.box[variable] = (Sum(), _sum(ctx.index(extent)).plus(Sum(-1)))
     _survey(ctx, op.body, nest)
     conditions: dict[str, None] = {}
     proved: set[ir.OpBase] = set()
@@ -157,7 +172,7 @@ def _add_loop(ctx: Context, op: ir.For, nest: _Nest) -> None:
     if fixed and isinstance(step, ir.Constant) and step.value > 0:
         low, high = _outer_text(ctx, op.start, nest), _outer_text(ctx, op.stop, nest)
         if low is not None and high is not None:
-            nest.box[op.body.args[0]] = (low, minus(high, 1))
+            nest.box[op.body.args[0]] = (_sum(low), _sum(high).plus(Sum(-1)))
 
 
 def _outer_text(ctx: Context, value: ir.Value, nest: _Nest) -> Extent | None:
@@ -189,20 +204,21 @@ def _inside(ctx: Context, nest: _Nest, access: _Access) -> list[str] | None:
         below = high is not None and isinstance(extent, int) and high < extent
         if above and below:
             continue
-        ends = _ends(ctx, nest, value)
-        if ends is None:
+        found = ends(value, lambda v: _find(ctx, nest, v))
+        if found is None:
             return None
         if not above:
-            if isinstance(ends[0], int) and ends[0] < 0:
+            if not found[0].terms and found[0].constant < 0:
                 return None
-            if not isinstance(ends[0], int):
-                needed.append(f"{ends[0]} >= 0")
+            if found[0].terms:
+                needed.append(f"{found[0]} >= 0")
         if not below:
-            if isinstance(ends[1], int) and isinstance(extent, int):
-                if ends[1] >= extent:
-                    return None
-            else:
-                needed.append(f"{ends[1]} < {paren(extent)}")
+            # Where the extent is part of the sum, as in `n - 1 < n`, only a number is left.
+            over = found[1].plus(_sum(extent), -1)
+            if not over.terms and over.constant >= 0:
+                return None
+            if over.terms:
+                needed.append(f"{found[1]} < {paren(extent)}")
     return needed
 
 
@@ -214,33 +230,20 @@ def _own_buffer(value: ir.Value) -> Buffer | None:
     return Buffer("", owner.dtype, owner.space, owner.shape, (), "", owner.shape)
 
 
-def _ends(ctx: Context, nest: _Nest, value: ir.Value) -> tuple[Extent, Extent] | None:
-    """Text for the lowest and the highest value over the nest."""
-    low: list[Extent] = []
-    high: list[Extent] = []
-    total: Linear = linear(value)
-    for each, factor in total.terms.items():
-        bounds = _bounds(ctx, nest, each)
-        if bounds is None:
-            return None
-        first, last = bounds if factor > 0 else bounds[::-1]
-        low.append(_scaled(first, factor))
-        high.append(_scaled(last, factor))
-    return plus(*low, total.constant), plus(*high, total.constant)
-
-
-def _scaled(text: Extent, factor: int) -> Extent:
-    return (
-        f"({times(text, factor)})"
-        if factor < 0 and not isinstance(text, int)
-        else times(text, factor)
-    )
-
-
-def _bounds(ctx: Context, nest: _Nest, value: ir.Value) -> tuple[Extent, Extent] | None:
+def _find(ctx: Context, nest: _Nest, value: ir.Value) -> Ends | None:
     if value in nest.box:
         return nest.box[value]
-    if (text := _outer_text(ctx, value, nest)) is not None:
-        return text, text
+    owner = value.owner
+    sum_inside = (
+        value in nest.defined
+        and isinstance(owner, ir.Binary)
+        and owner.kind in ("add", "sub", "mul")
+    )
+    if not sum_inside and (text := _outer_text(ctx, value, nest)) is not None:
+        return _sum(text), _sum(text)
     low, high = ctx.interval(value)
-    return None if low is None or high is None else (low, high)
+    return None if sum_inside or low is None or high is None else (Sum(low), Sum(high))
+
+
+def _sum(text: Extent) -> Sum:
+    return Sum(text) if isinstance(text, int) else Sum(0, {text: 1})

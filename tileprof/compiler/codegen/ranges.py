@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tileprof import ir
 
-__all__ = ["Interval", "Linear", "interval", "linear"]
+from .buffers import paren
+
+__all__ = ["Ends", "Interval", "Sum", "ends", "interval"]
 
 Interval = tuple[int | None, int | None]
 """Lowest and highest value; None where it is not known."""
@@ -72,37 +74,65 @@ def _binary(kind: str, a: Interval, b: Interval) -> Interval:
             return UNKNOWN
 
 
-@dataclass
-class Linear:
-    """`constant + Σ factor · value`."""
+@dataclass(frozen=True)
+class Sum:
+    """`constant + Σ factor · text`, the texts being C++ of whole numbers."""
 
     constant: int = 0
-    terms: dict[ir.Value, int] = field(default_factory=dict)
+    terms: Mapping[str, int] = field(default_factory=dict)
 
-    def plus(self, other: Linear, factor: int = 1) -> Linear:
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
         """The sum with `factor` times another."""
         terms = dict(self.terms)
-        for value, each in other.terms.items():
-            terms[value] = terms.get(value, 0) + factor * each
-        return Linear(
-            self.constant + factor * other.constant, {v: f for v, f in terms.items() if f}
-        )
+        for text, each in other.terms.items():
+            terms[text] = terms.get(text, 0) + factor * each
+        return Sum(self.constant + factor * other.constant, {t: f for t, f in terms.items() if f})
+
+    def __str__(self) -> str:
+        parts = []
+        for text, factor in self.terms.items():
+            sign = "-" if factor < 0 else "+"
+            shown = text if abs(factor) == 1 else f"{paren(text)} * {abs(factor)}"
+            parts.append(f"{sign} {paren(shown) if factor == -1 else shown}")
+        if self.constant or not parts:
+            parts.append(f"{'-' if self.constant < 0 else '+'} {abs(self.constant)}")
+        first, *rest = parts
+        first = first[2:] if first[0] == "+" else "-" + first[2:]
+        return " ".join([first, *rest])
 
 
-def linear(value: ir.Value) -> Linear:
-    """An `index` as a sum; what is no sum stands as a value of its own."""
+Ends = tuple[Sum, Sum]
+"""Lowest and highest value over a nest of loops."""
+Find = Callable[[ir.Value], Ends | None]
+"""The ends of a value that is no sum, product or difference; None where they are not known."""
+
+
+def ends(value: ir.Value, find: Find) -> Ends | None:
+    """The ends of an `index`, as sums of what `find` knows."""
+    if (known := find(value)) is not None:
+        return known
     match value.owner:
-        case ir.Constant(value=number) if value.dtype.is_integer:
-            return Linear(int(number))
         case ir.Binary(kind="add" | "sub" as kind, left=left, right=right) if _exact(value):
-            return linear(left).plus(linear(right), 1 if kind == "add" else -1)
+            a, b = ends(left, find), ends(right, find)
+            if a is None or b is None:
+                return None
+            if kind == "add":
+                return a[0].plus(b[0]), a[1].plus(b[1])
+            return a[0].plus(b[1], -1), a[1].plus(b[0], -1)
         case ir.Binary(kind="mul", left=left, right=right) if _exact(value):
-            a, b = linear(left), linear(right)
-            if not a.terms:
-                return Linear().plus(b, a.constant)
-            if not b.terms:
-                return Linear().plus(a, b.constant)
-    return Linear(0, {value: 1})
+            a, b = ends(left, find), ends(right, find)
+            if a is None or b is None:
+                return None
+            return _scaled(a, b) or _scaled(b, a)
+    return None
+
+
+def _scaled(by: Ends, of: Ends) -> Ends | None:
+    if by[0] != by[1] or by[0].terms:
+        return None
+    factor = by[0].constant
+    low, high = (Sum().plus(e, factor) for e in of)
+    return (low, high) if factor >= 0 else (high, low)
 
 
 def _exact(value: ir.Value) -> bool:

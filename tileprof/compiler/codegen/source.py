@@ -85,7 +85,7 @@ class _Unit:
         with ctx.writer.braces(f"{visible} {signature}"):
             self._arguments(ctx)
             start = len(ctx.writer.lines)
-            ctx.inline |= inlined(self.kernel.body, self.uses)
+            ctx.inline |= inlined(self.kernel.body.ops, self.uses)
             for op in self.kernel.body.ops:
                 ctx.writer.location = op.span
                 if isinstance(op, ir.Launch):
@@ -144,7 +144,7 @@ class _Unit:
         self.functions[number] = [*struct.lines, Line(""), *body.writer.lines]
         extents = ", ".join(str(e) for e in [*grid, 1, 1][:3])
         values = ", ".join([*given, f"{{{extents}}}"])
-        name = host.names.fresh("frame")
+        name = host.names.fresh(f"frame{number}")
         host.writer.line(f"const {frame} {name} = {{{values}}};")
         host.writer.line(f"run->launch(run, {function}, &{name}, {name}.grid, {arena});")
 
@@ -189,7 +189,7 @@ class _Unit:
             for value, name in ctx.values.items():
                 ctx.writer.line(f"const {value_type(value.dtype)} {name} = in.{name};")
             _block_indices(ctx, op, grid)
-            emit_block(ctx, op.body)
+            emit_block(ctx, op.body, outermost=True)
             ctx.writer.location = None
             ctx.writer.line("return 0;")
         return max(ctx.arena_size, 64)

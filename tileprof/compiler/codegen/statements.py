@@ -12,7 +12,8 @@ from .access import emit_atomic, emit_load, emit_store
 from .buffers import Buffer, reshaped, row_major
 from .context import Context, Place
 from .expressions import Pure, bare, needs_functions, render
-from .inlining import inlined
+from .fusion import Mirror, find_mirror
+from .inlining import flat, inlined
 from .parallel import emit_parallel
 from .types import storage, value_type
 
@@ -23,13 +24,35 @@ STACK_LIMIT = 4096
 UNROLL_LIMIT = 16
 
 
-def emit_block(ctx: Context, block: ir.Block) -> None:
-    """The ops of a block, one after another."""
-    ctx.inline |= inlined(block, ctx.uses)
-    for op in block.ops:
+def emit_block(ctx: Context, block: ir.Block, *, outermost: bool = False) -> None:
+    """The ops of a block, one after another; `outermost`: it is the body of a launch."""
+    ops = flat(block)
+    ctx.inline |= inlined(ops, ctx.uses)
+    done: set[ir.OpBase] = set()
+    for at, op in enumerate(ops):
+        if op in done:
+            continue
         if op.span is not None:
             ctx.writer.location = op.span
-        emit_op(ctx, op)
+        mirror = find_mirror(ctx, ops, at, outermost=outermost)
+        if mirror is None:
+            emit_op(ctx, op)
+        else:
+            _mirrored(ctx, op, mirror)
+            done |= {mirror.copy, *mirror.between}
+
+
+def _mirrored(ctx: Context, op: ir.OpBase, mirror: Mirror) -> None:
+    """A loop that copies what it makes on the way."""
+    assert isinstance(op, ir.Parallel)
+    for each in mirror.between:
+        emit_op(ctx, each)
+
+    def copy() -> None:
+        ctx.writer.location = mirror.copy.span or ctx.writer.location
+        tiles.emit_tile_op(ctx, mirror.copy)
+
+    emit_parallel(ctx, op, emit_block, mirror, copy)
 
 
 def emit_op(ctx: Context, op_: ir.OpBase) -> None:
@@ -64,9 +87,6 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             ctx.writer.line("break;")
         case ir.Continue():
             ctx.writer.line("continue;")
-        case ir.Scope():
-            # No braces, no comment: the text is that of the kernel without the scope.
-            emit_block(ctx, op.body)
         case ir.Print():
             _print(ctx, op)
         case ir.Assert():
@@ -79,7 +99,7 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             pass  # a wish about caches that this backend has no use for
         case ir.Yield():
             pass  # taken by the op that holds the block
-        case ir.Launch():
+        case ir.Launch() | ir.Scope():
             raise InternalError(f"{op!r} is not emitted on its own")
         case _:
             assert_never(op)
