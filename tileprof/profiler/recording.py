@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -73,6 +74,7 @@ class Recording:
                 recorder.change(stores)
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
             hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
+            hooks.clock = recorder.clock if active else time.perf_counter_ns
 
     def enter_program(self, frame: FrameType) -> None:
         """Take a frame for the program's bottom, and forget what led to it."""

@@ -6,7 +6,8 @@ takes the seat while a session is active. With nobody listening a launch pays fo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import time
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -115,3 +116,6 @@ class LaunchListener(Protocol):
 
 listener: LaunchListener | None = None
 """Who listens now; set by the profiler, read at each launch."""
+
+clock: Callable[[], int] = time.perf_counter_ns
+"""Gives ns; set with the listener, so that one clock times a whole profile (that of a test too)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,9 +70,9 @@ class LoadedKernel:
         if listener is None:
             return self.executable.run(values, symbols)
         token = listener.begin(self)
-        start = time.perf_counter_ns()
+        start = hooks.clock()
         result = self.executable.run(values, symbols)
-        wall = time.perf_counter_ns() - start
+        wall = hooks.clock() - start
         work = self._work_of(values, symbols)
         listener.end(
             token,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, InternalError, TileprofError, UsageError
+from tileprof.runtime import hooks
 from tileprof.runtime.arguments import as_array, is_writable
 from tileprof.runtime.device import RunResult
 
@@ -32,8 +32,9 @@ WHILE_LIMIT = "TILEPROF_WHILE_LIMIT"
 class InterpreterExecutable:
     """Runs a kernel over NumPy arrays and checks every access.
 
-    `clock` gives ns; where it has a method `advance(op, blocks)` it is told of every op that ran
-    (`OpClock`).  `batch` fixes how many blocks run at once.
+    `clock` gives ns (None: `hooks.clock`, as it is at the launch); where it has a method
+    `advance(op, blocks)` it is told of every op that ran (`OpClock`).  `batch` fixes how many
+    blocks run at once.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class InterpreterExecutable:
         kernel: ir.Kernel,
         *,
         strict_bounds: bool = False,
-        clock: Callable[[], int] = time.perf_counter_ns,
+        clock: Callable[[], int] | None = None,
         batch: int | None = None,
         while_limit: int | None = None,
     ) -> None:
@@ -58,8 +59,9 @@ class InterpreterExecutable:
         ExecutionError and its subclasses where the kernel goes wrong; what it had written until
         then stays written.
         """
-        state = self._start(values, symbols)
-        begin = self._clock()
+        clock = self._clock or hooks.clock
+        state = self._start(values, symbols, clock)
+        begin = clock()
         try:
             with np.errstate(all="ignore"):
                 if self.kernel.body.ops:
@@ -70,7 +72,7 @@ class InterpreterExecutable:
             raise _internal(state.op, error) from error
         finally:
             state.output.flush()
-        taken = self._clock() - begin
+        taken = clock() - begin
         return RunResult(
             time_ns=taken,
             grid=state.grids[0] if state.grids else (),
@@ -80,9 +82,11 @@ class InterpreterExecutable:
             sites=state.recorder.collect() if self.kernel.sites else None,
         )
 
-    def _start(self, values: Sequence[Any], symbols: Sequence[int]) -> State:
-        tick = getattr(self._clock, "advance", None)
-        recorder = Recorder(self._clock)
+    def _start(
+        self, values: Sequence[Any], symbols: Sequence[int], clock: Callable[[], int]
+    ) -> State:
+        tick = getattr(clock, "advance", None)
+        recorder = Recorder(clock)
         state = State(
             self.kernel, self._facts, self.options, recorder, Output(), self._code,
             self._constants, tick,
