@@ -92,6 +92,17 @@ class Location:
         return f"    {shown}\n    {' ' * start}{'^' * max(end - start, 1)}"
 
 
+def _callers(inner: Location) -> list[str]:
+    """One line for each call that leads to a place; a call that repeats itself is counted."""
+    calls: list[tuple[str, int]] = []
+    while (caller := inner.caller) is not None:
+        line = f"  in `{inner.function}`, called from {caller}"
+        again = calls.pop()[1] if calls and calls[-1][0] == line else 0
+        calls.append((line, again + 1))
+        inner = caller
+    return [line if n == 1 else f"{line} ({n} times)" for line, n in calls]
+
+
 class TileprofError(Exception):
     """The base of all errors: a sentence, the place it is about, and the way out."""
 
@@ -109,10 +120,7 @@ class TileprofError(Exception):
             lines.append(f"{self.location}: {self.message}")
             if excerpt := self.location.excerpt():
                 lines.append(excerpt)
-            inner = self.location
-            while (caller := inner.caller) is not None:
-                lines.append(f"  in `{inner.function}`, called from {caller}")
-                inner = caller
+            lines += _callers(self.location)
         if self.hint:
             lines.append(self.hint)
         return "\n".join(lines)

@@ -257,7 +257,9 @@ class _Staging(_Names):
         flow, token = self._flows[node], self._token()
         bound = _shape(node.target)
         begin = self._hook("loop", self._iterable(node.iter), bound)
-        before = self._adopt(token, sorted(flow.carried | flow.after - stores(node.target)), node)
+        before = self._adopt(
+            token, sorted(flow.carried | (flow.after - stores(node.target))), node.iter
+        )
         self._loops.append(token)
         node.body = self.block(node.body)
         self._loops.pop()
@@ -268,7 +270,7 @@ class _Staging(_Names):
             ast.For(node.target, self._load(token), node.body, node.orelse), node
         )
         self._at(made, node)
-        after = self._take(token, "leaves", sorted(flow.after), node)
+        after = self._take(token, "leaves", sorted(flow.after), node.iter)
         return [self._store(token, begin, node.iter), *before, made, *after]
 
     def _iterable(self, node: ast.expr) -> ast.expr:
@@ -296,7 +298,7 @@ class _Staging(_Names):
 
         names = sorted(flow.carried | flow.after)
         staged = [
-            *self._adopt(token, names, node),
+            *self._adopt(token, names, node.test),
             self._do(token, "open", node.test),
             self._do(token, "condition", node.test, condition()),
         ]
@@ -315,7 +317,7 @@ class _Staging(_Names):
             self._store(token, self._hook("loop_while"), node.test),
             self._at(ast.If(trial, staged, []), node.test),
             self._at(loop, node),
-            *self._take(token, "leaves", sorted(flow.after), node),
+            *self._take(token, "leaves", sorted(flow.after), node.test),
         ]
 
     def visit_If(self, node: ast.If) -> Any:
@@ -339,8 +341,8 @@ class _Staging(_Names):
     def visit_With(self, node: ast.With) -> Any:
         for item in node.items:
             shape = _shape(item.optional_vars) if item.optional_vars else ast.Constant(None)
-            item.context_expr = self._hook("enter", self.visit(item.context_expr), shape)
-            self._at(item.context_expr, item.context_expr)
+            value = item.context_expr
+            item.context_expr = self._at(self._hook("enter", self.visit(value), shape), value)
         node.body = self.block(node.body)
         return self._at(node, node)
 
@@ -443,7 +445,7 @@ class _Staging(_Names):
 
     # -- pieces
 
-    def _adopt(self, token: str, names: list[str], node: ast.stmt) -> list[ast.stmt]:
+    def _adopt(self, token: str, names: list[str], node: ast.AST) -> list[ast.stmt]:
         return self._take(token, "wants", names, node)
 
     def _take(self, token: str, method: str, names: list[str], node: ast.AST) -> list[ast.stmt]:

@@ -74,6 +74,8 @@ def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> Funct
     """The function that `tree` defines, with the globals, closure and defaults of the original and
     `hooks` under the name `HOOKS`."""
     original = source.function
+    # Under its own name it would hide the global one from itself.
+    tree.name = "__function"
     free = original.__code__.co_freevars
     outer = ast.FunctionDef(
         name="outer",
@@ -90,8 +92,11 @@ def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> Funct
     module = ast.Module(body=[outer], type_ignores=[])
     ast.copy_location(outer, tree)
     ast.fix_missing_locations(module)
+    _settle_hooks(module)
     code = compile(module, source.file, "exec", dont_inherit=True)
-    inner = _nested(_nested(code, "outer"), tree.name)
+    inner = _nested(_nested(code, "outer"), tree.name).replace(
+        co_name=original.__name__, co_qualname=original.__qualname__
+    )
     cells = dict(zip(free, original.__closure__ or ()))
     cells[HOOKS] = CellType(hooks)
     made = FunctionType(
@@ -103,6 +108,19 @@ def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> Funct
     )
     made.__kwdefaults__ = original.__kwdefaults__
     return made
+
+
+def _settle_hooks(module: ast.Module) -> None:
+    """The name of a hook begins where its call does; else Python gives the last line of a call that
+    spans several."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name)) as function) if (
+                name[:3] == "__t"
+            ):
+                for part in (function, function.value):
+                    part.lineno = part.end_lineno = node.lineno
+                    part.col_offset = part.end_col_offset = node.col_offset
 
 
 def _nested(code: CodeType, name: str) -> CodeType:

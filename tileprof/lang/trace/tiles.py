@@ -228,7 +228,7 @@ class Tiles(Buffers):
         if number is None or not -rank <= number < rank:
             self.fail(
                 ShapeError,
-                f"dimension {dim} of `{_name(of)}`, which has {rank}",
+                f"there is no dimension {dim} in `{_name(of)}`: it has {rank}",
                 f"Dimensions go from 0 to {rank - 1}, or from -{rank} to -1.",
             )
         return number % rank
