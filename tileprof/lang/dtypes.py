@@ -45,6 +45,12 @@ class dtype(str):
 
     itemsize = bytes
 
+    def as_torch(self) -> Any:
+        """The PyTorch type of this name."""
+        import torch
+
+        return getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(self, self))
+
 
 def dtype_of(spec: Any) -> ir.DType:
     """The element type that `spec` names; DTypeError at the user's line where there is none."""

@@ -245,7 +245,9 @@ def _sliding(buffer: Buffer, held: Array, group: _Group) -> tuple[Array, tuple[A
     lead = base.ndim - len(buffer.shape)
     steps = tuple(n - s + 1 for n, s in zip(buffer.shape, group.sizes))
     strides = (*base.strides, *base.strides[lead:])
-    view = as_strided(base, (*base.shape[:lead], *steps, *group.sizes), strides)
+    # As plain bits: NumPy makes the view from the type's name, and float8_e5m2 has none it knows.
+    bits = base.view(f"u{base.itemsize}")
+    view = as_strided(bits, (*base.shape[:lead], *steps, *group.sizes), strides).view(base.dtype)
     if not lead:
         return view, group.offsets
     rows = np.arange(base.shape[0]) if isinstance(group.rows, slice) else group.rows
