@@ -47,7 +47,7 @@ def test_diff_as_json() -> None:
         "kind": "kernel",
         "name": "new",
         "location": None,
-        "phase": "",
+        "phase": None,
         "status": "new",
         "metrics": {
             "time": {"old": 0, "new": 4, "delta": 4, "ratio": None},

@@ -147,7 +147,7 @@ def test_json() -> None:
                 "kind": "frame",
                 "name": "main",
                 "location": {"file": "a.py", "line": 3, "function": "main"},
-                "phase": "",
+                "phase": None,
                 "metrics": {
                     "time": {"own": 0, "total": 100},
                     "time_min": {"own": None, "total": 5.0},
@@ -159,7 +159,7 @@ def test_json() -> None:
                 "kind": "scope",
                 "name": "load",
                 "location": None,
-                "phase": "",
+                "phase": None,
                 "metrics": {
                     "time": {"own": 0, "total": 10},
                     "time_min": {"own": None, "total": 5.0},

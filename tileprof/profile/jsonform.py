@@ -6,7 +6,7 @@
 
 In a diff a node has a "status" (both, old, new) too, and its metrics are {"old", "new", "delta",
 "ratio"} of totals. A metric stands at the nodes that have a value of it: not 0 for sums. "parent"
-is null at the top, "location" null where there is none.
+is null at the top, "location" and "phase" null where there is none.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _nodes(profile: Profile) -> list[dict[str, Any]]:
                 "kind": kind,
                 "name": name,
                 "location": location,
-                "phase": phase,
+                "phase": phase or None,
                 "metrics": {},
             }
         )
