@@ -13,7 +13,7 @@ from tileprof import ir
 
 from .buffers import Buffer, Extent, paren
 from .context import Context, Place
-from .types import is_narrow, literal, value_type
+from .types import is_narrow, literal, stored, value_type
 
 __all__ = ["emit_atomic", "emit_load", "emit_store"]
 
@@ -46,8 +46,7 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
     buffer = ctx.buffer(op.buffer)
     indices, guard = _checked(ctx, op, buffer, op.indices, op.in_bounds)
     value = ctx.bare(op.value)
-    if is_narrow(buffer.dtype):
-        value = f"tp_store<{buffer.type}>({value})"
+    value = stored(value, buffer.dtype) if is_narrow(buffer.dtype) else value
     if op in ctx.mirrors:
         mirror, target = ctx.mirrors[op]
         also = mirror.element(ctx, target)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tileprof import ir
 from tileprof.ir.types import Dim
 
-from .types import storage
+from .types import is_pair, storage
 
 _LOOSE = re.compile(r"[<>&|^?=]")
 
@@ -22,18 +22,9 @@ Extent = int | str
 def paren(text: Extent) -> str:
     """The text as an operand of any operator."""
     shown = str(text)
-    if shown.replace("_", "").isalnum() or (shown.startswith("(") and _is_pair(shown)):
+    if shown.replace("_", "").isalnum() or (shown.startswith("(") and is_pair(shown)):
         return shown
     return f"({shown})"
-
-
-def _is_pair(text: str) -> bool:
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if depth == 0:
-            return at == len(text) - 1
-    return False
 
 
 def times(a: Extent, b: Extent) -> Extent:
@@ -112,6 +103,8 @@ class Tile:
     buffer: Buffer
     offset: tuple[Extent, ...]
     size: tuple[Extent, ...]
+    fits: tuple[bool, ...]
+    """For each dimension, whether its end is known to lie inside."""
 
     @property
     def pointer(self) -> str:
@@ -127,10 +120,8 @@ class Tile:
     def there(self, dim: int) -> Extent:
         """How many of the tile's elements exist along `dim`."""
         size, extent, offset = self.size[dim], self.buffer.shape[dim], self.offset[dim]
-        if not self.buffer.is_global or (size == extent and offset == 0):
+        if not self.buffer.is_global or self.fits[dim]:
             return size
-        if isinstance(extent, int) and isinstance(offset, int) and isinstance(size, int):
-            return min(max(extent - offset, 0), size)
         return f"tp_clip({minus(extent, offset)}, {size})"
 
     def is_whole(self) -> bool:
@@ -142,7 +133,7 @@ def packed(pointer: str, dtype: ir.DType, size: tuple[Extent, ...]) -> Tile:
     """A tile of its own memory, row-major."""
     shape = size or (1,)
     buffer = Buffer(pointer, dtype, "shared", shape, row_major(shape), pointer, ())
-    return Tile(buffer, (0,) * len(shape), shape)
+    return Tile(buffer, (0,) * len(shape), shape, (True,) * len(shape))
 
 
 def row_major(shape: Sequence[Extent]) -> tuple[Extent, ...]:

@@ -120,21 +120,30 @@ class Context:
     def tile(self, value: ir.Value) -> Tile:
         """A buffer or a view as an operand of a tile op."""
         view = value.owner
-        if isinstance(view, ir.View):
-            base = self.tile(view.base)
-            offsets = tuple(self.index(o) for o in view.offsets)
-            if isinstance(view.base.owner, ir.View):
-                raise InternalError("a view of a view reached the C++ emitter")
-            return Tile(base.buffer, offsets, view.sizes)
-        buffer = self.buffers[value]
-        return Tile(buffer, (0,) * len(buffer.shape), buffer.shape)
+        if not isinstance(view, ir.View):
+            buffer = self.buffers[value]
+            rank = len(buffer.shape)
+            return Tile(buffer, (0,) * rank, buffer.shape, (True,) * rank)
+        if isinstance(view.base.owner, ir.View):
+            raise InternalError("a view of a view reached the C++ emitter")
+        buffer = self.buffers[view.base]
+        offsets = tuple(self.index(o) for o in view.offsets)
+        fits = tuple(
+            self._fits(offset, size, extent)
+            for offset, size, extent in zip(view.offsets, view.sizes, buffer.shape, strict=True)
+        )
+        return Tile(buffer, offsets, view.sizes, fits)
+
+    def _fits(self, offset: ir.Value, size: int, extent: Extent) -> bool:
+        high = self.interval(offset)[1]
+        return isinstance(extent, int) and high is not None and high + size <= extent
 
     def take(self, bytes: int) -> str:
         """A pointer to memory for the tile op at hand."""
         at = self.scratch
         self.scratch = at + aligned(bytes)
         self.arena_size = max(self.arena_size, self.scratch)
-        return f"(worker->arena + {at})"
+        return f"(worker->arena + {at})" if at else "worker->arena"
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tileprof import ir
 from tileprof.errors import InternalError
 
-from .types import is_narrow, literal, storage, value_type
+from .types import is_narrow, is_pair, literal, storage, value_type
 
 __all__ = ["Pure", "bare", "is_pure", "needs_functions", "render"]
 
@@ -77,14 +77,7 @@ def _rounded(kind: str, dtype: ir.DType, text: str) -> str:
 
 def bare(text: str) -> str:
     """Without the outer parentheses, where they are one pair."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if depth == 0:
-            return text[1:-1] if at == len(text) - 1 else text
-    return text
+    return text[1:-1] if text.startswith("(") and is_pair(text) else text
 
 
 def _call(function: str, dtype: ir.DType, *arguments: str) -> str:

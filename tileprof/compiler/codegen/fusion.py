@@ -41,9 +41,9 @@ class Mirror:
             low = ctx.interval(view.offsets[dim])[0]
             if low is None or low < 0:
                 needed.append(f"{target.offset[dim]} >= 0")
-            end, extent = plus(target.offset[dim], size), target.buffer.shape[dim]
-            if not (isinstance(end, int) and isinstance(extent, int) and end <= extent):
-                needed.append(f"{end} <= {paren(extent)}")
+            if not target.fits[dim]:
+                end = plus(target.offset[dim], size)
+                needed.append(f"{end} <= {paren(target.buffer.shape[dim])}")
         return needed
 
     def element(self, ctx: Context, target: Tile) -> str:

@@ -77,6 +77,7 @@ def emit_parallel(
 
 def _loops(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
     shared = dict(ctx.buffers)
+    ctx.writer.location = op.span or ctx.writer.location
     with ctx.scope():
         _open(ctx, op, 0, emit_block)
     ctx.buffers = shared
@@ -90,10 +91,10 @@ def _open(ctx: Context, op: ir.Parallel, depth: int, emit_block: EmitBlock) -> N
     variable = op.body.args[depth]
     name = ctx.names.fresh(variable.name or "ijklmn"[depth % 6])
     ctx.values[variable] = name
-    if depth == len(op.extents) - 1 and _independent(op.body):
-        ctx.writer.line("TP_INDEPENDENT")
+    innermost = depth == len(op.extents) - 1
+    pragma = "TP_INDEPENDENT " if innermost and _independent(op.body) else ""
     extent = ctx.index(op.extents[depth])
-    with ctx.writer.braces(f"for (int64_t {name} = 0; {name} < {extent}; ++{name})"):
+    with ctx.writer.braces(f"{pragma}for (int64_t {name} = 0; {name} < {extent}; ++{name})"):
         ctx.point.append((variable.name or "i", name))
         _open(ctx, op, depth + 1, emit_block)
         ctx.point.pop()

@@ -125,6 +125,7 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
         ctx.writer.line(f"{type_} {name}{{}};")
     elif op in ctx.arena:
         at = f"__builtin_assume_aligned(worker->arena + {ctx.arena[op]}, 64)"
+        at = at.replace(" + 0,", ",")
         ctx.writer.line(f"{type_} *const {name} = ({type_} *){at};")
     else:
         count = 1
@@ -181,12 +182,10 @@ def _for(ctx: Context, op: ir.For) -> None:
     with ctx.scope():
         name = ctx.names.fresh(variable.name or "k")
         ctx.values[variable] = name
-        _pragma(ctx, op, start, stop, step)
-        head = (
-            f"for (int64_t {name} = {start}; {condition.replace('{}', name)};"
-            f" {forward.replace('{}', name)})"
-        )
-        with ctx.writer.braces(head):
+        test, advance = condition.replace("{}", name), forward.replace("{}", name)
+        pragma = _pragma(op, start, stop, step)
+        head = f"for (int64_t {name} = {start}; {test}; {advance})"
+        with ctx.writer.braces(f"{pragma}{head}"):
             emit_block(ctx, op.body)
 
 
@@ -194,19 +193,13 @@ def _check_step(ctx: Context, op: ir.For) -> None:
     ctx.fail_unless(f"{ctx.index(op.step)} != 0", Place("step", op.span), [])
 
 
-def _pragma(ctx: Context, op: ir.For, start: int | str, stop: int | str, step: int | str) -> None:
+def _pragma(op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
     if op.kind == "vectorized":
-        ctx.writer.line("TP_INDEPENDENT")
-    elif (
-        op.kind == "unroll"
-        and isinstance(start, int)
-        and isinstance(stop, int)
-        and isinstance(step, int)
-        and step
-    ):
-        count = len(range(start, stop, step))
-        if 1 < count <= UNROLL_LIMIT:
-            ctx.writer.line(f"TP_UNROLL({count})")
+        return "TP_INDEPENDENT "
+    if op.kind != "unroll" or isinstance(start, str) or isinstance(stop, str):
+        return ""
+    count = len(range(start, stop, step)) if isinstance(step, int) and step else 0
+    return f"TP_UNROLL({count}) " if 1 < count <= UNROLL_LIMIT else ""
 
 
 def _while(ctx: Context, op: ir.While) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["is_narrow", "literal", "storage", "stored", "value_type"]
+__all__ = ["is_narrow", "is_pair", "literal", "storage", "stored", "value_type"]
 
 _NARROW = {
     "float16": "TpHalf",
@@ -45,9 +45,23 @@ def literal(number: bool | int | float, dtype: ir.DType) -> str:
 
 def stored(text: str, dtype: ir.DType) -> str:
     """A value as an element in memory."""
-    return (
-        f"tp_store<{storage(dtype)}>({text})" if is_narrow(dtype) else f"({storage(dtype)})({text})"
-    )
+    type_ = storage(dtype)
+    if is_narrow(dtype):
+        # Storing rounds: what was rounded as the last thing need not be rounded twice.
+        inner = text.removeprefix(f"tp_round<{type_}>")
+        return f"tp_store<{type_}>{inner if inner != text and is_pair(inner) else f'({text})'}"
+    # Templates take a literal for an `int`.
+    return f"({type_})({text})" if dtype.is_integer else text
+
+
+def is_pair(text: str) -> bool:
+    """Whether the first parenthesis closes at the end."""
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
 
 
 def _float(number: float, dtype: ir.DType) -> str:
