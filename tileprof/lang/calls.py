@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tileprof import ir
 from tileprof.compiler import Options, Program, compile_kernel
@@ -21,13 +21,23 @@ __all__ = ["Plan", "Variant", "check_tensor", "given_of", "place", "spec_of", "t
 _INTERNED: dict[TensorSpec, TensorSpec] = {}
 
 
-def spec_of(value: Any, name: str, location: Location | None) -> TensorSpec | None:
+class Located(Protocol):
+    """What stands somewhere in the user's source."""
+
+    @property
+    def location(self) -> Location | None:
+        """Where."""
+
+
+def spec_of(value: Any, name: str, place: Located | Location | None = None) -> TensorSpec | None:
     """`describe` with the argument's name in its errors; an equal spec is the same object."""
     try:
         spec = describe(value)
     except ArgumentError as error:
         raise ArgumentError(
-            f"argument `{name}`: {error.message}", location=location, hint=error.hint
+            f"argument `{name}`: {error.message}",
+            location=place if place is None or isinstance(place, Location) else place.location,
+            hint=error.hint,
         ) from None
     if spec is not None and spec.framework == "dlpack":
         return _INTERNED.setdefault(spec, spec)

@@ -17,11 +17,11 @@ from typing import Any
 from tileprof import ir
 from tileprof.compiler import Program
 from tileprof.compiler.remarks import Remark
-from tileprof.errors import ArgumentError, UsageError
+from tileprof.errors import ArgumentError, Location, UsageError
 from tileprof.runtime.arguments import TensorSpec
 
 from .calls import Plan, Variant, given_of, place, spec_of
-from .dtypes import is_dtype
+from .dtypes import dtype, is_dtype
 from .functions import Kernelized, PrimFunc, annotations_of
 from .spans import here
 from .specialize import trace_eager, trace_prim_func
@@ -46,7 +46,7 @@ class Kernel:
         self,
         name: str,
         retrace: Callable[[Mapping[str, Given]], Traced],
-        plain: Callable[[Mapping[str, Any]], Any],
+        plain: Callable[[Mapping[str, Any]], tuple[Any, BaseException | None]],
         *,
         names: tuple[str, ...] | None = None,
         debug: bool = False,
@@ -54,7 +54,8 @@ class Kernel:
         self.__name__ = name
         self._retrace = retrace
         self._plain = plain
-        """Runs the function as plain Python on arguments by name."""
+        """Runs the function as plain Python on arguments by name; gives its outputs, and the error
+        that ended it."""
         self._debug = debug
         self._variants: dict[frozenset[str], Variant] = {}
         self._plans: dict[Any, Plan] = {}
@@ -72,6 +73,11 @@ class Kernel:
     def traced(self) -> ir.Kernel:
         """The program as the frontend wrote it."""
         return self._variant.traced.kernel
+
+    @property
+    def location(self) -> Location | None:
+        """Where the function stands."""
+        return self.traced.location
 
     ir = traced
 
@@ -94,9 +100,11 @@ class Kernel:
         if kwargs or len(args) != len(self._names):
             args = self._bind(args, kwargs)
         if self._debug or debugging():
-            return self._plain(dict(zip(self._names, args)))
-        location = self.traced.location
-        specs = [spec_of(a, n, location) for a, n in zip(args, self._names)]
+            made, error = self._plain(dict(zip(self._names, args)))
+            if error is not None:
+                raise error
+            return made
+        specs = [spec_of(a, n, self) for a, n in zip(args, self._names)]
         where = place([s for s in specs if s is not None])
         key = (*map(id, specs), where)
         plan = self._plans.get(key)
@@ -190,7 +198,10 @@ class JitFunction(Kernelized):
         if kwargs or len(args) != len(self._names):
             args = self._bound(args, kwargs)
         if self._debug or debugging():
-            return self._run_plain(args)
+            made, error = self._run_plain(args)
+            if error is not None:
+                raise error
+            return self._factory(args, {}) if self._lazy else made
         specs, key = self._key(args)
         plan = self._plans.get(key)
         if plan is None:
@@ -199,21 +210,19 @@ class JitFunction(Kernelized):
                 return self._factory(args, {})
         return plan.run(args)
 
-    def _run_plain(self, args: Sequence[Any]) -> Any:
-        """Run the function as plain Python."""
+    def _run_plain(self, args: Sequence[Any]) -> tuple[Any, BaseException | None]:
+        """Run the function as plain Python; gives what it returns and the error that ended it."""
         from .debug import run_eager
 
-        made = run_eager(self, self._annotations, dict(zip(self._names, args)), {})
-        if isinstance(made, PrimFunc):
-            self._lazy = True
-            return self._factory(args, {})
-        return made
+        made, error = run_eager(self, self._annotations, dict(zip(self._names, args)), {})
+        self._lazy = isinstance(made, PrimFunc)
+        return made, error
 
     def _key(self, args: Sequence[Any]) -> tuple[list[TensorSpec | None], Any]:
         specs: list[TensorSpec | None] = []
         parts: list[Any] = []
         for name, value in zip(self._names, args):
-            spec = None if is_number(value) else spec_of(value, name, None)
+            spec = None if is_number(value) else spec_of(value, name, self)
             specs.append(spec)
             if spec is not None:
                 parts.append(id(spec))
@@ -241,7 +250,7 @@ class JitFunction(Kernelized):
                     location=self.location,
                     hint=f"Annotate it in the body: `{name}: T.Tensor((M, N), dtype)`.",
                 )
-        scalars = {p.name for p in kernel.params if not isinstance(p.type, ir.BufferType)}
+        scalars = _scalars_of(kernel)
         if not scalars <= self._scalars:
             # Known from now on: their values are not part of the key.
             self._scalars |= scalars
@@ -259,9 +268,10 @@ class JitFunction(Kernelized):
         if traced is None:
             return None
         # What the kernel became tells whether it is one that is already compiled.
+        scalars = _scalars_of(traced.kernel)
         key = (
             self._dependencies(),
-            tuple((n, _frozen(v)) for n, v in values.items()),
+            tuple((n, _frozen(v)) for n, v in values.items() if n not in scalars),
             ir.print_kernel(traced.kernel),
         )
         return self._variants.setdefault(key, Variant(traced))
@@ -315,7 +325,7 @@ class JitFunction(Kernelized):
             _all_named(extents, knowledge, self)
             return traced
 
-        def plain(arguments: Mapping[str, Any]) -> Any:
+        def plain(arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
             from .debug import run_eager
 
             return run_eager(self, self._annotations, {**values, **arguments}, extents)
@@ -352,6 +362,9 @@ class JitFunction(Kernelized):
             )
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        rest = self._defaults[len(args) :]
+        if not kwargs and inspect.Parameter.empty not in rest:
+            return (*args, *rest)
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -380,12 +393,21 @@ def debugging() -> bool:
     return os.environ.get("TILEPROF_DEBUG", "") not in ("", "0")
 
 
+def _scalars_of(kernel: ir.Kernel) -> set[str]:
+    return {p.name for p in kernel.params if not isinstance(p.type, ir.BufferType)}
+
+
 def _plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str))
 
 
+_SIMPLE = frozenset({bool, int, float, str, dtype, type(None)})
+
+
 def _frozen(value: Any) -> Any:
     """A compile-time value as part of a key; 1, 1.0 and True are different values."""
+    if type(value) in _SIMPLE:
+        return type(value), value
     match value:
         case list() | tuple():
             return type(value), tuple(_frozen(v) for v in value)
@@ -402,7 +424,7 @@ def _given(value: Any, name: str) -> Given | None:
         if all(isinstance(d, int) for d in value.shape):
             return Given(value.shape)
         return Given()
-    spec = None if is_number(value) else spec_of(value, name, None)
+    spec = None if is_number(value) else spec_of(value, name)
     return None if spec is None else given_of(spec)
 
 
@@ -488,7 +510,7 @@ def compile(
     names = tuple(function.signature.parameters)
     outs = _outputs(names, held)
 
-    def plain(arguments: Mapping[str, Any]) -> Any:
+    def plain(arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
         from .debug import run_prim_func
 
         return run_prim_func(function, arguments, outs, extents or {})

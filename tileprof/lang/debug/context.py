@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType, FunctionType, SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from tileprof import ir
-from tileprof.errors import ArgumentError, TileprofError, UnsupportedPython
+from tileprof.errors import ArgumentError, ExecutionError, TileprofError, UnsupportedPython
 from tileprof.ir.core import Effect
 from tileprof.ir.types import index
 from tileprof.lang.context import Loop
@@ -307,6 +307,16 @@ class Live(Tracer):
         points, self.points = self.points, None
         self.pop(region)
         points.finish()
+
+    def fail_endless(self) -> NoReturn:
+        """The error of a `while` that does not end."""
+        state = self.machine
+        self.fail(
+            ExecutionError,
+            f"a `while` still runs after {state.options.while_limit:,} iterations,"
+            f" in {state.where((0,))}",
+            "Where it does end, set TILEPROF_WHILE_LIMIT to a larger number.",
+        )
 
     def call(self, macro: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run the body of a macro here."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.lang.context import current
-from tileprof.lang.staging import LoopToken, Staging, _Adoption
+from tileprof.lang.staging import Entry, LoopToken, Staging, _Adoption
 from tileprof.lang.values import Placeholder, Poison, Scalar, Var
 
 from .context import Live
@@ -49,6 +49,10 @@ class Hooks(Staging):
     def extent(self, value: Any) -> Any:
         """An extent that the arguments have given by now."""
         return _live().extent(value) if isinstance(value, Placeholder) else value
+
+    def function(self) -> Entry:
+        """The start of a function."""
+        return _Entry(len(_live().regions))
 
     # -- blocks and loops
 
@@ -125,6 +129,20 @@ class Hooks(Staging):
         return held
 
 
+class _Entry(Entry):
+    """A running function."""
+
+    __slots__ = ()
+
+    def returns(self, value: Any) -> Any:
+        """`return value`; a read that went wrong is an error while its function still runs."""
+        made = super().returns(value)
+        for held in made if isinstance(made, tuple) else (made,):
+            if isinstance(held, LiveScalar):
+                number_of(held.value)
+        return made
+
+
 @dataclass(slots=True)
 class _Conjunction:
     """`a and b`, `a or b` while its operands are evaluated."""
@@ -174,17 +192,23 @@ class _Loop(LoopToken):
         return True
 
 
+@dataclass(slots=True)
 class _While(_Adoption):
     """A `while`; Python decides."""
 
-    __slots__ = ()
+    turns: int = 0
 
     def test(self, condition: Any) -> bool:
         """The condition, evaluated again."""
+        holds = bool(condition)
         if _at_run_time(condition):
+            assert isinstance(self.tracer, Live)
             self.tracer.need_launch("`while`")
             self.staged = True
-        return bool(condition)
+            if holds and self.turns >= self.tracer.machine.options.while_limit:
+                self.tracer.fail_endless()
+            self.turns += 1
+        return holds
 
     def breaks(self) -> bool:
         """`break`."""

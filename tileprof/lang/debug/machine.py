@@ -10,6 +10,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.errors import Location
+from tileprof.runtime.interpreter.executable import _limit
 from tileprof.runtime.interpreter.facts import Facts
 from tileprof.runtime.interpreter.output import Output
 from tileprof.runtime.interpreter.recording import Recorder
@@ -84,8 +85,9 @@ def machine(strict: bool, place: Callable[[], Location | None]) -> Machine:
     facts = Facts(by_bits=_Everything(), used=_Everything())
     kernel = ir.Kernel("debug", (), (), ir.Block())
     recorder = Recorder(lambda: 0)
+    options = Options(strict, while_limit=_limit())
     made = Machine(
-        kernel, facts, Options(strict), recorder, _AtOnce(), {}, {}, env=Environment(), place=place
+        kernel, facts, options, recorder, _AtOnce(), {}, {}, env=Environment(), place=place
     )
     made.stop()
     return made

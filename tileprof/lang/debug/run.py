@@ -30,15 +30,17 @@ from .signature import Call
 
 __all__ = ["run_eager", "run_prim_func"]
 
+Outcome = tuple[Any, BaseException | None]
+
 
 def run_eager(
     function: Kernelized,
     annotations: Mapping[str, Any],
     values: Mapping[str, Any],
     extents: Mapping[str, int],
-) -> Any:
-    """Run a function whose body annotates its tensors; gives its outputs, or the `prim_func`
-    that it returns."""
+) -> Outcome:
+    """Run a function whose body annotates its tensors; gives its outputs (or the `prim_func`
+    that it returns), and the error that ended it, which the caller raises."""
 
     def start(knowledge: Knowledge) -> Call:
         return _call(function, values, knowledge)
@@ -66,8 +68,9 @@ def run_prim_func(
     values: Mapping[str, Any],
     outs: Sequence[str],
     extents: Mapping[str, int],
-) -> Any:
-    """Run a function whose parameters are all annotated; `outs` are allocated and returned."""
+) -> Outcome:
+    """Run a function whose parameters are all annotated; `outs` are allocated and returned.
+    Gives them and the error that ended it, which the caller raises."""
 
     def start(knowledge: Knowledge) -> Call:
         call = _call(function, values, knowledge, outs)
@@ -109,7 +112,7 @@ def _run(
     extents: Mapping[str, int],
     start: Callable[[Knowledge], Call],
     body: Callable[[Call], Any],
-) -> Any:
+) -> Outcome:
     listener = hooks.listener
     kernel = _Description(function)
     token = None if listener is None else listener.begin(kernel)
@@ -124,13 +127,13 @@ def _run(
         except Retrace:
             continue
         except BaseException as error:
-            error.__traceback__ = _users(error.__traceback__)
-            raise
+            # Raised by the caller: fewer frames of ours stand between the user's.
+            return None, error.with_traceback(_users(error.__traceback__))
     call.write_back()
     taken = time.perf_counter_ns() - begin
     if listener is not None and token is not None:
         listener.end(token, _launch(kernel, call, taken))
-    return made
+    return made, None
 
 
 def _users(trace: TracebackType | None) -> TracebackType | None:

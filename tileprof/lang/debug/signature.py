@@ -53,6 +53,8 @@ class Call(Live):
         self.arrays: dict[ir.Value, Any] = {}
         """What the call allocated, by buffer."""
         self._hosts: list[Host] = []
+        self._too_early = False
+        """Whether an argument was annotated before the extents that it names were known."""
 
     # -- extents
 
@@ -84,13 +86,11 @@ class Call(Live):
                 if isinstance(extent, (Placeholder, Symbol)) and extent.name:
                     self.knowledge.extents.setdefault(extent.name, number)
                     self._open.pop(extent.name, None)
+        if self._too_early and not self._open:
+            raise Retrace
 
     def _settled(self, dims: Sequence[Any]) -> tuple[Any, ...]:
-        made = tuple(self.extent(d) if isinstance(d, Placeholder) else d for d in dims)
-        if any(isinstance(d, Placeholder) for d in made):
-            # `K // 2` before an argument gave K: all extents are known the next time.
-            raise Retrace
-        return made
+        return tuple(self.extent(d) if isinstance(d, Placeholder) else d for d in dims)
 
     # -- parameters
 
@@ -105,11 +105,17 @@ class Call(Live):
             return value
         if name in self.given:
             self.bind(name, annotation)
+            for at, stride in enumerate(self.given[name].strides or ()):
+                self.knowledge.extents[f"{name}_stride{at}"] = stride
         shape = self._settled(annotation.shape)
         strides = None if annotation.strides is None else self._settled(annotation.strides)
         settled = replace(annotation, shape=shape, strides=strides)
         made = super().argument(name, value, settled)
         assert isinstance(made, LiveBuffer)
+        if any(isinstance(d, Placeholder) for d in (*shape, *(strides or ()))):
+            # `K // 2` before an argument gave K: once it is known the function starts again.
+            self._too_early = True
+            return made
         if name in self._outs:
             self._allocate(made)
         else:
