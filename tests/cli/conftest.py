@@ -47,6 +47,7 @@ def cli(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outco
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
+        sys.argv[:] = ["tileprof", *arguments]
         code = main(arguments)
         return Outcome(code, *capsys.readouterr())
 

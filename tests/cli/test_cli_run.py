@@ -1,0 +1,305 @@
+"""`run` inside of this process: options, targets, files, what is printed and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileprof.profile import Profile, load
+
+KERNEL = """
+import numpy as np
+import tileprof
+import tileprof.lang as T
+
+@tileprof.jit
+def row_sums(X):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    S = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, 8), threads=32) as b:
+        rows = T.alloc_shared((8, N), T.float32)
+        sums = T.alloc_fragment((8,), T.float32)
+        T.clear(sums)
+        for k in T.Pipelined(2, num_stages=2):
+            with T.scope("load"):
+                T.copy(X[b * 8, 0], rows)
+            T.reduce_sum(rows, sums, dim=1)
+        T.copy(sums, S[b * 8])
+    return S
+
+if __name__ == "__main__":
+    with tileprof.scope("outer"):
+        assert row_sums(np.ones((16, 4), np.float32)).tolist() == [4.0] * 16
+"""
+
+
+STAGES = {"prologue", "loop k", "copy X", "compute (reduce sum)", "epilogue"}
+
+
+def kinds_and_names(profile: Profile) -> list[tuple[str, str]]:
+    """What a profile holds, frames of libraries left out."""
+    nodes = [profile.node(index) for index in range(len(profile))]
+    return [(n.kind, n.name) for n in nodes if n.kind != "frame"]
+
+
+def test_a_script_with_arguments(cli: Any, folder: Path, write: Any) -> None:
+    """Words after the script are its own, ours and `--` included; its output is untouched."""
+    write(prog="import sys\nprint(sys.argv)\nprint('oops', file=sys.stderr)")
+    found = cli("run", "--quiet", "prog.py", "-o", "x", "--quiet", "-m", "--", "--help")
+    assert (found.code, found.err) == (0, "oops\n")
+    assert found.out == "['prog.py', '-o', 'x', '--quiet', '-m', '--', '--help']\n"
+    assert sorted(os.listdir(folder)) == ["prog.py", "prog.tprof"]
+    assert cli("run", "--quiet", "--", "prog.py", "-x").out == "['prog.py', '-x']\n"
+
+
+def test_a_module_with_arguments(cli: Any, folder: Path, write: Any) -> None:
+    """`-m PACKAGE.MODULE` runs it as Python does; the file is named after its last part."""
+    (folder / "pack").mkdir()
+    (folder / "pack" / "__init__.py").write_text("")
+    (folder / "pack" / "work.py").write_text("import sys\nprint(__name__, sys.argv[1:])")
+    found = cli("run", "--quiet", "-m", "pack.work", "-m", "x")
+    assert (found.code, found.out, found.err) == (0, "__main__ ['-m', 'x']\n", "")
+    assert load("work.tprof").tables.provenance["command"] == (
+        "tileprof run --quiet -m pack.work -m x"
+    )
+
+
+def test_pytest_is_a_target(cli: Any, folder: Path, write: Any) -> None:
+    """`pytest ARGS` runs it, with its exit code; a file of that name would be a script."""
+    write(test_it="def test_passes():\n    pass\n\ndef test_fails():\n    assert not 1")
+    common = ["-q", "-p", "no:cacheprovider", "test_it.py", "-k"]
+    assert cli("run", "--quiet", "pytest", *common, "passes").code == 0
+    found = cli("run", "--quiet", "pytest", *common, "fails")
+    assert found.code == 1
+    assert "1 failed, 1 deselected" in found.out
+    assert (folder / "pytest.tprof").exists()
+
+
+def test_the_tree_at_the_end(cli: Any, folder: Path, write: Any) -> None:
+    """Standard error gets the hottest part and the name of the file, as one would type it."""
+    write(prog=KERNEL)
+    found = cli("run", "prog.py")
+    assert (found.code, found.out) == (0, "")
+    assert "row_sums  kernel prog.py:6" in found.err
+    assert "outer  scope prog.py:22" in found.err
+    assert found.err.endswith(
+        "tileprof: wrote prog.tprof; see it again with `tileprof view prog.tprof`\n"
+    )
+    quiet = cli("run", "--quiet", "prog.py")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+
+
+def test_the_tree_at_the_end_fits_a_screen(cli: Any, write: Any) -> None:
+    """A program with many equal parts gets a tree of what is hottest, not hundreds of lines."""
+    write(
+        prog="""
+        import time, tileprof
+        for i in range(90):
+            with tileprof.scope(f"part {i}"):
+                time.sleep(0.001)
+        with tileprof.scope("hot"):
+            time.sleep(0.2)
+        """
+    )
+    found = cli("run", "--context", "scopes", "prog.py")
+    assert "hot" in found.err
+    assert len(found.err.splitlines()) <= 42
+
+
+def test_the_file_goes_where_it_is_told(cli: Any, folder: Path, write: Any) -> None:
+    """`-o FILE`, also in one word; a folder elsewhere shows as it is."""
+    write(prog="import os\nos.mkdir('sub')\nos.chdir('sub')")
+    (folder / "out").mkdir()
+    assert cli("run", "--quiet", "-o", "out/a.tprof", "prog.py").code == 0
+    os.chdir(folder)
+    os.rmdir("sub")
+    found = cli("run", "-oout/b.tprof", "prog.py")
+    assert "tileprof view out/b.tprof" in found.err
+    assert sorted(os.listdir(folder / "out")) == ["a.tprof", "b.tprof"]
+    assert os.listdir(folder / "sub") == []
+
+
+def test_a_rank_has_a_file_of_its_own(
+    cli: Any, folder: Path, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a launcher the file is `STEM.rankR.tprof`, with and without `-o`."""
+    write(prog="")
+    monkeypatch.setenv("RANK", "3")
+    assert "wrote prog.rank3.tprof" in cli("run", "prog.py").err
+    assert "wrote mine.rank3.tprof" in cli("run", "-o", "mine.tprof", "prog.py").err
+    assert sorted(p.name for p in folder.glob("*.tprof")) == [
+        "mine.rank3.tprof",
+        "prog.rank3.tprof",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "sites"),
+    [
+        ("off", set()),
+        ("scopes", {"load"}),
+        ("stages", {"load", *STAGES}),
+        ("ops", {"load", *STAGES, "fill sums", "copy X → rows", "reduce sum", "copy sums → S"}),
+    ],
+)
+def test_what_is_measured_inside(cli: Any, write: Any, mode: str, sites: set[str]) -> None:
+    """`--instrument` decides which sites a kernel has."""
+    write(prog=KERNEL)
+    assert cli("run", "--quiet", "--instrument", mode, "prog.py").code == 0
+    profile = load("prog.tprof")
+    assert {name for kind, name in kinds_and_names(profile) if kind == "site"} == sites
+    (kernel,) = profile.tables.kernels
+    assert kernel.attributes["instrument"] == mode
+
+
+@pytest.mark.parametrize(("context", "frames"), [("scopes", 0), ("python", 2), ("full", 2)])
+def test_what_a_call_path_is_made_of(cli: Any, write: Any, context: str, frames: int) -> None:
+    """`--context` decides whether Python frames show."""
+    write(
+        prog="""
+        import tileprof
+        def work():
+            with tileprof.scope("inner"):
+                pass
+        work()
+        """
+    )
+    assert cli("run", "--quiet", "--context", context, "prog.py").code == 0
+    profile = load("prog.tprof")
+    (scope,) = profile.find(kind="scope", name="inner")
+    names = [profile.node(each).name for each in profile.path(scope)]
+    assert names == ["<module>", "work", "inner"][-frames - 1 :]
+
+
+def test_the_device(cli: Any, write: Any) -> None:
+    """`--device` wins over the environment, and the program's children see it."""
+    write(prog="import os\nprint(os.environ['TILEPROF_DEVICE'])\n" + KERNEL)
+    os.environ["TILEPROF_DEVICE"] = "cpu"
+    found = cli("run", "--quiet", "--device", "interpreter", "prog.py")
+    assert (found.code, found.out) == (0, "interpreter\n")
+    (kernel,) = load("prog.tprof").tables.kernels
+    assert kernel.device == "interpreter"
+
+
+def test_debug_runs_kernels_as_python(cli: Any, write: Any) -> None:
+    """With `--debug`, `print` inside of a kernel shows values; without, it shows the program's."""
+    text = KERNEL.replace("        T.clear(sums)\n", "        T.clear(sums)\n        print(b)\n")
+    write(prog=text)
+    found = cli("run", "--quiet", "--debug", "prog.py")
+    assert (found.code, found.out.split()) == (0, ["0", "1"])
+    assert os.environ["TILEPROF_CHECK"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "there is no program to run\nusage: tileprof run [OPTIONS] SCRIPT [ARGS…]\n"),
+        ("--quiet", "there is no program to run\n"),
+        ("-m", "`-m` needs the name of a module\n"),
+        ("-o", "argument -o: expected one argument\n"),
+        ("gone.py", "there is no file `gone.py` to run\nGive the path of a Python script, or -m"),
+        ("sub", "the folder `sub` has no __main__.py to run\n"),
+        ("--device gpu prog.py", "there is no device `gpu`\nDevices are: interpreter, cpu, "),
+        ("-o no/x.tprof prog.py", "{}/no/x.tprof cannot be written: there is no folder {}/no\n"),
+        ("-o sub prog.py", "{}/sub cannot be written: it is a folder\n"),
+        ("-o /dev/null prog.py", "/dev/null cannot be written: it is not a regular file\n"),
+    ],
+)
+def test_what_cannot_run(cli: Any, folder: Path, write: Any, arguments: str, message: str) -> None:
+    """The program does not start, nothing is written, and the exit code is 2."""
+    write(prog="print('started')")
+    (folder / "sub").mkdir()
+    found = cli("run", *arguments.split())
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("tileprof: " + message.replace("{}", str(folder)))
+    assert sorted(os.listdir(folder)) == ["prog.py", "sub"]
+
+
+def test_an_environment_that_is_wrong(
+    cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that does not exist is refused before the program runs, by its variable's name."""
+    write(prog="print('started')")
+    monkeypatch.setenv("TILEPROF_DEVICE", "foo")
+    found = cli("run", "prog.py")
+    assert (found.code, found.out) == (2, "")
+    assert found.err == (
+        "tileprof: TILEPROF_DEVICE: there is no device `foo`\n"
+        "Devices are: interpreter, cpu, cuda, cuda:N.\n"
+    )
+    assert cli("run", "--quiet", "--device", "interpreter", "prog.py").code == 0
+
+
+def test_a_mistake_in_a_kernel(cli: Any, folder: Path, write: Any) -> None:
+    """The program ends as any that raises: the user's frames, then the message with its caret."""
+    write(prog=KERNEL.replace("T.reduce_sum(rows, sums, dim=1)", "T.reduce_summ(rows, sums)"))
+    found = cli("run", "--quiet", "prog.py")
+    path = folder / "prog.py"
+    trace, kind, message = found.err.partition("tileprof.errors.UnknownOperation: ")
+    # Python's own carets look different from version to version.
+    shown = [line for line in trace.splitlines() if line.strip(" ^~")]
+    assert (found.code, found.out, bool(kind)) == (1, "", True)
+    assert shown == [
+        "Traceback (most recent call last):",
+        f'  File "{path}", line 23, in <module>',
+        "    assert row_sums(np.ones((16, 4), np.float32)).tolist() == [4.0] * 16",
+        f'  File "{path}", line 17, in row_sums',
+        "    T.reduce_summ(rows, sums)",
+    ]
+    assert message == (
+        f"{path}:17:13: tileprof.lang has no operation `reduce_summ`\n"
+        "    T.reduce_summ(rows, sums)\n"
+        "    ^^^^^^^^^^^^^\n"
+        "Did you mean `T.reduce_sum` or `T.reduce_abssum` or `T.reduce_min`?\n"
+    )
+    load("prog.tprof").check()
+
+
+def test_a_program_with_profiles_of_its_own(cli: Any, folder: Path, write: Any) -> None:
+    """Sessions inside of the program and ours around it each get what ran while they were on."""
+    write(
+        prog="""
+        import tileprof
+        with tileprof.scope("before"):
+            pass
+        with tileprof.profile("inner.tprof"):
+            with tileprof.scope("inside"):
+                pass
+        first = tileprof.start("first.tprof")
+        second = tileprof.start("second.tprof", context="scopes")
+        with tileprof.scope("both"):
+            pass
+        first.finalize()
+        with tileprof.scope("one"):
+            pass
+        second.finalize()
+        """
+    )
+    assert cli("run", "--quiet", "prog.py").code == 0
+    scopes = {
+        path.stem: [name for kind, name in kinds_and_names(load(path)) if kind == "scope"]
+        for path in folder.glob("*.tprof")
+    }
+    assert {stem: sorted(names) for stem, names in scopes.items()} == {
+        "prog": ["before", "both", "inside", "one"],
+        "inner": ["inside"],
+        "first": ["both"],
+        "second": ["both", "one"],
+    }
+
+
+def test_a_profile_that_is_lost_does_not_change_the_exit_code(
+    cli: Any, folder: Path, write: Any
+) -> None:
+    """Where the folder goes away while the program runs, it is said, and the code is its own."""
+    write(prog="import shutil, sys\nshutil.rmtree('out')\nsys.exit(5)")
+    (folder / "out").mkdir()
+    found = cli("run", "-o", "out/x.tprof", "prog.py")
+    assert (found.code, found.out) == (5, "")
+    assert found.err.startswith("tileprof: ")
+    assert "out/x.tprof" in found.err
+    assert "Traceback" not in found.err
