@@ -39,7 +39,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     # First: tracing leaves constants and repeated index arithmetic that hide what is affine.
     Pass("simplify", lambda kernel, options: simplify(kernel)),
-    # After simplify, on the index expressions that are left; before the backend, which drops guards.
+    # After simplify, on the index expressions that are left; the backend then drops guards.
     Pass("bounds", lambda kernel, options: prove_bounds(kernel)),
     # Last: every pass before it sees the kernel that the user would run without measurement.
     Pass("instrument", lambda kernel, options: insert(kernel, options.instrument)),

@@ -44,7 +44,8 @@ class Program:
 
     @cached_property
     def work(self) -> WorkModel:
-        """Flops and bytes as a function of the launch; records do no work, so any variant serves."""
+        """Flops and bytes as a function of the launch; records do no work, so any variant
+        serves."""
         return estimate(self.kernel)
 
 
