@@ -11,7 +11,7 @@ import pytest
 
 from tests.cpu.support import kernel, load, parse, run
 from tileprof.compiler.codegen import emit
-from tileprof.errors import ArgumentError, DeviceAssertError, UsageError
+from tileprof.errors import ArgumentError, DeviceAssertError, ExecutionError, UsageError
 from tileprof.instrument import insert, records
 from tileprof.runtime import cpu_pool
 from tileprof.runtime.cpu import CpuExecutable
@@ -148,6 +148,16 @@ def test_a_read_only_array_is_not_written() -> None:
     y.flags.writeable = False
     with pytest.raises(ArgumentError, match="`y` is written by the kernel"):
         executable.run([x, y], [])
+
+
+def test_a_block_that_needs_too_much_memory_is_an_error() -> None:
+    """More than the machine can address: a sentence and a way out, and the process lives on."""
+    body = """    %t = alloc shared {shape = [1000000, 1000000, 1000]}
+      : shared<1000000, 1000000, 1000, float64>
+    %v = load %x, [%c0] : float64
+    store %v, %t, [%c0, %c0, %c0]"""
+    with pytest.raises(ExecutionError, match="not enough memory"):
+        run(kernel("huge", ["%x: global<1, float64>"], body), [np.zeros(1)])
 
 
 MEASURED = """kernel @measured(%x: global<n, float32>) symbols(%n) {

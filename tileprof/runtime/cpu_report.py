@@ -14,7 +14,7 @@ from tileprof import ir
 from tileprof.compiler.codegen import CppSource, Place
 from tileprof.errors import BoundsError, DeviceAssertError, ExecutionError
 
-from .cpu_abi import Failure, Message, Run
+from .cpu_abi import NO_MEMORY, Failure, Message, Run
 
 __all__ = ["raise_failure", "show_printed"]
 
@@ -27,6 +27,12 @@ def raise_failure(
     symbols: Sequence[int],
 ) -> NoReturn:
     """The error that a failure stands for."""
+    if failure.place == NO_MEMORY:
+        raise ExecutionError(
+            "there is not enough memory for the shared and fragment buffers of a block",
+            location=kernel.location,
+            hint="Use smaller tiles, or fewer threads: TILEPROF_NUM_THREADS.",
+        )
     place = source.places[failure.place]
     grid = grids[3 * failure.launch : 3 * failure.launch + 3]
     held = list(failure.index)

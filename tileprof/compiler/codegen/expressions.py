@@ -157,5 +157,5 @@ def _bitcast(source: ir.DType, target: ir.DType, value: str) -> str:
     stored = f"tp_store<{storage(source)}>({bare(value)})" if is_narrow(source) else bare(value)
     # The cast pins the type of a literal.
     stored = stored if is_narrow(source) else f"({value_type(source)})({stored})"
-    bits = f"__builtin_bit_cast({storage(target)}, {stored})"
+    bits = f"tp_bit_cast<{storage(target)}>({stored})"
     return f"tp_value({bits})" if is_narrow(target) else bits

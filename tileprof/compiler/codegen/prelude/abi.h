@@ -2,12 +2,12 @@
 #pragma once
 #include <stdint.h>
 
-enum { TP_MAX_INDICES = 16 };
+enum { TP_MAX_INDICES = 16, TP_NO_MEMORY = 1 << 30 /* a place of its own */ };
 
 // What stopped a launch: the failure of the lowest block that failed.
 typedef struct {
   int64_t block;               // linear index, first grid axis fastest; -1 outside a launch
-  int32_t place;               // number of the op in the kernel's table of places; -1: nothing failed
+  int32_t place;  // number of the op in the kernel's table of places; -1: nothing failed
   int32_t launch;              // which launch of the kernel
   int64_t index[TP_MAX_INDICES];  // the offending index, then the point of the parallel loops
 } TpFailure;

@@ -5,6 +5,11 @@
 #define TP_INLINE static inline __attribute__((always_inline))
 #define TP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define TP_STRING(x) #x
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_bit_cast)
+#define TP_HAS_BIT_CAST 1
+#endif
+#endif
 // No point of the loop depends on another one.
 #if defined(__clang__)
 #define TP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -27,6 +32,18 @@
 #define TP_VECTOR_BYTES 16
 #define TP_VECTOR_REGISTERS 16
 #endif
+
+// The same bits as another type of the same size.
+template <class To, class From> TP_INLINE To tp_bit_cast(From x) {
+#if TP_HAS_BIT_CAST
+  return __builtin_bit_cast(To, x);
+#else
+  static_assert(sizeof(To) == sizeof(From), "sizes differ");
+  To made;
+  __builtin_memcpy(&made, &x, sizeof(To));
+  return made;
+#endif
+}
 
 // Stop the launch at a place of the kernel; of several failures the lowest block's is kept.
 static __attribute__((noinline, cold)) int tp_fail(TpRun *run, int64_t block, int32_t place,

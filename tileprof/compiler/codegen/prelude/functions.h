@@ -11,8 +11,8 @@ TP_INLINE float tp_fma(float a, float b, float c) { return __builtin_fmaf(a, b, 
 TP_INLINE float tp_fma(float a, float b, float c) { return a * b + c; }
 #endif
 
-TP_INLINE uint32_t tp_word(float x) { return __builtin_bit_cast(uint32_t, x); }
-TP_INLINE float tp_unword(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+TP_INLINE uint32_t tp_word(float x) { return tp_bit_cast<uint32_t>(x); }
+TP_INLINE float tp_unword(uint32_t bits) { return tp_bit_cast<float>(bits); }
 
 // p 2^n for -252 <= n <= 254: in two steps, so that denormal results are rounded once.
 TP_INLINE float tp_scale(float p, int32_t n) {

@@ -8,8 +8,8 @@ struct TpBfloat { uint16_t bits; };
 struct TpE4m3 { uint8_t bits; };
 struct TpE5m2 { uint8_t bits; };
 
-TP_INLINE uint32_t tp_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
-TP_INLINE float tp_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+TP_INLINE uint32_t tp_bits(float x) { return tp_bit_cast<uint32_t>(x); }
+TP_INLINE float tp_float(uint32_t bits) { return tp_bit_cast<float>(bits); }
 
 // A type with MANTISSA bits after the point and EXPONENT bits, signs apart, as float.
 // Multiplying by a power of two moves the exponent and makes denormals come out right.
@@ -69,7 +69,7 @@ TP_INLINE float tp_round_odd(double x) {
 TP_INLINE double tp_fma_odd(double a, double b, double c) {
   const double product = a * b, sum = product + c, back = sum - product;
   const double lost = (product - (sum - back)) + (c - back);
-  const uint64_t bits = __builtin_bit_cast(uint64_t, sum);
+  const uint64_t bits = tp_bit_cast<uint64_t>(sum);
   const bool beyond = (lost < 0) == (sum > 0);
   const double odd = __builtin_bit_cast(double, (bits - beyond) | 1u);
   return lost == 0 || lost != lost ? sum : odd;

@@ -51,7 +51,7 @@ static char *reserve(uint64_t size) {
     arena.memory = 0;
     arena.size = 0;
     void *memory = 0;
-    if (posix_memalign(&memory, 4096, size)) abort();
+    if (posix_memalign(&memory, 4096, size)) return 0;
     arena.memory = (char *)memory;
     arena.size = size;
     pthread_setspecific(arena_key, memory);
@@ -81,6 +81,12 @@ static void take_part(Job *job, int64_t number) {
   TpWorker worker;
   worker.run = job->run;
   worker.arena = reserve(job->arena);
+  if (!worker.arena) {
+    // Whoever else has memory goes on; the launch has failed all the same.
+    __atomic_store_n(&job->run->failure.block, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->run->failure.place, TP_NO_MEMORY, __ATOMIC_RELEASE);
+    return;
+  }
   worker.records = job->run->records ? job->run->records[number] : 0;
   const TpFailure *failure = &job->run->failure;
   for (;;) {
