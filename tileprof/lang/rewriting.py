@@ -344,7 +344,8 @@ class _Staging(_Names):
             value = item.context_expr
             item.context_expr = self._at(self._hook("enter", self.visit(value), shape), value)
         node.body = self.block(node.body)
-        return self._at(node, node)
+        # Python 3.13 reports an error of entering there, earlier ones on the whole head.
+        return self._at(node, node.items[0].context_expr)
 
     def visit_Break(self, node: ast.Break) -> Any:
         return self._leave(node, "breaks")
