@@ -9,9 +9,10 @@ the interpreter, at once and for one block (`machine.py`), so that types, roundi
 and errors are those of the other executions.  Names stand for objects that show their values
 (`values.py`).  `signature.py` binds arguments and `run.py` is the way in.
 
-Not looked for here: races, for blocks and points run one after the other (the interpreter finds
-them), and a `while` that never ends.  What the compiler would refuse is refused where the line runs
-and the language can tell; branches that are not taken are not looked at.
+Blocks and points run one after the other.  Two blocks that write one element are found; two points
+of one `T.Parallel` are not: run the interpreter for that.  A line is judged when it runs: what a
+compiler refuses in a branch that is not taken, or in the type that a name has after an `if` whose
+branches differ in type, goes unnoticed here.
 """
 
 from .run import run_eager, run_prim_func

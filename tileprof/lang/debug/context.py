@@ -2,8 +2,7 @@
 
 It is the tracing context, so literals, types, shapes and errors are those of a compiled kernel; but
 an op that is emitted goes to the interpreter at once, for one block, and its result is known.
-Control flow is Python's own and never becomes an op.  Races are not looked for: blocks and points
-run one after the other here; the interpreter finds them.
+Control flow is Python's own and never becomes an op.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from tileprof.lang.values import Expr, Placeholder, Scalar, Var
 from tileprof.runtime.interpreter.convert import constant
 from tileprof.runtime.interpreter.dispatch import HANDLERS
 
+from .debugger import untraced
 from .known import Fault, Known
 from .machine import base_of, machine, written_by
 from .points import Points
@@ -320,7 +320,9 @@ class Live(Tracer):
 
     def call(self, macro: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run the body of a macro here."""
-        rewritten = SimpleNamespace(__name__=macro.__name__, staged=self._rewritten(macro))
+        with untraced():
+            function = self._rewritten(macro)
+        rewritten = SimpleNamespace(__name__=macro.__name__, staged=function)
         return super().call(rewritten, args, kwargs)
 
 

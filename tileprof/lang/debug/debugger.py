@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Inline", "step_over_ours", "stepping_over_ours"]
+__all__ = ["Inline", "step_over_ours", "stepping_over_ours", "untraced"]
 
 _SKIPPED = frozenset(
     {"tileprof", "tileprof.*", "abc", "ast", "collections", "collections.*", "contextlib", "copy",
@@ -56,3 +56,14 @@ def stepping_over_ours() -> Iterator[None]:
         found = _debugger()
         if found is not None and found.skip is not None:
             found.skip = skip if found is before else ({*found.skip} - _SKIPPED or None)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """For work that calls all kinds of modules: the debugger does not see it."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(tracer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,12 +136,6 @@ class LiveBuffer(Buffer):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.numpy(), dtype=dtype, copy=bool(copy) or dtype is not None)
 
-    def __len__(self) -> int:
-        return len(self.numpy())
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.numpy())
-
     def __repr__(self) -> str:
         head = f"{self.name or 'buffer'}: {self.type}"
         return f"{head}\n{_shown_array(self.numpy(), self.written())}"
@@ -203,8 +196,3 @@ def _masked(values: NDArray[Any], written: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 _BLANK: Any = {"object": lambda x: "–" if x is None else str(x)}
-
-
-def names_of(names: Any) -> Sequence[str]:
-    """The names of loop variables, as the rewritten function gives them."""
-    return names if isinstance(names, tuple) else (names,)
