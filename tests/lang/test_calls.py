@@ -98,6 +98,7 @@ def test_compile_a_program() -> None:
     kernel = tileprof.compile(called.doubled, out_idx=-1)
     assert kernel(a).tolist() == [2, 4, 6]
     assert kernel(A=a[::-1]).tolist() == [6, 4, 2]
+    assert called.doubled.compile(n=3).traced.symbols == ()
 
 
 def test_compiled_kernel() -> None:
@@ -146,6 +147,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "scalar_not_whole": lambda: called.late_scalars(np.ones(2, np.float32), 2.5),
     "missing": lambda: called.scale(A),
     "too_many": lambda: called.split(4)(A, 1, A),
+    "no_hash": lambda: called.scale(A, 1.0, bytearray(b"4")),
     "unknown_name": lambda: called.scale(A, 1.0, size=3),
     "unknown_extent": lambda: called.scale.compile(M=3, N=4, K=5),
     "not_annotated": lambda: called.unannotated(np.ones(4, np.float32), A),

@@ -102,6 +102,12 @@ class PrimFunc(Kernelized):
         super().__init__(function)
         self.annotations = annotations_of(function, names)
 
+    def compile(self, out_idx: Any = None, **extents: int) -> Any:
+        """The kernel (see `tileprof.compile`); `extents` fixes symbols at compile time."""
+        from .compiled import compile  # the compiler comes with it
+
+        return compile(self, out_idx, extents=extents)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A program has to be compiled before it is called."""
         raise UsageError(

@@ -8,136 +8,25 @@ returns a `@T.prim_func`; a call gives the kernel, which is then called with arr
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler import Program
-from tileprof.compiler.remarks import Remark
-from tileprof.errors import ArgumentError, Location, UsageError
+from tileprof.errors import ArgumentError, UsageError
 from tileprof.runtime.arguments import TensorSpec
 
 from .calls import Plan, Variant, given_of, place, spec_of
+from .compiled import MAX_PLANS, Kernel, check_extents, check_options, compile, debugging
 from .dtypes import dtype, is_dtype
 from .functions import Kernelized, PrimFunc, annotations_of
 from .spans import here
-from .specialize import trace_eager, trace_prim_func
+from .specialize import trace_eager
 from .static import is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
 
 __all__ = ["JitFunction", "Kernel", "compile", "jit"]
-
-_MAX_PLANS = 4096
-_ACCEPTED = frozenset(
-    {"target", "target_host", "execution_backend", "pass_configs", "compile_flags", "verbose",
-     "debug_root_path", "mode", "workspace_idx"}
-)  # fmt: skip
-"""Keywords of TileLang's decorators that say nothing to this compiler."""
-
-
-class Kernel:
-    """A compiled kernel: call it with arrays and scalars, in the order of its signature."""
-
-    def __init__(
-        self,
-        name: str,
-        retrace: Callable[[Mapping[str, Given]], Traced],
-        plain: Callable[[Mapping[str, Any]], tuple[Any, BaseException | None]],
-        *,
-        names: tuple[str, ...] | None = None,
-        debug: bool = False,
-    ) -> None:
-        self.__name__ = name
-        self._retrace = retrace
-        self._plain = plain
-        """Runs the function as plain Python on arguments by name; gives its outputs, and the error
-        that ended it."""
-        self._debug = debug
-        self._variants: dict[frozenset[str], Variant] = {}
-        self._plans: dict[Any, Plan] = {}
-        # Mistakes are told now; but a kernel that runs as plain Python is not traced before.
-        if names is None or not (debug or debugging()):
-            names = self._variant.traced.params
-        self._names = names
-
-    @functools.cached_property
-    def _variant(self) -> Variant:
-        """The variant for contiguous arguments."""
-        return Variant(self._retrace({}))
-
-    @property
-    def traced(self) -> ir.Kernel:
-        """The program as the frontend wrote it."""
-        return self._variant.traced.kernel
-
-    @property
-    def location(self) -> Location | None:
-        """Where the function stands."""
-        return self.traced.location
-
-    ir = traced
-
-    @property
-    def program(self) -> Program:
-        """The program after all passes."""
-        return self._variant.program()
-
-    @property
-    def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided, and why."""
-        return self.program.remarks
-
-    def get_kernel_source(self) -> str:
-        """The source that is given to the system compiler."""
-        return self.program.cpp.text
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run; gives the outputs, one or a tuple of them, or None."""
-        if kwargs or len(args) != len(self._names):
-            args = self._bind(args, kwargs)
-        if self._debug or debugging():
-            made, error = self._plain(dict(zip(self._names, args)))
-            if error is not None:
-                raise error
-            return made
-        specs = [spec_of(a, n, self) for a, n in zip(args, self._names)]
-        where = place([s for s in specs if s is not None])
-        key = (*map(id, specs), where)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = Plan.make(self._variant_for(specs), self._names, specs, where)
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
-        return plan.run(args)
-
-    def _variant_for(self, specs: Sequence[TensorSpec | None]) -> Variant:
-        """The variant for these arguments: those that are not contiguous have strides."""
-        held = zip(self._names, specs)
-        strided = frozenset(n for n, s in held if s is not None and s.strides is not None)
-        if not strided:
-            return self._variant
-        if strided not in self._variants:
-            given = {n: Given(contiguous=n not in strided) for n in self._names}
-            self._variants[strided] = Variant(self._retrace(given))
-        return self._variants[strided]
-
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        held = dict(zip(self._names, args))
-        repeated = held.keys() & kwargs.keys()
-        held |= kwargs
-        if len(args) > len(self._names) or repeated or held.keys() != set(self._names):
-            raise ArgumentError(
-                f"`{self.__name__}` takes {len(self._names)} arguments "
-                f"({', '.join(self._names)}), and {len(args) + len(kwargs)} were given",
-                location=self.traced.location,
-                hint="Outputs are allocated by the call and not given to it.",
-            )
-        return tuple(held[n] for n in self._names)
 
 
 class JitFunction(Kernelized):
@@ -256,7 +145,7 @@ class JitFunction(Kernelized):
             self._scalars |= scalars
             _, key = self._key(args)
         plan = Plan.make(variant, self._names, specs, place(list(tensors.values())))
-        if len(self._plans) >= _MAX_PLANS:
+        if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         self._plans[key] = plan
         return plan
@@ -322,7 +211,7 @@ class JitFunction(Kernelized):
                     location=self.location,
                     hint="Define it inside of the function, so that this is known.",
                 )
-            _all_named(extents, knowledge, self)
+            check_extents(extents, knowledge, self)
             return traced
 
         def plain(arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
@@ -388,11 +277,6 @@ class JitFunction(Kernelized):
         return tuple(scope.get(n) for n in self._depends)
 
 
-def debugging() -> bool:
-    """Whether kernels that are called now run as plain Python, by `TILEPROF_DEBUG`."""
-    return os.environ.get("TILEPROF_DEBUG", "") not in ("", "0")
-
-
 def _scalars_of(kernel: ir.Kernel) -> set[str]:
     return {p.name for p in kernel.params if not isinstance(p.type, ir.BufferType)}
 
@@ -415,6 +299,12 @@ def _frozen(value: Any) -> Any:
             return dict, tuple((k, _frozen(v)) for k, v in value.items())
         case set():
             return frozenset(value)
+        case _ if type(value).__hash__ is None:
+            raise ArgumentError(
+                f"{value!r:.60} cannot be an argument that is known at compile time",
+                location=here(),
+                hint="It has no hash: pass numbers, strings, tuples, or a frozen dataclass.",
+            )
         case _:
             return type(value), value
 
@@ -433,27 +323,6 @@ def _is_prim_func(decorator: ast.expr) -> bool:
     return getattr(held, "attr", getattr(held, "id", "")) == "prim_func"
 
 
-def _all_named(extents: Mapping[str, int], knowledge: Knowledge, function: Kernelized) -> None:
-    for name in extents:
-        if name not in knowledge.named:
-            known = ", ".join([*function.signature.parameters, *sorted(knowledge.named)])
-            raise UsageError(
-                f"`{function.__name__}` has no argument and no extent `{name}`",
-                location=function.location,
-                hint=f"It has: {known}.",
-            )
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    for name in options:
-        if name not in _ACCEPTED:
-            raise UsageError(
-                f"`tileprof.jit` has no option `{name}`",
-                location=here(),
-                hint=f"It has `out_idx`, and accepts TileLang's {', '.join(sorted(_ACCEPTED))}.",
-            )
-
-
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -467,7 +336,7 @@ def jit(
     With `debug`, or under `TILEPROF_DEBUG=1`, a call runs the function itself as plain Python over
     NumPy arrays: `print`, `breakpoint()` and `pdb` work on its lines.
     """
-    _check_options(options)
+    check_options(options)
     names = dict(inspect.currentframe().f_back.f_locals)  # type: ignore[union-attr]
 
     def wrap(held: Callable[..., Any]) -> JitFunction:
@@ -480,61 +349,3 @@ def jit(
         return JitFunction(held, out_idx, names, debug)
 
     return wrap if function is None else wrap(function)
-
-
-def compile(
-    function: PrimFunc,
-    out_idx: Sequence[int] | int | None = None,
-    *,
-    extents: Mapping[str, int] | None = None,
-    debug: bool = False,
-    **options: Any,
-) -> Kernel:
-    """The kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.  With `debug` it
-    runs as plain Python (see `jit`)."""
-    _check_options(options)
-    if not isinstance(function, PrimFunc):
-        raise UsageError(
-            f"`tileprof.compile` of {function!r:.60}",
-            location=here(),
-            hint="It takes a `@T.prim_func`; a `@tileprof.jit` function has `.compile(…)`.",
-        )
-    held = (out_idx,) if isinstance(out_idx, int) else out_idx
-    knowledge = Knowledge(dict(extents or {}))
-
-    def retrace(given: Mapping[str, Given]) -> Traced:
-        traced = trace_prim_func(function, given, held, knowledge)
-        _all_named(extents or {}, knowledge, function)
-        return traced
-
-    names = tuple(function.signature.parameters)
-    outs = _outputs(names, held)
-
-    def plain(arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
-        from .debug import run_prim_func
-
-        return run_prim_func(function, arguments, outs, extents or {})
-
-    return Kernel(
-        function.__name__,
-        retrace,
-        plain,
-        names=tuple(n for n in names if n not in outs) if _is_complete(function, held) else None,
-        debug=debug,
-    )
-
-
-def _outputs(names: Sequence[str], out_idx: Sequence[int] | None) -> list[str]:
-    """The parameters that a call allocates."""
-    return [names[at] for at in out_idx or () if -len(names) <= at < len(names)]
-
-
-def _is_complete(function: PrimFunc, out_idx: Sequence[int] | None) -> bool:
-    """Whether the signature can be used as it stands; a trace says what is wrong with it."""
-    names = list(function.signature.parameters)
-    outs = _outputs(names, out_idx)
-    return (
-        all(n in function.annotations for n in names)
-        and len(outs) == len(out_idx or ())
-        and all(isinstance(function.annotations[n], TensorType) for n in outs)
-    )

@@ -8,7 +8,8 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.lang.context import current
-from tileprof.lang.staging import Entry, LoopToken, Staging, _Adoption
+from tileprof.lang.staged_loops import Adoption, LoopToken
+from tileprof.lang.staging import Entry, Staging
 from tileprof.lang.values import Placeholder, Poison, Scalar, Var
 
 from .context import Live
@@ -193,7 +194,7 @@ class _Loop(LoopToken):
 
 
 @dataclass(slots=True)
-class _While(_Adoption):
+class _While(Adoption):
     """A `while`; Python decides."""
 
     turns: int = 0

@@ -22,7 +22,7 @@ from typing import Any
 
 from tileprof.lang.functions import Kernelized
 from tileprof.lang.liveness import stores
-from tileprof.lang.rewriting import _shape, _Staging
+from tileprof.lang.rewriting import ControlRewriter, target_names
 from tileprof.lang.source import FunctionSource, build
 
 from .debugger import Inline
@@ -40,7 +40,7 @@ def direct(function: Kernelized) -> FunctionType:
     return build(source, _Direct(source).function(tree, root=True), HOOKS)
 
 
-class _Direct(_Staging):
+class _Direct(ControlRewriter):
     """Names, values and refusals as when staging; control flow is left to Python."""
 
     def __init__(self, source: FunctionSource) -> None:
@@ -81,7 +81,7 @@ class _Direct(_Staging):
 
     def visit_For(self, node: ast.For) -> Any:
         flow, token = self._flows[node], self._token()
-        begin = self._hook("loop", self._iterable(node.iter), _shape(node.target))
+        begin = self._hook("loop", self._iterable(node.iter), target_names(node.target))
         names = flow.carried | flow.after - stores(node.target)
         adopted = self._adopt(token, sorted(names), node)
         self._loops.append(token)
@@ -132,7 +132,7 @@ class _Direct(_Staging):
         result, outer = self._token(), self._launch
         self._launch = result, len(self._loops)
         target = item.optional_vars
-        shape = _shape(target) if target else ast.Constant(None)
+        shape = target_names(target) if target else ast.Constant(None)
         each = self._hook("blocks", self.visit(item.context_expr), shape)
         bound = target or ast.Name(self._token(), ast.Store())
         loop = ast.For(bound, self._at(each, item.context_expr), self.block(node.body), [])
