@@ -303,3 +303,39 @@ def test_a_profile_that_is_lost_does_not_change_the_exit_code(
     assert found.err.startswith("tileprof: ")
     assert "out/x.tprof" in found.err
     assert "Traceback" not in found.err
+
+
+@pytest.mark.parametrize("device", ["interpreter", "cpu"])
+def test_a_scope_takes_no_more_than_its_part(cli: Any, write: Any, device: str) -> None:
+    """One short scope does not get the time of the work around it, which no scope measures."""
+    write(
+        prog="""
+        import numpy as np
+        import tileprof
+        import tileprof.lang as T
+
+        @tileprof.jit
+        def products(X):
+            N = T.const("N")
+            X: T.Tensor((N, 64), T.float32)
+            Y = T.empty((N, 64), T.float32)
+            with T.Kernel(T.ceildiv(N, 64), threads=32) as b:
+                tile = T.alloc_shared((64, 64), T.float32)
+                sums = T.alloc_fragment((64, 64), T.float32)
+                T.copy(X[b * 64, 0], tile)
+                T.clear(sums)
+                for k in T.serial(40):
+                    T.gemm(tile, tile, sums)
+                with T.scope("short"):
+                    T.copy(sums, Y[b * 64, 0])
+            return Y
+
+        products(np.ones((512, 64), np.float32))
+        """
+    )
+    assert cli("run", "--quiet", "--device", device, "prog.py").code == 0
+    profile = load("prog.tprof")
+    (kernel,) = (profile.node(each) for each in profile.find(kind="kernel"))
+    (short,) = (profile.node(each) for each in profile.find(kind="site"))
+    assert short.own("count") == 8
+    assert 0 < short.own("time") < 0.3 * kernel.total("time")

@@ -41,19 +41,24 @@ class _Totals:
         self.entries[new.path] = new if old is None else _combine(old, new)
 
 
-def decode(buffers: Sequence[Bytes]) -> SiteTimes:
+def decode(buffers: Sequence[Bytes], *, block_ns: int | None = None) -> SiteTimes:
     """Times by nesting path from the buffers of all workers of a launch.
 
-    ProfileFileError where a buffer is cut short, went round, or is something else.
+    `block_ns` is the time of all blocks whose records were kept; None takes it from the records,
+    which do not know what a block did before its first and after its last.  ProfileFileError where
+    a buffer is cut short, went round, or is something else.
     """
     lost = sum(read_lost(b) for b in buffers)
-    return decode_records([read(b) for b in buffers], lost=lost)
+    return decode_records([read(b) for b in buffers], lost=lost, block_ns=block_ns)
 
 
-def decode_records(workers: Sequence[Records], *, lost: int = 0) -> SiteTimes:
+def decode_records(
+    workers: Sequence[Records], *, lost: int = 0, block_ns: int | None = None
+) -> SiteTimes:
     """Times by nesting path from the records of each worker, in the order of writing.
 
-    A begin or an end whose other half is missing is counted in `unmatched` and dropped.
+    `block_ns` as in `decode`.  A begin or an end whose other half is missing is counted in
+    `unmatched` and dropped.
     """
     totals = _Totals()
     for records in workers:
@@ -61,7 +66,7 @@ def decode_records(workers: Sequence[Records], *, lost: int = 0) -> SiteTimes:
             _Piece(piece).add_to(totals)
     return SiteTimes.collect(
         list(totals.entries.values()),
-        block_ns=totals.block_ns,
+        block_ns=totals.block_ns if block_ns is None else block_ns,
         lost=lost,
         unmatched=totals.unmatched,
     )

@@ -56,7 +56,7 @@ class SiteTimes:
     block_max_ns: Ints
     """Most time that a block spent here, over all its visits."""
     block_ns: int = 0
-    """Time from a block's first record to its last, summed over blocks: what shares refer to."""
+    """Time of all blocks whose records were kept, summed: what shares refer to."""
     lost: int = 0
     """Records that found their buffer full."""
     unmatched: int = 0

@@ -95,7 +95,7 @@ class CpuExecutable:
         pointers = (ctypes.c_void_p * len(buffers))(*[b.ctypes.data for b in buffers])
         run.records = ctypes.addressof(pointers)
         self._call(words, run, grids, symbols)
-        sites: SiteTimes = decode(buffers)
+        sites: SiteTimes = decode(buffers, block_ns=run.block_ns)
         if sites.lost:
             # The next launch of this kernel is likely to write as much.
             self._capacity = min(self._capacity * 4, _MOST_CAPACITY)

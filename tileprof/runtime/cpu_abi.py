@@ -31,6 +31,7 @@ class Run(ctypes.Structure):
     workers: int
     time_ns: int
     blocks: int
+    block_ns: int
     launches: int
     grids: Any
     printed: int
@@ -46,6 +47,7 @@ class Run(ctypes.Structure):
         ("workers", ctypes.c_int64),
         ("time_ns", ctypes.c_int64),
         ("blocks", ctypes.c_int64),
+        ("block_ns", ctypes.c_int64),
         ("launches", ctypes.c_int64),
         ("grids", ctypes.c_void_p),
         ("printed", ctypes.c_void_p),

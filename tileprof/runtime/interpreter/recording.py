@@ -60,9 +60,11 @@ class Recorder:
 
     def end(self, blocks: NDArray[np.int64]) -> None:
         """The batch of these blocks is over: decode what it recorded."""
-        if not self._events:
-            return
         count, stop = len(blocks), self.clock()
+        if not self._events:
+            # These blocks visited no site, but the kernel's time is theirs too.
+            self._parts.append(SiteTimes.collect([], block_ns=stop - self._start))
+            return
         place = np.arange(count)[:, None]
         # One row a block: its records lie together.
         times = np.array([t for t, _, _ in self._events], np.int64)
@@ -75,7 +77,7 @@ class Recorder:
         tags = np.broadcast_to(np.array([tag for _, tag, _ in self._events]), taken.shape)
         owners = np.broadcast_to(blocks[:, None], taken.shape)
         records = make_records(clock[taken], owners[taken], tags[taken])
-        self._parts.append(decode_records([records]))
+        self._parts.append(decode_records([records], block_ns=stop - self._start))
 
     def collect(self) -> SiteTimes:
         """The times of all batches."""

@@ -25,6 +25,7 @@ struct TpRun {
   int64_t workers;         // how many threads may take part
   int64_t time_ns;         // in launches, added up
   int64_t blocks;          // run, added up over launches
+  int64_t block_ns;        // of all blocks whose records were kept, added up
   int64_t launches;        // so far
   int64_t *grids;          // three extents for each launch of the kernel, written as they run
   char *printed;           // what `print` collected
@@ -40,6 +41,7 @@ struct TpWorker {
   char *arena;     // 64-byte aligned memory for the buffers of a block
   void *records;   // its record buffer, or null
   int64_t block;   // linear index of the block at hand
+  int64_t block_ns;  // its part of the run's
 };
 
 // What stands before each message in `printed`; the values follow, padded to 8 bytes.

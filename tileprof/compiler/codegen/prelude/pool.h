@@ -61,6 +61,12 @@ static char *reserve(uint64_t size) {
 
 // -- blocks
 
+static int64_t now(void) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return at.tv_sec * 1000000000ll + at.tv_nsec;
+}
+
 static void run_block(const Job *job, TpWorker *worker, int64_t block) {
   worker->block = block;
   TpHeader *records = (TpHeader *)worker->records;
@@ -70,10 +76,29 @@ static void run_block(const Job *job, TpWorker *worker, int64_t block) {
   }
   // Complete blocks only: where the buffer fills, what the block wrote is taken back.
   const uint64_t written = records->written, lost = records->lost;
+  const int64_t start = now();
   job->body(job->frame, worker, block);
   if (records->lost != lost) {
     records->lost += records->written - written;
     records->written = written;
+  } else {
+    worker->block_ns += now() - start;
+  }
+}
+
+// Run blocks until all are taken or one has failed.
+static void run_blocks(Job *job, TpWorker *worker) {
+  const TpFailure *failure = &job->run->failure;
+  for (;;) {
+    const int64_t first = __atomic_fetch_add(&job->next, job->chunk, __ATOMIC_RELAXED);
+    if (first >= job->blocks) return;
+    const int64_t end = first + job->chunk < job->blocks ? first + job->chunk : job->blocks;
+    for (int64_t block = first; block < end; block++) {
+      if (__atomic_load_n(&failure->place, __ATOMIC_ACQUIRE) >= 0 &&
+          block > __atomic_load_n(&failure->block, __ATOMIC_RELAXED))
+        return;
+      run_block(job, worker, block);
+    }
   }
 }
 
@@ -88,18 +113,9 @@ static void take_part(Job *job, int64_t number) {
     return;
   }
   worker.records = job->run->records ? job->run->records[number] : 0;
-  const TpFailure *failure = &job->run->failure;
-  for (;;) {
-    const int64_t first = __atomic_fetch_add(&job->next, job->chunk, __ATOMIC_RELAXED);
-    if (first >= job->blocks) return;
-    const int64_t end = first + job->chunk < job->blocks ? first + job->chunk : job->blocks;
-    for (int64_t block = first; block < end; block++) {
-      if (__atomic_load_n(&failure->place, __ATOMIC_ACQUIRE) >= 0 &&
-          block > __atomic_load_n(&failure->block, __ATOMIC_RELAXED))
-        return;
-      run_block(job, &worker, block);
-    }
-  }
+  worker.block_ns = 0;
+  run_blocks(job, &worker);
+  __atomic_fetch_add(&job->run->block_ns, worker.block_ns, __ATOMIC_RELAXED);
 }
 
 // -- threads
@@ -152,12 +168,6 @@ static void run_shared(Job *job) {
   pthread_mutex_unlock(&pool.launching);
 }
 
-static int64_t now(void) {
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  return at.tv_sec * 1000000000ll + at.tv_nsec;
-}
-
 static void launch(TpRun *run, TpBody body, const void *frame, const int64_t *grid,
                    uint64_t arena_size) {
   if (run->failure.place >= 0) return;
@@ -168,7 +178,7 @@ static void launch(TpRun *run, TpBody body, const void *frame, const int64_t *gr
   }
   const int64_t start = now();
   // Chunks are small enough to even out blocks of unlike cost, and large enough to hide the counter.
-  const int64_t share = blocks / (run->workers * 16);
+  const int64_t share = blocks / (run->workers * 64);
   Job job = {run, body, frame, blocks, share < 1 ? 1 : share > 64 ? 64 : share, arena_size, 0, 1};
   if (run->workers > 1 && blocks > 1)
     run_shared(&job);
