@@ -38,6 +38,14 @@ def unknown_dtype(A, B, n, bx):
     T.alloc_shared((4,), "float31")
 
 
+def unknown_argument(A, B, n, bx):
+    T.reduce_sum(A, B, axis=1)
+
+
+def missing_argument(A, B, n, bx):
+    T.copy(A)
+
+
 def wrong_policy(A, B, n, bx):
     T.gemm(A, B, B, policy="full")
 
@@ -422,7 +430,10 @@ def compile_of_function():
 
 
 BODIES = {
-    "names": [unknown_operation, thread_operation, unknown_dtype, wrong_policy, wrong_order],
+    "names": [
+        unknown_operation, thread_operation, unknown_dtype, unknown_argument, missing_argument,
+        wrong_policy, wrong_order,
+    ],
     "shapes": [
         copy_shapes, copy_rank, gemm_shapes, reduce_shape, reduce_dim, too_many_indices,
         index_outside, slice_of_unknown_size, slice_with_step, size_known_at_launch,

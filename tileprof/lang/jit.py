@@ -58,10 +58,8 @@ class JitFunction(Kernelized):
     def lazy(self) -> bool:
         """Whether the function returns a `prim_func`."""
         if self._lazy is None:
-            self._lazy = any(
-                isinstance(n, ast.FunctionDef) and any(_is_prim_func(d) for d in n.decorator_list)
-                for n in ast.walk(self.source.tree)
-            )
+            code = self.function.__code__
+            self._lazy = "prim_func" in (*code.co_names, *code.co_freevars)
         return self._lazy
 
     def _factory(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
@@ -316,11 +314,6 @@ def _given(value: Any, name: str) -> Given | None:
         return Given()
     spec = None if is_number(value) else spec_of(value, name)
     return None if spec is None else given_of(spec)
-
-
-def _is_prim_func(decorator: ast.expr) -> bool:
-    held = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return getattr(held, "attr", getattr(held, "id", "")) == "prim_func"
 
 
 def jit(

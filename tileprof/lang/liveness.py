@@ -94,8 +94,26 @@ class _Analysis:
     def __init__(self, always: Names) -> None:
         self.always = always
         self.flows: dict[ast.stmt, Flow] = {}
+        # A loop is gone through until nothing changes; its parts are looked at once.
+        self._known_stores: dict[ast.AST, Names] = {}
+        self._known_reads: dict[ast.AST, Names] = {}
         self._break: Names = _NONE
         self._continue: Names = _NONE
+
+    def _stores(self, node: ast.AST) -> Names:
+        if node not in self._known_stores:
+            self._known_stores[node] = stores(node)
+        return self._known_stores[node]
+
+    def _assigned(self, nodes: Iterable[ast.AST]) -> Names:
+        return _NONE.union(*(self._stores(n) for n in nodes))
+
+    def _reads(self, node: ast.AST | None) -> Names:
+        if node is None:
+            return _NONE
+        if node not in self._known_reads:
+            self._known_reads[node] = _reads(node)
+        return self._known_reads[node]
 
     def block(self, statements: Iterable[ast.stmt], after: Names) -> Names:
         live = after | self.always
@@ -106,41 +124,45 @@ class _Analysis:
     def _statement(self, node: ast.stmt, live: Names) -> Names:
         match node:
             case ast.Assign(targets=targets, value=value):
-                reads = _reads(value).union(*(_reads(t) for t in targets))
-                return (live - assigned(targets)) | reads
+                reads = self._reads(value).union(*(self._reads(t) for t in targets))
+                return (live - self._assigned(targets)) | reads
             case ast.AugAssign(target=target, value=value):
-                own = frozenset({target.id}) if isinstance(target, ast.Name) else _reads(target)
-                return live | own | _reads(value)
+                own = (
+                    frozenset({target.id}) if isinstance(target, ast.Name) else self._reads(target)
+                )
+                return live | own | self._reads(value)
             case ast.AnnAssign(target=target, value=value):
-                bound = stores(target) if value is not None else _NONE
-                return (live - bound) | _reads(node)
+                bound = self._stores(target) if value is not None else _NONE
+                return (live - bound) | self._reads(node)
             case ast.If(test=test, body=body, orelse=orelse):
                 then, other = self.block(body, live), self.block(orelse, live)
-                bound = assigned([*body, *orelse])
-                self.flows[node] = Flow(_NONE, bound & live, assigned(body) & other)
-                return _reads(test) | then | other
+                bound = self._assigned([*body, *orelse])
+                self.flows[node] = Flow(_NONE, bound & live, self._assigned(body) & other)
+                return self._reads(test) | then | other
             case ast.For(target=target, iter=iterable, body=body, orelse=orelse):
                 after = self.block(orelse, live)
-                bound = stores(target)
+                bound = self._stores(target)
                 head = self._loop(node, body, after, bound, _NONE)
-                return (head - bound) | after | _reads(iterable)
+                return (head - bound) | after | self._reads(iterable)
             case ast.While(test=test, body=body, orelse=orelse):
                 after = self.block(orelse, live)
-                return self._loop(node, body, after, _NONE, _reads(test)) | after
+                return self._loop(node, body, after, _NONE, self._reads(test)) | after
             case ast.With(items=items, body=body):
-                bound = assigned(i.optional_vars for i in items if i.optional_vars is not None)
-                reads = _NONE.union(*(_reads(i.context_expr) for i in items))
+                bound = self._assigned(
+                    i.optional_vars for i in items if i.optional_vars is not None
+                )
+                reads = _NONE.union(*(self._reads(i.context_expr) for i in items))
                 return (self.block(body, live) - bound) | reads
             case ast.Return(value=value):
-                return _reads(value) | self.always
+                return self._reads(value) | self.always
             case ast.Raise():
-                return _reads(node) | self.always
+                return self._reads(node) | self.always
             case ast.Break():
                 return self._break
             case ast.Continue():
                 return self._continue
             case _:
-                return (live - assigned([node])) | _reads(node)
+                return (live - self._assigned([node])) | self._reads(node)
 
     def _loop(
         self, node: ast.stmt, body: list[ast.stmt], after: Names, targets: Names, test: Names
@@ -154,6 +176,6 @@ class _Analysis:
                 break
             head = head | entry
         self._break, self._continue = outer
-        bound = assigned(body)
+        bound = self._assigned(body)
         self.flows[node] = Flow(bound & head, (bound | targets) & after)
         return head

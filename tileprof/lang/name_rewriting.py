@@ -217,7 +217,12 @@ class NameRewriter(ast.NodeTransformer):
         return made
 
     def _at(self, new: Any, node: ast.AST) -> Any:
-        return ast.fix_missing_locations(ast.copy_location(new, node))
+        """Place a new node, and the new ones in it, where `node` stands."""
+        ast.copy_location(new, node)
+        for child in ast.iter_child_nodes(new):
+            if "lineno" in child._attributes and not hasattr(child, "lineno"):
+                self._at(child, node)
+        return new
 
 
 def _own_nodes(tree: ast.FunctionDef) -> list[ast.AST]:

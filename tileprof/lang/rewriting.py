@@ -29,9 +29,7 @@ __all__ = ["ControlRewriter", "rewrite", "target_names"]
 
 def rewrite(source: FunctionSource) -> ast.FunctionDef:
     """The function with its control flow rewritten; decorators and annotations are left out."""
-    tree = copy.deepcopy(source.tree)
-    tree.decorator_list = []
-    return ControlRewriter(source).function(tree, root=True)
+    return ControlRewriter(source).function(source.fresh_tree(), root=True)
 
 
 class ControlRewriter(NameRewriter):

@@ -30,6 +30,14 @@ class FunctionSource:
 
     function: FunctionType
     tree: ast.FunctionDef
+    text: str
+
+    def fresh_tree(self) -> ast.FunctionDef:
+        """A tree that can be changed, without decorators."""
+        node = _function_node(self.text, self.function.__code__)
+        assert node is not None
+        node.decorator_list = []
+        return node
 
     @property
     def file(self) -> str:
@@ -52,14 +60,11 @@ def parse(function: Callable[..., Any]) -> FunctionSource:
             location=function_location(code),
             hint="Define it in a file: text given to `exec` or typed into `python` has no source.",
         ) from None
-    # Under `if 1:` an indented function parses as it stands, with its columns.
-    text = "if 1:\n" + "".join(lines) if lines[0][:1].isspace() else "\n" + "".join(lines)
-    tree = ast.parse(text)
-    ast.increment_lineno(tree, start - 2)
-    node = next(
-        (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == code.co_name),
-        None,
-    )
+    # Under `if 1:` an indented function parses as it stands, with its columns; the empty lines give
+    # it those of the file.
+    head = "if 1:\n" if lines[0][:1].isspace() else "\n"
+    text = "\n" * max(start - 2, 0) + (head if start > 1 else "") + "".join(lines)
+    node = _function_node(text, code)
     if node is None:
         kind = "a lambda" if code.co_name == "<lambda>" else "not a plain `def`"
         raise UnsupportedPython(
@@ -67,7 +72,15 @@ def parse(function: Callable[..., Any]) -> FunctionSource:
             location=function_location(code),
             hint="Write the kernel as a function with `def`.",
         )
-    return FunctionSource(function, node)
+    return FunctionSource(function, node, text)
+
+
+def _function_node(text: str, code: CodeType) -> ast.FunctionDef | None:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            return node
+    return None
 
 
 def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> FunctionType:
@@ -91,8 +104,7 @@ def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> Funct
     )
     module = ast.Module(body=[outer], type_ignores=[])
     ast.copy_location(outer, tree)
-    ast.fix_missing_locations(module)
-    _settle_hooks(module)
+    _locate(module, tree.lineno, tree.col_offset, tree.lineno, tree.col_offset)
     code = compile(module, source.file, "exec", dont_inherit=True)
     inner = _nested(_nested(code, "outer"), tree.name).replace(
         co_name=original.__name__, co_qualname=original.__qualname__
@@ -110,17 +122,25 @@ def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> Funct
     return made
 
 
-def _settle_hooks(module: ast.Module) -> None:
-    """The name of a hook begins where its call does; else Python gives the last line of a call that
-    spans several."""
-    for node in ast.walk(module):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name)) as function) if (
-                name[:3] == "__t"
-            ):
-                for part in (function, function.value):
-                    part.lineno = part.end_lineno = node.lineno
-                    part.col_offset = part.end_col_offset = node.col_offset
+def _locate(node: ast.AST, line: int, column: int, end_line: int, end_column: int) -> None:
+    """Give every node that has no place that of the node around it.  The name of a hook gets one
+    point: Python would report a call that spans several lines on the line of its name."""
+    if "lineno" in node._attributes:
+        held: Any = node
+        if hasattr(node, "lineno"):
+            line, column = held.lineno, held.col_offset
+            end_line, end_column = held.end_lineno, held.end_col_offset
+        else:
+            held.lineno, held.col_offset = line, column
+            held.end_lineno, held.end_col_offset = end_line, end_column
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Attribute(value=ast.Name(id=name)) if name[:3] == "__t":
+                for part in (child, child.value):
+                    part.lineno = part.end_lineno = line
+                    part.col_offset = part.end_col_offset = column
+            case _:
+                _locate(child, line, column, end_line, end_column)
 
 
 def _nested(code: CodeType, name: str) -> CodeType:

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 
 from tileprof.errors import Location
 
-__all__ = ["function_location", "here", "is_ours", "node_location"]
+__all__ = ["function_location", "here", "is_ours", "node_location", "traceback_location"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
@@ -59,9 +59,12 @@ def is_ours(file: str) -> bool:
     return known
 
 
-def _locate(frame: FrameType, function: str, caller: Location | None) -> Location:
+def _locate(
+    frame: FrameType, function: str, caller: Location | None, at: int | None = None
+) -> Location:
     code = frame.f_code
-    key = (id(code), frame.f_lasti, function, caller)
+    at = frame.f_lasti if at is None else at
+    key = (id(code), at, function, caller)
     known = _locations.get(key)
     if known is None:
         if len(_locations) >= _MAX_LOCATIONS:
@@ -69,7 +72,7 @@ def _locate(frame: FrameType, function: str, caller: Location | None) -> Locatio
         entry = _positions.get(id(code))
         if entry is None:
             entry = _positions[id(code)] = (code, list(code.co_positions()))
-        line, end_line, column, end_column = entry[1][frame.f_lasti // 2]
+        line, end_line, column, end_column = entry[1][at // 2]
         known = _locations[key] = Location(
             code.co_filename,
             line or frame.f_lineno,
@@ -80,6 +83,16 @@ def _locate(frame: FrameType, function: str, caller: Location | None) -> Locatio
             caller,
         )
     return known
+
+
+def traceback_location(error: BaseException) -> Location | None:
+    """The user's line where an exception left it; None where it was raised further inside."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or is_ours(trace.tb_frame.f_code.co_filename):
+        return None
+    return _locate(trace.tb_frame, trace.tb_frame.f_code.co_name, None, trace.tb_lasti)
 
 
 def function_location(code: CodeType) -> Location:

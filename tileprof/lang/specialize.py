@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
-from tileprof.errors import InternalError, UsageError
+from tileprof.errors import InternalError, KernelError, UsageError
 
 from .context import activate
 from .dtypes import is_dtype
 from .functions import Kernelized, PrimFunc
+from .spans import traceback_location
 from .tensors import TensorType
 from .trace import Given, Knowledge, Retrace, Traced, Tracer
 from .values import Poison
@@ -103,11 +106,38 @@ def _trace(
                 return tracer.finish(name, returned, function.location)
         except Retrace:
             continue
+        except TypeError as error:
+            misuse = _misuse(error)
+            if misuse is None:
+                raise
+            raise misuse from None
     raise InternalError(
         f"the trace of `{name}` does not come to an end",
         location=function.location,
         hint="Please report this with the function's text.",
     )
+
+
+def _misuse(error: TypeError) -> KernelError | None:
+    """The error of a call of the language with arguments that it does not take."""
+    name, parenthesis, rest = str(error).partition("() ")
+    location = traceback_location(error)
+    if location is None or not parenthesis or not name.isidentifier():
+        return None
+    surface = sys.modules[__package__]
+    function = getattr(surface, name, None) if name in surface.__all__ else None
+    if not callable(function):
+        return None
+    return KernelError(
+        f"`T.{name}` {rest}",
+        location=location,
+        hint=f"It is defined as `T.{name}{_shown(inspect.signature(function))}`.",
+    )
+
+
+def _shown(signature: inspect.Signature) -> str:
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(plain))
 
 
 def _argument(tracer: Tracer, name: str, value: Any, annotation: Any) -> Any:

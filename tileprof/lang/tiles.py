@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -132,44 +133,30 @@ def reduce(
     current().reduce(reduce_type, buffer, out, dim, builtins.bool(clear))
 
 
-def reduce_sum(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Sums along `dim`; see `reduce`."""
-    reduce(buffer, out, "sum", dim, clear, **hints)
+def _reduction(kind: str, what: str) -> Callable[..., None]:
+    def function(
+        buffer: Any,
+        out: Any,
+        dim: int = -1,
+        clear: bool = True,
+        batch: int = 1,
+        nan_propagate: bool = False,
+        annotations: dict[str, Any] | None = None,
+    ) -> None:
+        reduce(buffer, out, kind, dim, clear)
+
+    function.__name__ = function.__qualname__ = f"reduce_{kind}"
+    function.__doc__ = f"{what} along `dim`; see `reduce`."
+    return function
 
 
-def reduce_max(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Maxima along `dim`; see `reduce`."""
-    reduce(buffer, out, "max", dim, clear, **hints)
-
-
-def reduce_min(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Minima along `dim`; see `reduce`."""
-    reduce(buffer, out, "min", dim, clear, **hints)
-
-
-def reduce_abssum(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Sums of absolute values along `dim`; see `reduce`."""
-    reduce(buffer, out, "abssum", dim, clear, **hints)
-
-
-def reduce_absmax(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Maxima of absolute values along `dim`; see `reduce`."""
-    reduce(buffer, out, "absmax", dim, clear, **hints)
-
-
-def reduce_bitand(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Bitwise and along `dim`; see `reduce`."""
-    reduce(buffer, out, "bitand", dim, clear, **hints)
-
-
-def reduce_bitor(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Bitwise or along `dim`; see `reduce`."""
-    reduce(buffer, out, "bitor", dim, clear, **hints)
-
-
-def reduce_bitxor(buffer: Any, out: Any, dim: int = -1, clear: bool = True, **hints: Any) -> None:
-    """Bitwise exclusive or along `dim`; see `reduce`."""
-    reduce(buffer, out, "bitxor", dim, clear, **hints)
+reduce_sum = _reduction("sum", "Sums")
+reduce_max, reduce_min = _reduction("max", "Maxima"), _reduction("min", "Minima")
+reduce_abssum = _reduction("abssum", "Sums of absolute values")
+reduce_absmax = _reduction("absmax", "Maxima of absolute values")
+reduce_bitand = _reduction("bitand", "Bitwise and")
+reduce_bitor = _reduction("bitor", "Bitwise or")
+reduce_bitxor = _reduction("bitxor", "Bitwise exclusive or")
 
 
 def cumsum(
