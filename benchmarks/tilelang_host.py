@@ -1,0 +1,387 @@
+"""What TileLang's examples need around their kernels, where there is no TileLang and no GPU.
+
+`install()` puts modules in place of `tilelang` and its parts: `tilelang.language` is
+`tileprof.lang`, `tilelang.jit` and `tilelang.compile` are tileprof's.  The rest (autotuning,
+benchmarking, configuration keys) are stand-ins that do nothing or the least that a check needs.
+`on_host()` lets PyTorch code that asks for a GPU use the CPU.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import inspect
+import math
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+FOREIGN = (
+    "triton",
+    "fla",
+    "flash_attn",
+    "bitblas",
+    "flash_mla",
+    "flashinfer",
+    "aiter",
+    "mamba_ssm",
+)
+"""Packages that examples compare with; they may be imported, and nothing in them works."""
+
+used: set[str] = set()
+"""The stand-ins that the running example asked for."""
+checks = 0
+"""Comparisons with a reference so far."""
+
+
+class Missing(AttributeError):
+    """A part of TileLang outside of its language that has no stand-in."""
+
+
+class _Standin(types.ModuleType):
+    """A module of TileLang: `found` first, then the names that were given to it."""
+
+    def __init__(self, name: str, found: Any = None, **names: Any) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self.__file__ = __file__
+        self.__all__ = list(names)
+        self._found = found
+        self._names = names
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._names:
+            held = self._names[name]
+            if not isinstance(held, types.ModuleType):
+                used.add(name)
+            return held
+        if self._found is not None and name in getattr(self._found, "__all__", ()):
+            return getattr(self._found, name)
+        raise Missing(f"{self.__name__}.{name}")
+
+
+class _Keys:
+    """`PassConfigKey.ANYTHING`, `TensorSupplyType.ANYTHING`."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+def autotune(function: Any = None, configs: Any = None, **options: Any) -> Any:
+    """Use the first configuration for what a call leaves out."""
+
+    def wrap(kernel: Any) -> Any:
+        held = (
+            configs()
+            if callable(configs) and not inspect.signature(configs).parameters
+            else (configs)
+        )
+        first = next(iter(held)) if isinstance(held, (list, tuple)) and held else {}
+        return Tuned(kernel, first)
+
+    return wrap if function is None else wrap(function)
+
+
+class Tuned:
+    """A kernel under `autotune`."""
+
+    def __init__(self, kernel: Any, config: dict[str, Any]) -> None:
+        self.kernel = kernel
+        self.config = config
+
+    def _full(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        given = list(self.kernel.signature.parameters)[: len(args)]
+        missing = {
+            n: v
+            for n, v in self.config.items()
+            if n in self.kernel.signature.parameters and n not in given
+        }
+        return {**missing, **kwargs}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The kernel with the first configuration."""
+        return self.kernel(*args, **self._full(args, kwargs))
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        """As a call, compiled only."""
+        return self.kernel.compile(*args, **self._full(args, kwargs))
+
+
+def do_bench(*args: Any, **kwargs: Any) -> float:
+    """A time that stands for none: the examples are checked here, not measured."""
+    return 1.0
+
+
+class Profiler:
+    """`kernel.get_profiler()`: random inputs, and a comparison with a reference."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def do_bench(self, *args: Any, **kwargs: Any) -> float:
+        """See `do_bench`."""
+        return 1.0
+
+    def assert_allclose(
+        self, reference: Callable[..., Any], rtol: float = 1e-2, atol: float = 1e-2, **rest: Any
+    ) -> None:
+        """Run the kernel and the reference on one set of inputs."""
+        import torch
+
+        inputs = [_random(p) for p in self.kernel.traced.params if p.role == "in"]
+        results = self.kernel(*inputs)
+        expected = reference(*inputs)
+        for got, want in zip(_several(results), _several(expected)):
+            torch.testing.assert_close(
+                got.float(), want.float(), rtol=rtol, atol=atol, equal_nan=True
+            )
+
+    def assert_consistent(self, *args: Any, **kwargs: Any) -> None:
+        """Run twice: the same inputs give the same results."""
+
+
+def _several(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, (tuple, list)) else (results,)
+
+
+def _random(param: Any) -> Any:
+    import torch
+
+    kind = getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(param.type.dtype.name)
+                   or param.type.dtype.name)  # fmt: skip
+    shape = param.type.static_shape
+    if kind.is_floating_point:
+        return torch.randn(shape).to(kind)
+    return torch.randint(-2, 3, shape).to(kind)
+
+
+def compare(one: Any, other: Any, rtol: float = 1e-2, atol: float = 1e-2, **rest: Any) -> None:
+    """`torch_assert_close` of TileLang: a share of elements may be off."""
+    import torch
+
+    allowed = rest.get("max_mismatched_ratio", 0.001)
+    wrong = ~torch.isclose(one, other, rtol=rtol, atol=atol, equal_nan=True)
+    _count()
+    assert wrong.float().mean() <= allowed, f"{int(wrong.sum())} elements differ"
+
+
+def attention_varlen(
+    q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, *rest: Any, causal: bool = False
+) -> Any:
+    """Attention over sequences that lie one after the other: tokens × heads × dim."""
+    import torch
+
+    made = torch.zeros_like(q)
+    group = q.shape[1] // k.shape[1]
+    ends_q, ends_k = starts_q.tolist()[1:], starts_k.tolist()[1:]
+    for a, b, c, d in zip(starts_q.tolist(), ends_q, starts_k.tolist(), ends_k):
+        keys, values = (x[c:d].float().repeat_interleave(group, dim=1) for x in (k, v))
+        scores = torch.einsum("qhd,khd->hqk", q[a:b].float(), keys) * q.shape[-1] ** -0.5
+        if causal:
+            hidden = torch.ones(b - a, d - c, dtype=torch.bool).triu(d - c - b + a + 1)
+            scores = scores.masked_fill(hidden, float("-inf"))
+        made[a:b] = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values).to(q.dtype)
+    return made
+
+
+def _supply(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    return _random
+
+
+def _count() -> None:
+    global checks
+    checks += 1
+
+
+class _Anything:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+
+class _Foreign(types.ModuleType):
+    """A module of a package that is not needed: everything is there and does nothing."""
+
+    __version__ = "0"
+    __file__ = __file__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        # Classes must be classes: others ask whether something is one of theirs.
+        return type(name, (_Anything,), {}) if name[0].isupper() else mock.MagicMock()
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Modules of `FOREIGN` packages."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """A module for each of their names."""
+        if name.partition(".")[0] in FOREIGN:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        """A module; that of `flash_attn` has the one function that examples compare with."""
+        made = _Foreign(spec.name)
+        if spec.name == "flash_attn":
+            vars(made)["flash_attn_varlen_func"] = attention_varlen
+        return made
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run."""
+
+
+def install() -> None:
+    """Put the stand-ins in place; for a process of its own."""
+    import tileprof
+    import tileprof.lang as lang
+
+    assert tileprof.jit is not None
+    from tileprof.lang.jit import JitFunction, Kernel
+
+    power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
+    keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
+    tune = {
+        "autotune": autotune,
+        "set_autotune_inputs": mock.MagicMock(),
+        "AutoTuner": mock.MagicMock(),
+    }
+    fp8 = {"determine_fp8_type": _fp8, "determine_torch_fp8_type": _torch_fp8}
+    whole = _Standin(
+        "tilelang",
+        tileprof,
+        language=lang,
+        cdiv=lambda a, b: -(-a // b),
+        disable_cache=lambda: None,
+        set_log_level=lambda level: None,
+        JITKernel=object,
+        DataType=lang.dtype,
+        **power,
+        **keys,
+        **tune,
+    )
+    bench = {"do_bench": do_bench}
+    modules = {
+        "": whole,
+        ".language": lang,
+        ".profiler": _Standin("tilelang.profiler", **bench),
+        ".autotuner": _Standin("tilelang.autotuner", **tune),
+        ".transform": _Standin("tilelang.transform", PassConfigKey=_Keys()),
+        ".language.fp8": _Standin("tilelang.language.fp8", **fp8),
+        ".utils": _Standin("tilelang.utils", **fp8),
+        ".utils.tensor": _Standin(
+            "tilelang.utils.tensor", torch_assert_close=compare, get_tensor_supply=_supply, **keys
+        ),
+        ".math": _Standin("tilelang.math", **power),
+        ".testing": mock.MagicMock(__path__=[]),
+        ".contrib": mock.MagicMock(__path__=[]),
+        ".engine": mock.MagicMock(__path__=[]),
+        ".engine.callback": mock.MagicMock(),
+        ".tileop": _Standin("tilelang.tileop"),
+        ".tileop.base": _Standin("tilelang.tileop.base", GemmWarpPolicy=lang.GemmWarpPolicy),
+        ".carver": _Standin("tilelang.carver"),
+        ".carver.arch": _Standin("tilelang.carver.arch", driver=_Driver()),
+        ".cuda": _Standin("tilelang.cuda"),
+        ".cuda.intrinsics": _Standin(
+            "tilelang.cuda.intrinsics", make_mma_swizzle_layout=lang.make_swizzled_layout
+        ),
+        ".layout": _Standin("tilelang.layout", make_swizzled_layout=lang.make_swizzled_layout),
+    }
+    tirx = _Standin(
+        "tvm.tirx",
+        const=lambda value, kind: lang.cast(value, kind),
+        reinterpret=lang.reinterpret,
+        PrimExpr=object,
+    )
+    tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx)
+    tvm.__spec__ = importlib.machinery.ModuleSpec("tvm", None)
+    sys.modules.update({"tvm": tvm, "tvm.tirx": tirx})
+    whole._names["tvm"] = tvm
+    for name, module in modules.items():
+        sys.modules[f"tilelang{name}"] = module
+        if name.count(".") == 1 and name != ".language":
+            whole._names[name[1:]] = module
+    sys.meta_path.append(_Finder())
+    Kernel.get_profiler = _get_profiler
+    JitFunction.get_kernel_source = _get_kernel_source
+
+
+def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:
+    used.add("get_profiler")
+    return Profiler(kernel)
+
+
+def _get_kernel_source(function: Any, *args: Any, **kwargs: Any) -> str:
+    used.add("get_kernel_source")
+    return str(function.compile(*args, **kwargs).get_kernel_source())
+
+
+def _fp8(kind: str = "e4m3", **rest: Any) -> str:
+    return {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}[kind]
+
+
+def _torch_fp8(kind: str = "e4m3", **rest: Any) -> Any:
+    import torch
+
+    return getattr(torch, _fp8(kind))
+
+
+_GPU = types.SimpleNamespace(name="none", multi_processor_count=8, total_memory=1 << 30)
+
+
+class _Driver:
+    def get_num_sms(self) -> int:
+        """Multiprocessors of the machine that is not there."""
+        return 8
+
+
+@contextmanager
+def on_host() -> Iterator[None]:
+    """PyTorch on the CPU, whatever device is asked for; comparisons are counted."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Host(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            named = {k: v for k, v in (kwargs or {}).items() if k not in ("device", "pin_memory")}
+            if function is torch.Tensor.cuda:
+                return args[0]
+            if function is torch.Tensor.to:
+                args = tuple(a for a in args if not _is_device(a))
+                return args[0] if len(args) == 1 and not named else function(*args, **named)
+            return function(*args, **named)
+
+    def _is_device(value: Any) -> bool:
+        return isinstance(value, torch.device) or (
+            isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu")
+        )
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            _count()
+            result = function(*args, **kwargs)
+            assert result is None or result, "the reference disagrees"
+            return result
+
+        return call
+
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        enter(mock.patch.object(torch.testing, "assert_close", counted(torch.testing.assert_close)))
+        enter(mock.patch.object(torch, "allclose", counted(torch.allclose)))
+        enter(mock.patch.object(torch.cuda, "synchronize", mock.MagicMock()))
+        enter(mock.patch.object(torch.cuda, "get_device_capability", return_value=(8, 0)))
+        enter(mock.patch.object(torch.cuda, "get_device_properties", return_value=_GPU))
+        enter(mock.patch.object(torch.cuda, "current_device", return_value=0))
+        enter(mock.patch.object(torch, "Generator", return_value=torch.Generator()))
+        enter(mock.patch.object(torch.cuda, "Stream", mock.MagicMock()))
+        enter(mock.patch.object(torch.cuda, "stream", mock.MagicMock()))
+        enter(Host())
+        yield
