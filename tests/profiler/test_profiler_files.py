@@ -264,7 +264,7 @@ def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
     """An interrupted program prints its traceback, leaves its profile, and ends with 130."""
     (tmp_path / "user.py").write_text(
         "import time\nimport tileprof.profiler as p\n"
-        "with p.scope('waiting'):\n    print('going', flush=True)\n    time.sleep(60)\n"
+        "with p.scope('waiting'):\n    print('going', flush=True); time.sleep(60)\n"
     )
     process = _start(
         tmp_path,
@@ -285,8 +285,8 @@ def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
     # Newer Pythons mark the place within the line.
     assert [line for line in errors.splitlines() if line.strip("~^ ")] == [
         "Traceback (most recent call last):",
-        f'  File "{tmp_path}/user.py", line 5, in <module>',
-        "    time.sleep(60)",
+        f'  File "{tmp_path}/user.py", line 4, in <module>',
+        "    print('going', flush=True); time.sleep(60)",
         "KeyboardInterrupt",
     ]
     assert _count(_load(tmp_path / "out.tprof"), "waiting") == 1

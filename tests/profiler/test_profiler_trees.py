@@ -33,6 +33,36 @@ def test_scopes_and_the_frames_between_them() -> None:
     """)
 
 
+def test_what_libraries_do_for_us_does_not_show() -> None:
+    """A library that the program calls shows; one that we call does not, but what it calls back."""
+    profile = run("""
+        import contextlib, os
+        def at(file, function):
+            function.__code__ = function.__code__.replace(co_filename=file)
+            return function
+        def library(call, *more):
+            call(*more)
+        at(contextlib.__file__, library)
+        def ours(call, *more):
+            call(*more)
+        at(os.path.dirname(profiler.__path__[0]) + "/runtime/some.py", ours)
+        def work():
+            with scope("s"):
+                spend(5)
+        library(work)
+        ours(library, work)
+    """)
+    assert tree(profile, "cpu_time") == expect("""
+        frame <module>:14
+          frame library:6
+            frame work:12
+              scope s cpu_time=5
+        frame <module>:15
+          frame work:12
+            scope s cpu_time=5
+    """)
+
+
 def test_scopes_only() -> None:
     """With context scopes no frame shows, and scopes know the place of their first visit."""
     profile = run(

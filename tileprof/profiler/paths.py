@@ -5,6 +5,9 @@ was called since then hangs below the scope. A scope can also be open in a frame
 a generator (every `@contextmanager`) between two steps, or a task that started this one. Then the
 callers and the path to the scope share their beginning, and what they do not share hangs below the
 scope.
+
+What a library does for us (an import, a subprocess) is no call of the program's: the frames of
+libraries that we called do not show, and their time is the caller's of ours.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from types import CodeType, FrameType
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME
 from tileprof.profiler.links import Link, follow
+from tileprof.profiler.sources import of_user
 from tileprof.profiler.tree import Node, Tree
 
 MAX_LINKS = 100_000
@@ -24,6 +28,8 @@ MAX_LINKS = 100_000
 
 _PROFILER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(_PROFILER)), "")
+_CALLING = tuple(f"{_PROFILER}{name}.py" for name in ("decorate", "program"))
+"""Files of ours whose calls are the program's own."""
 _THREAD_START = {
     # Identities, because a code object takes long to hash.
     id(getattr(threading.Thread, name).__code__)
@@ -101,13 +107,18 @@ class Paths:
 
     def _places(self, chain: list[FrameType]) -> list[Location]:
         """The visible frames of a chain, innermost first."""
+        end = next((at for at, frame in enumerate(chain) if frame is self.base), len(chain))
         places = []
-        for frame in chain:
-            if frame is self.base:
-                break
-            if not hidden(frame.f_code):
-                places.append(_locate(frame))
-        return places
+        for_us = False
+        for frame in reversed(chain[:end]):
+            code = frame.f_code
+            if ours(code):
+                for_us = not code.co_filename.startswith(_CALLING)
+            elif not hidden(code):
+                for_us = for_us and not of_user(code.co_filename)
+                if not for_us:
+                    places.append(_locate(frame))
+        return places[::-1]
 
     def _keep(self, anchor: Link, chain: list[FrameType], node: Node, met: bool) -> None:
         if self._links > MAX_LINKS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sysconfig
 import tokenize
@@ -32,13 +33,15 @@ class Sources:
             if len(found) >= MAX_FILES:
                 break
             if file not in self._texts:
-                self._texts[file] = _read(file) if _of_user(file) else None
+                self._texts[file] = _read(file) if of_user(file) else None
             if (text := self._texts[file]) is not None:
                 found[file] = text
         return found
 
 
-def _of_user(file: str) -> bool:
+@functools.lru_cache(maxsize=10_000)
+def of_user(file: str) -> bool:
+    """Tell whether a file is the program's own: no library's, and no text that was made up."""
     if not file or file.startswith(("<", *_LIBRARIES)):
         return False
     return not any(folder in file for folder in _INSTALLED)
