@@ -72,10 +72,17 @@ def median(call: Callable[[], Any], repeat: int = 9, warm: int = 2) -> float:
 
 
 def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], pairs: int = 15) -> tuple[float, str]:
-    """Median of their time over ours in interleaved pairs, and both medians as text."""
-    ours()
-    theirs()
-    both = [(median(ours, 1, 0), median(theirs, 1, 0)) for _ in range(pairs)]
+    """Median of their time over ours in interleaved pairs, and both medians as text.
+
+    Each side of a pair is the median of three calls after a pause: the idle threads of a BLAS spin
+    for a while after its last call, on the processors that the other side is to use.
+    """
+
+    def side(call: Callable[[], Any]) -> float:
+        time.sleep(0.2)
+        return median(call, 3, 1)
+
+    both = [(side(ours), side(theirs)) for _ in range(pairs)]
     mine, other = (statistics.median(column) for column in zip(*both))
     shown = f"ours {mine * 1e3:.2f} ms, theirs {other * 1e3:.2f} ms"
     return statistics.median(b / a for a, b in both), shown
@@ -288,7 +295,7 @@ def machine() -> dict[str, str]:
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": f"{model}, {THREADS} threads",
         "python": platform.python_version(),
-        "compiler": compiler.version if compiler else "none",
+        "compiler": compiler.version.splitlines()[0] if compiler else "none",
         **versions,
     }
 

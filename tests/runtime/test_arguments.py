@@ -115,6 +115,9 @@ def test_allocation_follows_the_first_argument() -> None:
     torch = pytest.importorskip("torch")
     made = allocate(describe(torch.zeros(1)), (2, 3), bfloat16)
     assert (made.dtype, tuple(made.shape)) == (torch.bfloat16, (2, 3))
+    large = allocate(describe(torch.zeros(1)), (3, 1 << 20), bfloat16)
+    assert (large.dtype, tuple(large.shape)) == (torch.bfloat16, (3, 1 << 20))
+    assert large.is_contiguous()
 
 
 def test_read_only_arrays_are_known() -> None:

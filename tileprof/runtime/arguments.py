@@ -6,6 +6,7 @@ pointer, shape and stride, anything else through DLPack.  No framework is import
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ class TensorSpec:
 # Keyed by what NumPy or PyTorch hand out, so that a warm call pays one look-up per argument.
 _SPECS: dict[Any, TensorSpec] = {}
 _MAX_SPECS = 10_000
+_HUGE = 4 << 20
+"""Bytes from which NumPy asks for huge pages."""
 _DLPACK_CUDA = (2, 3, 13)
 """kDLCUDA, kDLCUDAHost, kDLCUDAManaged."""
 
@@ -149,4 +152,10 @@ def allocate(spec: TensorSpec | None, shape: tuple[int, ...], dtype: ir.DType) -
     import torch
 
     name = {"float8_e4m3": "float8_e4m3fn"}.get(dtype.name, dtype.name)
-    return torch.empty(shape, dtype=getattr(torch, name), device=spec.device)
+    kind = getattr(torch, name)
+    size = math.prod(shape) * dtype.bytes
+    if spec.device == "cpu" and size >= _HUGE:
+        # NumPy asks the system for huge pages and PyTorch does not: first touches of 4 KiB pages
+        # can take longer than the kernel itself.
+        return torch.from_numpy(np.empty(size, np.uint8)).view(kind).reshape(shape)
+    return torch.empty(shape, dtype=kind, device=spec.device)
