@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 from tileprof import ir
@@ -58,8 +59,7 @@ class JitFunction(Kernelized):
     def lazy(self) -> bool:
         """Whether the function returns a `prim_func`."""
         if self._lazy is None:
-            code = self.function.__code__
-            self._lazy = "prim_func" in (*code.co_names, *code.co_freevars)
+            self._lazy = _names_prim_func(self.function.__code__)
         return self._lazy
 
     def _factory(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
@@ -273,6 +273,11 @@ class JitFunction(Kernelized):
             names = self.function.__code__.co_names
             self._depends = tuple(n for n in names if _plain(scope.get(n)))
         return tuple(scope.get(n) for n in self._depends)
+
+
+def _names_prim_func(code: CodeType) -> bool:
+    inner = (c for c in code.co_consts if isinstance(c, CodeType))
+    return "prim_func" in (*code.co_names, *code.co_freevars) or any(map(_names_prim_func, inner))
 
 
 def _scalars_of(kernel: ir.Kernel) -> set[str]:

@@ -17,7 +17,7 @@ from tileprof.errors import UnsupportedPython
 from .context import Loop
 from .regions import Region
 from .static import is_number
-from .trace import Tracer
+from .trace import Retrace, Tracer
 from .values import Deferred, Expr, Placeholder, Poison, Scalar, Symbol, Var
 
 __all__ = ["Adoption", "LoopToken", "WhileToken", "names_of_caller"]
@@ -203,7 +203,8 @@ class WhileToken(LoopToken):
     def trial(self, value: Any) -> bool:
         """Whether the condition is known only when the kernel runs."""
         self.tracer.pop(self._scratch)
-        if isinstance(value, Scalar) and not isinstance(value, (Poison, Placeholder)):
+        runtime = isinstance(value, Scalar) and not isinstance(value, (Poison, Placeholder))
+        if runtime or self.span in self.tracer.knowledge.staged:
             self.tracer.need_launch("`while`")
             self.staged = True
             return True
@@ -251,10 +252,7 @@ class WhileToken(LoopToken):
     def test(self, value: Any) -> bool:
         """The condition, evaluated again by Python."""
         if isinstance(value, Scalar):
-            self.tracer.fail(
-                UnsupportedPython,
-                "the condition of this `while` is a Python value at first and later one that is "
-                "known only when the kernel runs",
-                'Make what it tests a variable from the start: `i = T.alloc_var("int32", 0)`.',
-            )
+            # What it tests has become a value of the kernel: it is a loop of the kernel throughout.
+            self.tracer.knowledge.staged.add(self.span)
+            raise Retrace
         return bool(value)

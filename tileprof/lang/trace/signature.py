@@ -42,6 +42,8 @@ class Knowledge:
     """Values of `T.const` names, and of symbols that are fixed at compile time."""
     widened: dict[PromotionKey, ir.DType] = field(default_factory=dict)
     """Types of promoted names."""
+    staged: set[Location | None] = field(default_factory=set)
+    """Loops whose condition Python knows at first and only the running kernel later."""
     named: set[str] = field(default_factory=set)
     """Names of extents that the kernel has."""
 
