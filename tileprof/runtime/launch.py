@@ -92,7 +92,10 @@ class LoadedKernel:
         return result
 
     def _work_of(self, values: Sequence[Any], symbols: Sequence[int]) -> Work:
-        key = (*symbols, *(values[at] for at, _ in self._scalars))
+        # Scalars are rare: without them the symbols alone say how much is to be done.
+        key = tuple(symbols)
+        if self._scalars:
+            key = (*key, *(values[at] for at, _ in self._scalars))
         known = self._work.get(key)
         if known is None:
             if len(self._work) >= _MAX_WORK:
