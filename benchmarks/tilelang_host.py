@@ -242,7 +242,7 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
-    from tileprof.lang.jit import JitFunction, Kernel
+    from tileprof.lang.jit_function import JitFunction, Kernel
 
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}

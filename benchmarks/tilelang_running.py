@@ -139,7 +139,7 @@ def _traced(names: dict[str, Any], guesses: dict[str, Any] | None = None) -> tup
     from tileprof import compile
     from tileprof.errors import ArgumentError
     from tileprof.lang.functions import PrimFunc
-    from tileprof.lang.jit import JitFunction
+    from tileprof.lang.jit_function import JitFunction
 
     found = 0
     skipped: list[str] = []

@@ -14,7 +14,7 @@ from tileprof.profile import Profile, load
 from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start
 
 if TYPE_CHECKING:
-    from tileprof.lang.jit import compile, jit
+    from tileprof.lang.jit_function import compile, jit
     from tileprof.runtime.selection import device
 
 __version__ = "0.1.0"

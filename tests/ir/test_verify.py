@@ -24,7 +24,9 @@ INSIDE = "launch [%n] {{threads = [32]}} body(%b: index) {{\n{0}\n}}"
         (INSIDE.format("store %n, %x, [%n]"), "stores index into global<64, float32>"),
         ("if %n then {\n} otherwise {\n}", "the condition is index, not bool"),
         (
-            INSIDE.format("for serial %n, %n, %n body(%i: index) {\ncontinue\n%1 = neg %n : index\n}"),
+            INSIDE.format(
+                "for serial %n, %n, %n body(%i: index) {\ncontinue\n%1 = neg %n : index\n}"
+            ),
             "ops after it never run",
         ),
     ],

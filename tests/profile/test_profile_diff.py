@@ -75,6 +75,8 @@ def test_diff_as_json() -> None:
         ("count > 1 or time > +5%", True),
         ('"time_max" > +49', True),
         ("count > -1k", True),
+        ("guarded > +0", False),
+        ("guarded < 1", True),
     ],
 )
 def test_fail_if(expression: str, expected: bool) -> None:

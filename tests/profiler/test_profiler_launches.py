@@ -47,6 +47,25 @@ def test_launches_hang_below_their_call_path() -> None:
     """)
 
 
+def test_work_is_not_counted_twice() -> None:
+    """A scope's flops cover what is inside: what kernels and inner scopes know is taken off."""
+    profile = run("""
+        matmul = FakeKernel("matmul")
+        with scope("step", flops=100, bytes=1):
+            launch(matmul, 10, flops=8, bytes=4)
+            with scope("inner", flops=30):
+                launch(matmul, 10, flops=20)
+    """)
+    assert tree(profile, "flops", "bytes") == expect("""
+        frame <module>:2
+          scope step flops=62
+            kernel matmul flops=8 bytes=4
+            scope inner flops=10
+              kernel matmul flops=20
+    """)
+    assert profile.whole["flops"] == 100
+
+
 def test_launches_with_scopes_only() -> None:
     """Without frames all launches of a kernel in a scope are one node."""
     profile = run(

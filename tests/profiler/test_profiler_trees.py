@@ -359,7 +359,7 @@ def test_decorated_functions() -> None:
     assert tree(profile, "count", "cpu_time", "flops") == expect("""
         frame <module>:39
           frame main:25
-            scope f count=1 cpu_time=2 flops=2
+            scope f count=1 cpu_time=2
               frame f:7
                 scope f count=1 cpu_time=1 flops=2
           frame main:26

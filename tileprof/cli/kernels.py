@@ -23,7 +23,7 @@ from .parsing import suggestion
 if TYPE_CHECKING:
     from tileprof import ir
     from tileprof.lang.functions import PrimFunc
-    from tileprof.lang.jit import JitFunction, Kernel
+    from tileprof.lang.jit_function import JitFunction, Kernel
 
     Compilable: TypeAlias = JitFunction | PrimFunc | Kernel
 
@@ -56,7 +56,7 @@ def _is_kernel(value: Any) -> bool:
     # In this order: importing the module `jit` first would hide the function of that name.
     from tileprof.lang import compile as _  # noqa: F401
     from tileprof.lang.functions import PrimFunc
-    from tileprof.lang.jit import JitFunction, Kernel
+    from tileprof.lang.jit_function import JitFunction, Kernel
 
     return isinstance(value, JitFunction | PrimFunc | Kernel)
 
@@ -137,7 +137,7 @@ def traced(kernel: Compilable, values: Mapping[str, Any]) -> ir.Kernel:
 def _bound(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
     from tileprof.lang import compile
     from tileprof.lang.functions import PrimFunc
-    from tileprof.lang.jit import Kernel
+    from tileprof.lang.jit_function import Kernel
 
     if isinstance(kernel, Kernel):
         if values:

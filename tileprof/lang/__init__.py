@@ -264,14 +264,13 @@ globals().update(_math.FAST)
 __all__ += [*_dtypes.NAMES, *_math.FAST]
 
 if TYPE_CHECKING:
-    from .jit import compile, jit
+    from .jit_function import compile, jit
 
 
 def __getattr__(name: str) -> Any:
     if name in ("compile", "jit"):
-        # Loaded when a kernel is compiled: the compiler and the runtime come with it.  The import
-        # binds the name `jit` to the module, so both names are bound to the functions here.
-        found = import_module(".jit", __name__)
+        # Loaded when a kernel is compiled: the compiler and the runtime come with it.
+        found = import_module(".jit_function", __name__)
         globals().update(compile=found.compile, jit=found.jit)
         return globals()[name]
     if name.startswith("__"):

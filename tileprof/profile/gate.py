@@ -23,7 +23,7 @@ from typing import Final
 
 from tileprof.errors import UsageError
 from tileprof.profile.diff import Change, Diff
-from tileprof.profile.metrics import Metric
+from tileprof.profile.metrics import STANDARD, Metric
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -62,7 +62,8 @@ class Comparison:
 
     def holds(self, diff: Diff) -> bool:
         """Tell whether the comparison is true of the whole program; a missing value never is."""
-        change = diff.whole(self.metric)
+        known = self.metric in diff.metrics
+        change = diff.whole(self.metric) if known else Change(0, 0)
         value = _relative(change) if self.relative else change.delta
         return _COMPARE[self.compare](value if self.of_change else change.new, self.limit)
 
@@ -71,7 +72,7 @@ def fail_if(diff: Diff, expression: str) -> bool:
     """Tell whether an expression is true of a diff; the module says how one is written.
 
     Raises `UsageError`, with the place in the expression, where it is malformed or names a metric
-    that neither profile has or that the whole program has no value of.
+    that neither profile has, unless it is a standard one, or that the whole program has no value of.
     """
     return any(all(part.holds(diff) for part in group) for group in parse(expression, diff.metrics))
 
@@ -129,13 +130,15 @@ class _Parser:
         name = self.take("quoted") or self.take("word")
         if name is None:
             raise self.error("expected the name of a metric", start)
-        if name not in self.metrics:
+        # A standard metric that nobody recorded is 0: `guarded > +0` must hold of clean runs too.
+        metric = self.metrics.get(name) or STANDARD.get(name)
+        if metric is None:
             raise self.error(
                 f"neither profile has a metric `{name}`",
                 start,
                 f"Known: {', '.join(self.metrics)}.",
             )
-        if (metric := self.metrics[name]).adds == "last":
+        if metric.adds == "last":
             raise self.error(f"`{name}` belongs to single nodes, the program has none", start)
         return metric
 

@@ -237,7 +237,7 @@ class Profile:
 class Node:
     """A read-only view of one node of a profile."""
 
-    profile: Profile
+    profile: Profile = field(repr=False)
     id: int
 
     @property

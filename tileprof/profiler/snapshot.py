@@ -131,6 +131,7 @@ def build_tree(
     for metric in metrics.ADDED:
         builder.declare(metric)
     wanted, own = numbers.wanted, host_times(numbers)
+    work = {metric: work_beyond(numbers, metric) for metric in ("flops", "bytes")}
     made = [-1] * len(numbers.nodes)
     variants: dict[int, tuple[int, int]] = {}
     for node in numbers.nodes[1:]:
@@ -142,7 +143,8 @@ def build_tree(
         else:
             continue
         if (totals := numbers.host[index]) is not None and made[index] >= 0:
-            _add_host(builder, made[index], totals, own[index])
+            beyond = {metric: values[index] for metric, values in work.items()}
+            _add_host(builder, made[index], totals, own[index], beyond)
         if (launches := numbers.launches[index]) is not None:
             info = kernels[kernel_of[index]]
             _add_launches(builder, made[index], launches, info)
@@ -152,9 +154,33 @@ def build_tree(
     return builder, {node: kernel for node, (_, kernel) in variants.items()}
 
 
-def _add_host(builder: TreeBuilder, node: int, totals: HostTotals, own: int) -> None:
+def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:
+    """Return per node what a scope says of its `metric` beyond what is known of the parts inside.
+
+    A scope's `flops=` covers all that happens in it: kernels that know their own are not counted
+    twice, and neither are scopes inside that say theirs.
+    """
+    below: list[int | float] = [0] * len(numbers.nodes)
+    beyond = list(below)
+    for node in reversed(numbers.nodes[1:]):
+        at, launches, host = node.index, numbers.launches[node.index], numbers.host[node.index]
+        inside = below[at] + (getattr(launches, metric) if launches else 0)
+        said = (host.metrics or {}).get(metric, 0) if host else 0
+        beyond[at] = max(said - inside, 0)
+        if node.parent is not None:
+            below[node.parent.index] += inside + beyond[at]
+    return beyond
+
+
+def _add_host(
+    builder: TreeBuilder,
+    node: int,
+    totals: HostTotals,
+    own: int,
+    work: dict[str, int | float],
+) -> None:
     values = {"cpu_time": own, "count": totals.count, "samples": totals.samples}
-    for metric, value in {**values, **(totals.metrics or {})}.items():
+    for metric, value in {**values, **(totals.metrics or {}), **work}.items():
         if value:
             if metric not in values:
                 builder.declare(metrics.of_user(metric))
