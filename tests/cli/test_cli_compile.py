@@ -135,11 +135,11 @@ def test_timing_and_text_go_together(cli: Any) -> None:
     [
         (
             "factory.py:make --set M=8 --set N=4",
-            "kernel @main(%X: global<8, 4, float32>, %Y: out global<8, 4, float32>)",
+            "kernel @make(%X: global<8, 4, float32>, %Y: out global<8, 4, float32>)",
         ),
         (
             "factory.py:make --set M=8 --set N=4 --set dtype=float16",
-            "kernel @main(%X: global<8, 4, float16>, %Y: out global<8, 4, float16>)",
+            "kernel @make(%X: global<8, 4, float16>, %Y: out global<8, 4, float16>)",
         ),
         ("factory.py:flat", "kernel @flat(%X: global<L, float32>, %Y: global<L, float32>)"),
         ("factory.py:flat --set L=32", "kernel @flat(%X: global<32, float32>, %Y: global<32, "),

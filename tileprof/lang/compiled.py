@@ -166,7 +166,7 @@ def compile(
         return run_prim_func(function, arguments, outs, extents or {})
 
     return Kernel(
-        function.__name__,
+        function.kernel_name,
         retrace,
         plain,
         names=tuple(n for n in names if n not in outs) if _is_complete(function, held) else None,

@@ -34,6 +34,14 @@ class Kernelized:
         self.__wrapped__ = function
 
     @functools.cached_property
+    def kernel_name(self) -> str:
+        """What the kernel is called: by convention factories call each of theirs `main`, so those
+        go by the name of the factory."""
+        outer, inside, _ = self.function.__qualname__.partition(".<locals>.")
+        own = str(self.function.__name__)
+        return outer.rpartition(".")[2] if inside and own == "main" else own
+
+    @functools.cached_property
     def source(self) -> FunctionSource:
         """The text and tree."""
         return parse(self.function)

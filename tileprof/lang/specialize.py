@@ -93,7 +93,7 @@ def _trace(
     given: Mapping[str, Given],
     knowledge: Knowledge,
 ) -> Traced | PrimFunc:
-    name = function.function.__name__
+    name = function.kernel_name
     order = list(function.signature.parameters)
     for _ in range(_MAX_TRACES):
         tracer = Tracer(function.staged.__code__, given, knowledge, order)

@@ -103,7 +103,7 @@ def _call(
     given = {n: given_of(s) for n, s in specs.items()}
     strict = os.environ.get("TILEPROF_CHECK") == "1"
     code = direct(function).__code__
-    name = function.function.__name__
+    name = function.kernel_name
     return Call(code, direct, strict, name, location, values, specs, given, knowledge, outs)
 
 
@@ -177,7 +177,7 @@ class _Description:
     @property
     def name(self) -> str:
         """The kernel's name."""
-        return str(self.function.__name__)
+        return self.function.kernel_name
 
     @property
     def location(self) -> Location | None:
