@@ -72,7 +72,7 @@ def fail_if(diff: Diff, expression: str) -> bool:
     """Tell whether an expression is true of a diff; the module says how one is written.
 
     Raises `UsageError`, with the place in the expression, where it is malformed or names a metric
-    that neither profile has, unless it is a standard one, or that the whole program has no value of.
+    that neither profile has (a standard one is 0 then) or that the whole program has no value of.
     """
     return any(all(part.holds(diff) for part in group) for group in parse(expression, diff.metrics))
 
