@@ -50,19 +50,21 @@ def test_header_is_documented(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("question", "answer"),
-    zip(
-        QUESTIONS,
-        [
-            [("matmul", 1500, 1)],
-            [(0, "frame", "main", "m.py", 20, 1500), (1, "kernel", "matmul", "m.py", 8, 1500)],
-            [("main > matmul", 1500)],
+    list(
+        zip(
+            QUESTIONS,
             [
-                ("matmul", "gemm", "blocked", "blas", "odd shape", 1500),
-                ("matmul", "gemm", "blocked", "amx", "none", 1500),
+                [("matmul", 1500, 1)],
+                [(0, "frame", "main", "m.py", 20, 1500), (1, "kernel", "matmul", "m.py", 8, 1500)],
+                [("main > matmul", 1500)],
+                [
+                    ("matmul", "gemm", "blocked", "blas", "odd shape", 1500),
+                    ("matmul", "gemm", "blocked", "amx", "none", 1500),
+                ],
+                [("main", 100.0)],
             ],
-            [("main", 100.0)],
-        ],
-        strict=True,
+            strict=True,
+        )
     ),
     ids=["kernels", "hottest", "paths", "remarks", "shares"],
 )
