@@ -41,6 +41,16 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
     ("arguments", "message"),
     [
         (["vew"], "there is no command `vew`\nDid you mean `view`? See `tileprof --help`."),
+        (
+            ["train.py", "--fast"],
+            "there is no command `train.py`\n"
+            "Did you mean `tileprof run train.py`? See `tileprof --help`.",
+        ),
+        (
+            ["a.tprof"],
+            "there is no command `a.tprof`\n"
+            "Did you mean `tileprof view a.tprof`? See `tileprof --help`.",
+        ),
         (["frobnicate"], "there is no command `frobnicate`\nSee `tileprof --help`."),
         (
             ["--verzion"],

@@ -155,22 +155,23 @@ def test_memory_does_not_grow_with_the_run() -> None:
             for i in range(first, first + count):
                 with profiler.scope("step"), profiler.scope("inner", flops=3):
                     launch(kernel, 5, 0)
-                if i < 5000:
+                if i < 8000:
                     with profiler.scope(f"never {i}"):
                         pass
 
         sizes = []
         tracemalloc.start()
-        for count, first in ((1500, 0), (5000, 1500)):
+        # The first round fills the cache of scopes and has it resized, whatever ran before.
+        for count, first in ((4000, 0), (5000, 4000)):
             rounds(count, first)
             sizes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
-        rounds(200_000, 6500)
+        rounds(200_000, 9000)
     assert session.profile is not None
     assert sizes[1] - sizes[0] < 50_000
     assert len(session.profile) < MAX_SIBLINGS + 20
     (node,) = session.profile.find("kernel")
-    assert session.profile.node(node).own("count") == 206_500
+    assert session.profile.node(node).own("count") == 209_000
     assert kernel.described == 1
 
 

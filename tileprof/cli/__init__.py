@@ -67,9 +67,17 @@ def _dispatch(arguments: list[str]) -> int:
             return COMMANDS[name].main(rest)
         case [name, *_]:
             kind = "option" if name.startswith("-") else "command"
-            meant = suggestion(name, [*COMMANDS, "--help", "--version"])
-            raise UsageError(f"there is no {kind} `{name}`", hint=f"{meant}See `tileprof --help`.")
+            raise UsageError(
+                f"there is no {kind} `{name}`", hint=f"{_meant(name)}See `tileprof --help`."
+            )
     raise AssertionError
+
+
+def _meant(name: str) -> str:
+    for suffix, command in ((".py", "run"), (".tprof", "view")):
+        if name.endswith(suffix):
+            return f"Did you mean `tileprof {command} {name}`? "
+    return suggestion(name, [*COMMANDS, "--help", "--version"])
 
 
 def _help() -> str:

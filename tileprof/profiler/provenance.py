@@ -46,8 +46,9 @@ def of_process(pid: int) -> dict[str, str]:
 
 def _command() -> str:
     program, *arguments = (sys.argv if sys.argv and sys.argv[0] else None) or [sys.executable]
-    # `python -m tileprof` puts the path of a file of ours there.
-    if os.path.dirname(os.path.abspath(program)).startswith(_PACKAGE):
+    # The installed command has its whole path there, `python -m tileprof` that of a file of ours.
+    of_ours = os.path.dirname(os.path.abspath(program)).startswith(_PACKAGE)
+    if of_ours or os.path.splitext(os.path.basename(program))[0] == "tileprof":
         program = "tileprof"
     return shlex.join([program, *arguments])
 
