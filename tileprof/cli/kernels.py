@@ -53,8 +53,6 @@ def find(place: str) -> Compilable:
 
 
 def _is_kernel(value: Any) -> bool:
-    # In this order: importing the module `jit` first would hide the function of that name.
-    from tileprof.lang import compile as _  # noqa: F401
     from tileprof.lang.functions import PrimFunc
     from tileprof.lang.jit_function import JitFunction, Kernel
 
