@@ -225,20 +225,33 @@ def overhead() -> Iterator[Figure]:
     names: dict[str, Any] = {}
     exec(DEEP, names)
     timer = timeit.Timer(empty, globals={"tileprof": tileprof})
+    # Below the scope's own: `run` at each level, and two frames of timeit.
+    more = 20 - depth() - 3
     with tileprof.profile(context="full"):
-        deep = [names["run"](20, timer, number) / number * 1e6 for _ in range(7)]
+        deep = [names["run"](more, timer, number) / number * 1e6 for _ in range(7)]
     yield at_most("scope, frames 20 deep", statistics.median(deep), "µs", 3.0)
     yield launch_overhead()
 
 
+def depth() -> int:
+    """Frames from the caller to the outermost one."""
+    count, frame = 0, sys._getframe(1)
+    while frame is not None:
+        count, frame = count + 1, frame.f_back
+    return count
+
+
 def launch_overhead() -> Figure:
-    """A small kernel's warm call under a profile over the same call without."""
+    """A small kernel's warm call under a profile over the same call without.
+
+    One block: waking the other threads of the pool takes longer than the launch, and varies more.
+    """
     a = np.ones(4096, dtype=np.float32)
     pairs = []
     for _ in range(15):
-        without = median(lambda: vector_add_study.vector_add(a, a, 1024), 400, 20)
+        without = median(lambda: vector_add_study.vector_add(a, a, 4096), 400, 20)
         with tileprof.profile():
-            within = median(lambda: vector_add_study.vector_add(a, a, 1024), 400, 20)
+            within = median(lambda: vector_add_study.vector_add(a, a, 4096), 400, 20)
         pairs.append((within / without, without * 1e6))
     added = (statistics.median(p for p, _ in pairs) - 1) * 100
     shown = f"a call takes {statistics.median(u for _, u in pairs):.1f} µs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tileprof import ir
@@ -42,9 +42,19 @@ def load(program: Program, device: str) -> LoadedKernel:
 
 
 class LoadedKernel:
-    """One variant of a kernel on one device; it is its own key among variants."""
+    """One variant of a kernel on one device."""
 
-    __slots__ = ("_scalars", "_work", "device", "executable", "location", "name", "program")
+    __slots__ = (
+        "_only_work",
+        "_scalars",
+        "_work",
+        "device",
+        "executable",
+        "key",
+        "location",
+        "name",
+        "program",
+    )
 
     def __init__(self, program: Program, device: str, executable: Executable) -> None:
         self.program = program
@@ -52,17 +62,16 @@ class LoadedKernel:
         self.executable = executable
         self.name = program.kernel.name
         self.location = program.kernel.location
+        self.key: Hashable = object()
+        """What tells variants apart."""
         self._work: dict[tuple[Any, ...], Work] = {}
+        self._only_work: Work | None = None
+        """The work of a kernel that depends on no symbol and no scalar, once it is known."""
         self._scalars = [
             (at, p.name)
             for at, p in enumerate(program.kernel.params)
             if not isinstance(p.type, ir.BufferType)
         ]
-
-    @property
-    def key(self) -> LoadedKernel:
-        """What tells variants apart."""
-        return self
 
     def launch(self, values: Sequence[Any], symbols: Sequence[int]) -> RunResult:
         """Run to the end, and tell the listener where there is one (see `Executable.run`)."""
@@ -70,10 +79,11 @@ class LoadedKernel:
         if listener is None:
             return self.executable.run(values, symbols)
         token = listener.begin(self)
-        start = hooks.clock()
+        clock = hooks.clock
+        start = clock()
         result = self.executable.run(values, symbols)
-        wall = hooks.clock() - start
-        work = self._work_of(values, symbols)
+        wall = clock() - start
+        work = self._only_work or self._work_of(values, symbols)
         listener.end(
             token,
             hooks.Launch(
@@ -92,10 +102,7 @@ class LoadedKernel:
         return result
 
     def _work_of(self, values: Sequence[Any], symbols: Sequence[int]) -> Work:
-        # Scalars are rare: without them the symbols alone say how much is to be done.
-        key = tuple(symbols)
-        if self._scalars:
-            key = (*key, *(values[at] for at, _ in self._scalars))
+        key = (*symbols, *(values[at] for at, _ in self._scalars))
         known = self._work.get(key)
         if known is None:
             if len(self._work) >= _MAX_WORK:
@@ -103,6 +110,8 @@ class LoadedKernel:
             scalars = {name: values[at] for at, name in self._scalars}
             named = dict(zip(self.program.kernel.symbols, symbols, strict=True))
             known = self._work[key] = self.program.work.evaluate(scalars, named)
+            if not key:
+                self._only_work = known
         return known
 
     def info(self) -> KernelDescription:
