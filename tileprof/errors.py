@@ -141,6 +141,15 @@ class UnsupportedPython(KernelError):
 class UnknownOperation(KernelError, AttributeError):
     """`T.something` that does not exist."""
 
+    @property
+    def name(self) -> None:
+        """Nothing: with a name, Python adds a suggestion of its own after the way out."""
+        return None
+
+    @name.setter
+    def name(self, value: object) -> None:
+        pass
+
 
 class ShapeError(KernelError):
     """Shapes or ranks that do not fit."""
