@@ -10,6 +10,21 @@ the parser, the rewriter and the verifier follow from the declaration.
 from .builder import Builder
 from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
 from .core import OPS, Block, Effect, OpBase, Value, walk
+from .device import (
+    AsyncCopy,
+    AsyncGemm,
+    Barrier,
+    Commit,
+    ConvertLayout,
+    Fence,
+    Ring,
+    RingAcquire,
+    RingCommit,
+    RingRelease,
+    RingWait,
+    Roles,
+    Wait,
+)
 from .kernel import Kernel, Param, Site
 from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .parser import parse
@@ -26,14 +41,87 @@ Op = (
     | Copy | Fill | Gemm | Reduce | Scan | TileAtomic | Print | Assert | Annotate
     | Launch | For | Parallel | While | If | Yield | Break | Continue | Scope | Record
 )  # fmt: skip
-"""Any op; a `match` over it that ends in `assert_never` is complete."""
+"""Any op of the author's program; a `match` over it that ends in `assert_never` is complete."""
+
+DeviceOp = (
+    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | Ring | RingAcquire
+    | RingCommit | RingRelease | RingWait | Roles | Wait
+)  # fmt: skip
+"""What the lowering for a GPU adds."""
 
 __all__ = [
-    "DTYPES", "OPS", "Alloc", "Annotate", "Assert", "Atomic", "Binary", "Bitcast", "Block", "Break",
-    "BufferType", "Builder", "Cast", "Compare", "Constant", "Continue", "Copy", "DType", "Dim",
-    "Effect", "Fill", "Fma", "For", "Gemm", "If", "Kernel", "Launch", "Load", "Op", "OpBase",
-    "Parallel", "Param", "Print", "Record", "Reduce", "Reinterpret", "Rule", "Scan", "Scope",
-    "Select", "Site", "Space", "Store", "TileAtomic", "Type", "Unary", "Value", "View", "While",
-    "Yield", "clone", "clone_block", "dtype", "parse", "print_kernel", "promote", "rewrite",
-    "squeeze", "verify", "walk",
+    "DTYPES",
+    "OPS",
+    "Alloc",
+    "Annotate",
+    "Assert",
+    "AsyncCopy",
+    "AsyncGemm",
+    "Atomic",
+    "Barrier",
+    "Binary",
+    "Bitcast",
+    "Block",
+    "Break",
+    "BufferType",
+    "Builder",
+    "Cast",
+    "Commit",
+    "Compare",
+    "Constant",
+    "Continue",
+    "ConvertLayout",
+    "Copy",
+    "DType",
+    "DeviceOp",
+    "Dim",
+    "Effect",
+    "Fence",
+    "Fill",
+    "Fma",
+    "For",
+    "Gemm",
+    "If",
+    "Kernel",
+    "Launch",
+    "Load",
+    "Op",
+    "OpBase",
+    "Parallel",
+    "Param",
+    "Print",
+    "Record",
+    "Reduce",
+    "Reinterpret",
+    "Ring",
+    "RingAcquire",
+    "RingCommit",
+    "RingRelease",
+    "RingWait",
+    "Roles",
+    "Rule",
+    "Scan",
+    "Scope",
+    "Select",
+    "Site",
+    "Space",
+    "Store",
+    "TileAtomic",
+    "Type",
+    "Unary",
+    "Value",
+    "View",
+    "Wait",
+    "While",
+    "Yield",
+    "clone",
+    "clone_block",
+    "dtype",
+    "parse",
+    "print_kernel",
+    "promote",
+    "rewrite",
+    "squeeze",
+    "verify",
+    "walk",
 ]  # fmt: skip

@@ -71,6 +71,8 @@ class Parallel(OpBase):
     extents: list[Value] = operands()
     body: Block = region()
     hints: Hints = attribute(default=())
+    layout: str = attribute(default="")
+    """Which thread runs which points, as text; '' leaves it to the backend."""
 
     def verify(self) -> Iterator[str]:
         """Extents are `index`, one argument for each."""

@@ -27,7 +27,10 @@ class Alloc(OpBase):
     shape: tuple[int, ...] = attribute()
     dtype: DType = attribute()
     layout: str = attribute(default="")
-    """The layout that the author asked for, as text; '' leaves it to the compiler."""
+    """The layout that the author asked for, then the one that the backend chose, as text; ''
+    leaves it to the compiler."""
+    offset: int = attribute(default=-1)
+    """Bytes from the start of the block's shared memory; -1 before it is planned."""
 
     def result_types(self) -> tuple[Type, ...]:
         """The buffer."""

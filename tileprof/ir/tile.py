@@ -32,6 +32,8 @@ class Copy(OpBase):
     source: Value = operand()
     target: Value = operand()
     hints: Hints = attribute(default=())
+    lowering: str = attribute(default="")
+    """The instruction that a GPU backend chose; '' before it chose."""
 
     def verify(self) -> Iterator[str]:
         """Shapes agree."""
@@ -69,6 +71,8 @@ class Gemm(OpBase):
     clear: bool = attribute(default=False)
     policy: Policy = attribute(default="square")
     hints: Hints = attribute(default=())
+    lowering: str = attribute(default="")
+    """The instruction that a GPU backend chose; '' before it chose."""
 
     @property
     def mnk(self) -> tuple[int, int, int]:

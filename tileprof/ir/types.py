@@ -10,7 +10,7 @@ import numpy as np
 
 from tileprof.errors import DTypeError
 
-Kind = Literal["bool", "int", "uint", "index", "float"]
+Kind = Literal["bool", "int", "uint", "index", "float", "handle"]
 Space = Literal["global", "shared", "fragment", "local"]
 Dim = int | str
 """An extent: a number, or the name of a symbol of the kernel that is known at launch."""
@@ -56,12 +56,16 @@ bfloat16 = DType("bfloat16", 16, "float")
 float8_e4m3 = DType("float8_e4m3", 8, "float")
 float8_e5m2 = DType("float8_e5m2", 8, "float")
 index = DType("index", 64, "index")
+token = DType("token", 0, "handle")
+"""What an asynchronous op gives: something to wait for, that is stored nowhere."""
+ring = DType("ring", 0, "handle")
+"""The barriers and the position of a ring of buffers."""
 
 DTYPES: dict[str, DType] = {
     d.name: d
     for d in (
         *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-        *(float16, float32, float64, bfloat16, float8_e4m3, float8_e5m2, index),
+        *(float16, float32, float64, bfloat16, float8_e4m3, float8_e5m2, index, token, ring),
     )
 }
 _ALIASES = {
@@ -101,10 +105,9 @@ def dtype(spec: Any) -> DType:
         text = spec.__name__
     short = text.rsplit(".", 1)[-1]
     found = DTYPES.get(_ALIASES.get(short, short))
-    if found is None:
-        raise DTypeError(
-            f"`{text}` is not an element type", hint=f"Element types are: {', '.join(DTYPES)}."
-        )
+    if found is None or found.kind == "handle":
+        names = ", ".join(n for n, t in DTYPES.items() if t.kind != "handle")
+        raise DTypeError(f"`{text}` is not an element type", hint=f"Element types are: {names}.")
     return found
 
 

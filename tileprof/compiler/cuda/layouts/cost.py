@@ -1,0 +1,64 @@
+"""What an access costs, counted by evaluating layouts: bank conflicts and memory sectors.
+
+Shared memory has 32 banks of 4 bytes.  A request of a warp is served in wavefronts: accesses of 8
+bytes a lane by half a warp, of 16 bytes by a quarter; lanes that read one word share it.
+Global memory moves in sectors of 32 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Accesses", "sectors", "wavefronts"]
+
+BANKS = 32
+WORD = 4
+SECTOR = 32
+
+
+def wavefronts(addresses: npt.NDArray[np.int64], width: int) -> tuple[int, int]:
+    """Wavefronts of one warp's request and the fewest that its bytes need.
+
+    addresses: bytes, int64[32], -1 for a lane that takes no part; width: bytes a lane.
+    """
+    per_group = max(1, min(32, 32 * WORD // max(width, WORD)))
+    count = ideal = 0
+    for start in range(0, 32, per_group):
+        active = addresses[start : start + per_group]
+        active = active[active >= 0]
+        if not active.size:
+            continue
+        offsets = np.arange(0, max(width, WORD), WORD)
+        words = np.unique((active[:, None] + offsets[None, :]) // WORD)
+        count += int(np.bincount(words % BANKS, minlength=BANKS).max())
+        ideal += -(-words.size // BANKS)
+    return count, ideal
+
+
+def sectors(addresses: npt.NDArray[np.int64], width: int) -> tuple[int, int]:
+    """Sectors that one warp's request of global memory touches, and the fewest possible."""
+    active = addresses[addresses >= 0]
+    if not active.size:
+        return 0, 0
+    touched = np.unique(
+        np.concatenate([(active + o) // SECTOR for o in range(0, width, min(width, SECTOR))])
+    )
+    unique = np.unique(active).size * width
+    return int(touched.size), -(-unique // SECTOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """Requests of a warp, summed."""
+
+    requests: int
+    transactions: int
+    ideal: int
+
+    @property
+    def ways(self) -> float:
+        """Transactions for each that is needed; 1 is free of conflicts, or coalesced."""
+        return self.transactions / max(self.ideal, 1)

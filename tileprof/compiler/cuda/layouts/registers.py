@@ -1,0 +1,252 @@
+"""Register layouts: which thread holds which element of a fragment, and in which register.
+
+A layout is linear: the number of a register, of a lane (0..31) and of a warp are written in binary,
+and each bit that is set adds its basis vector, in elements, to the coordinates.  In the bit-matrix
+form of "Linear Layouts" (arXiv 2505.23819) the vectors are the columns; they meet in no bit, so
+that adding is the same as exclusive or.  An extent that is no power of two gets a digit of another
+count: `11x(0,16)` steps 0, 16, …, 160.
+
+    regs (0,1) (8,0) 11x(0,16) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)
+
+A vector of zeros means that threads hold copies.  Coordinates beyond the shape are padding: the
+register is there and means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import InternalError
+
+__all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout"]
+
+Coordinates = tuple[int, ...]
+
+
+class Digit(NamedTuple):
+    """A digit of a register, lane or warp number: it has `radix` values, each adds `step`."""
+
+    radix: int
+    step: Coordinates
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it moves nothing: threads or registers hold the same element."""
+        return not any(self.step)
+
+    def __str__(self) -> str:
+        radix = "" if self.radix == 2 else f"{self.radix}x"
+        return f"{radix}({','.join(map(str, self.step))})"
+
+
+def _bits(digits: Iterable[Digit]) -> Iterator[Digit]:
+    """Digits that count to a power of two as single bits; those that count to 1 vanish."""
+    for count, step in digits:
+        if count & (count - 1):
+            yield Digit(count, step)
+            continue
+        for bit in range(count.bit_length() - 1):
+            yield Digit(2, tuple(s << bit for s in step))
+
+
+@dataclass(frozen=True)
+class RegisterLayout:
+    """The layout of a fragment of `shape`; digits are listed fastest first."""
+
+    shape: Coordinates
+    registers: tuple[Digit, ...]
+    lanes: tuple[Digit, ...]
+    warps: tuple[Digit, ...]
+
+    @classmethod
+    def make(
+        cls,
+        shape: Sequence[int],
+        registers: Iterable[Digit],
+        lanes: Iterable[Digit],
+        warps: Iterable[Digit],
+    ) -> RegisterLayout:
+        """A layout from digits of any count; equal layouts compare equal."""
+        made = cls(tuple(shape), tuple(_bits(registers)), tuple(_bits(lanes)), tuple(_bits(warps)))
+        if made.count(made.lanes) != 32:
+            raise InternalError(f"a layout has {made.count(made.lanes)} lanes: {made}")
+        return made
+
+    @staticmethod
+    def count(digits: Iterable[Digit]) -> int:
+        """How far digits count together."""
+        total = 1
+        for digit in digits:
+            total *= digit.radix
+        return total
+
+    @cached_property
+    def registers_per_thread(self) -> int:
+        """Elements that one thread holds, padding included."""
+        return self.count(self.registers)
+
+    @cached_property
+    def threads(self) -> int:
+        """Threads that it spreads over."""
+        return 32 * self.count(self.warps)
+
+    @property
+    def rank(self) -> int:
+        """Dimensions of the fragment."""
+        return len(self.shape)
+
+    @cached_property
+    def covered(self) -> Coordinates:
+        """The extents that the digits reach, at least the shape."""
+        reach = [1] * self.rank
+        for digit in (*self.registers, *self.lanes, *self.warps):
+            for d, s in enumerate(digit.step):
+                reach[d] += (digit.radix - 1) * s
+        return tuple(reach)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether some registers lie outside of the shape."""
+        return self.covered != self.shape
+
+    def table(self) -> npt.NDArray[np.int64]:
+        """Coordinates by thread and register: int64[threads, registers, rank]."""
+        lanes, warps = _offsets(self.lanes, self.rank), _offsets(self.warps, self.rank)
+        threads = (warps[:, None, :] + lanes[None, :, :]).reshape(-1, self.rank)
+        return threads[:, None, :] + _offsets(self.registers, self.rank)[None, :, :]
+
+    def register_offsets(self) -> npt.NDArray[np.int64]:
+        """What each register adds to the coordinates of its thread: int64[registers, rank]."""
+        return _offsets(self.registers, self.rank)
+
+    def vector(self, dim: int = -1) -> int:
+        """How many consecutive elements along `dim` lie in consecutive registers of a thread."""
+        dim %= self.rank
+        width = 1
+        for digit in self.registers:
+            expected = tuple(width if d == dim else 0 for d in range(self.rank))
+            if digit.step != expected:
+                break
+            width *= digit.radix
+        return width
+
+    def select(self, dims: Sequence[int | None], shape: Sequence[int]) -> RegisterLayout:
+        """The layout of a fragment whose dimension k is indexed by dimension `dims[k]` of this one
+        (None: by a constant).  Registers that then hold the same element are one."""
+
+        def moved(digit: Digit) -> Digit:
+            return Digit(digit.radix, tuple(0 if d is None else digit.step[d] for d in dims))
+
+        registers = [m for m in map(moved, self.registers) if not m.is_copy]
+        return RegisterLayout.make(shape, registers, map(moved, self.lanes), map(moved, self.warps))
+
+    def register_weights(self, dims: Sequence[int | None], of: RegisterLayout) -> list[int] | None:
+        """For each register digit of this layout the distance in registers of the fragment `of`,
+        whose dimension k is indexed by dimension `dims[k]` here; None where some element would be
+        in another thread, so that no such distances exist."""
+        same = self.select(dims, of.shape)
+        if (same.lanes, same.warps) != (of.lanes, of.warps):
+            return None
+        places, weight = {}, 1
+        for digit in of.registers:
+            places[digit] = weight
+            weight *= digit.radix
+        weights = []
+        for digit in self.registers:
+            step = tuple(0 if d is None else digit.step[d] for d in dims)
+            if not any(step):
+                weights.append(0)
+            elif (held := places.get(Digit(digit.radix, step))) is not None:
+                weights.append(held)
+            else:
+                return None
+        return weights
+
+    def __str__(self) -> str:
+        shown = []
+        for name in ("registers", "lanes", "warps"):
+            digits = getattr(self, name)
+            shown.append(" ".join([_SHORT[name], *map(str, digits)]))
+        return " | ".join(shown)
+
+
+_SHORT = {"registers": "regs", "lanes": "lanes", "warps": "warps"}
+_DIGIT = re.compile(r"(?:(\d+)x)?\(([\d,]*)\)")
+
+
+@cache
+def parse_layout(text: str, shape: Coordinates) -> RegisterLayout:
+    """The layout of a fragment of `shape` that `str` printed."""
+    parts = []
+    for part, name in zip(text.split(" | "), _SHORT.values(), strict=True):
+        if not part.startswith(name):
+            raise InternalError(f"`{text}` is no register layout")
+        parts.append(
+            tuple(
+                Digit(int(count or 2), tuple(int(s) for s in step.split(",") if s))
+                for count, step in _DIGIT.findall(part)
+            )
+        )
+    return RegisterLayout(shape, *parts)
+
+
+def _offsets(digits: Sequence[Digit], rank: int) -> npt.NDArray[np.int64]:
+    """What each number that the digits can form adds to the coordinates."""
+    table = np.zeros((1, rank), np.int64)
+    for count, step in digits:
+        steps = np.arange(count)[:, None] * np.array(step, np.int64).reshape(1, rank)
+        table = (steps[:, None, :] + table[None, :, :]).reshape(-1, rank)
+    return table
+
+
+def blocked(
+    shape: Sequence[int], threads: int, vector: int = 1, order: Sequence[int] | None = None
+) -> RegisterLayout:
+    """Neighbouring threads hold neighbouring groups of `vector` elements along the first dimension
+    of `order` (default: the last first), then along the next; what is left over repeats in
+    registers.  Threads that are not needed hold copies.
+
+    `vector` is a power of two; `threads` a multiple of 32.
+    """
+    if threads % 32:
+        raise InternalError(f"a fragment over {threads} threads")
+    rank = len(shape)
+    order = tuple(reversed(range(rank))) if order is None else tuple(order)
+    free_lanes, warps_left = 32, threads // 32
+    free_warps, odd = warps_left & -warps_left, warps_left // (warps_left & -warps_left)
+    registers: list[Digit] = []
+    repeats: list[Digit] = []
+    lanes: list[Digit] = []
+    warps: list[Digit] = []
+
+    def unit(dim: int, by: int) -> Coordinates:
+        return tuple(by if d == dim else 0 for d in range(rank))
+
+    for position, dim in enumerate(order):
+        extent, reach = shape[dim], 1
+        if position == 0 and vector > 1:
+            registers.append(Digit(vector, unit(dim, 1)))
+            reach = vector
+        while reach < extent and free_lanes > 1:
+            lanes.append(Digit(2, unit(dim, reach)))
+            reach, free_lanes = reach * 2, free_lanes // 2
+        while reach < extent and free_warps > 1:
+            warps.append(Digit(2, unit(dim, reach)))
+            reach, free_warps = reach * 2, free_warps // 2
+        # An odd number of warps divides what it divides; elsewhere these warps hold copies.
+        if odd > 1 and reach < extent and -(-extent // reach) % odd == 0:
+            warps.append(Digit(odd, unit(dim, reach)))
+            reach, odd = reach * odd, 1
+        if reach < extent:
+            repeats.append(Digit(-(-extent // reach), unit(dim, reach)))
+    copy = (0,) * rank
+    lanes.append(Digit(free_lanes, copy))
+    warps += [Digit(free_warps, copy), Digit(odd, copy)]
+    return RegisterLayout.make(shape, registers + repeats, lanes, warps)

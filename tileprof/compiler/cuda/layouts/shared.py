@@ -1,0 +1,139 @@
+"""Shared-memory layouts: rows of a tile, padded or swizzled against bank conflicts.
+
+    ""             row-major
+    "pad=8"        row-major with 8 unused elements after each row
+    "swizzle=128"  rows are cut into panels of 128 bytes; panel after panel, row after row, and in
+                   each row the 16-byte chunks are exchanged by the number of the row
+
+The swizzles are those of TMA and wgmma (PTX ISA, "Swizzling modes"): within `swizzle` bytes, chunk
+c of row r lies at chunk c xor f(r).  Leading dimensions (slots of a ring, batches) are outermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof import ir
+from tileprof.errors import InternalError
+
+__all__ = ["SharedLayout", "Swizzle", "parse_shared"]
+
+Swizzle = Literal[0, 32, 64, 128]
+CHUNK = 16
+"""Bytes that a swizzle moves as one."""
+ALIGNMENT = 1024
+"""Bytes at which the pattern of the widest swizzle repeats, and where tiles of one begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLayout:
+    """The layout of a shared buffer of `shape` with elements of `dtype`."""
+
+    shape: tuple[int, ...]
+    dtype: ir.DType
+    swizzle: Swizzle = 0
+    pad: int = 0
+    """Elements after each row; for layouts without a swizzle."""
+
+    def __post_init__(self) -> None:
+        if self.swizzle and self.columns % self.panel:
+            raise InternalError(f"rows of {self.columns} {self.dtype} in panels of {self.panel}")
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile: the last dimension but one."""
+        return self.shape[-2] if len(self.shape) > 1 else 1
+
+    @property
+    def panel(self) -> int:
+        """Elements of a row that lie together."""
+        return self.swizzle // self.dtype.bytes if self.swizzle else self.columns + self.pad
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the last two dimensions, aligned so that a swizzle starts anew after them."""
+        if not self.swizzle:
+            return self.rows * (self.columns + self.pad) * self.dtype.bytes
+        size = self.rows * self.columns * self.dtype.bytes
+        return -(-size // ALIGNMENT) * ALIGNMENT if len(self.shape) > 2 else size
+
+    @property
+    def panel_bytes(self) -> int:
+        """From one panel to the next."""
+        return self.rows * self.panel * self.dtype.bytes
+
+    @property
+    def bytes(self) -> int:
+        """Of the whole buffer."""
+        size = self.tile_bytes
+        for extent in self.shape[:-2]:
+            size *= extent
+        return size
+
+    @property
+    def alignment(self) -> int:
+        """Bytes at which the buffer has to start."""
+        return ALIGNMENT if self.swizzle else 128
+
+    def lead_strides(self) -> tuple[int, ...]:
+        """Bytes between neighbours of each dimension but the last two."""
+        strides: list[int] = []
+        size = self.tile_bytes
+        for extent in reversed(self.shape[:-2]):
+            strides.insert(0, size)
+            size *= extent
+        return tuple(strides)
+
+    def address(self, coordinates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Bytes from the start of the buffer: int64[…, rank] to int64[…]."""
+        column = coordinates[..., -1] if self.shape else np.zeros(coordinates.shape[:-1], np.int64)
+        row = coordinates[..., -2] if len(self.shape) > 1 else np.zeros_like(column)
+        width = self.panel
+        if self.swizzle:
+            address = column // width * self.panel_bytes + row * self.swizzle
+            within = column % width * self.dtype.bytes
+            address = address + (within ^ (self.row_mask(row) * CHUNK))
+        else:
+            address = (row * width + column) * self.dtype.bytes
+        for d, stride in enumerate(self.lead_strides()):
+            address = address + coordinates[..., d] * stride
+        return address
+
+    def row_mask(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """f(row): which chunks of a row are exchanged."""
+        return row // (128 // self.swizzle) % (self.swizzle // CHUNK)
+
+    def with_slots(self, slots: int) -> SharedLayout:
+        """The layout of a ring of such buffers."""
+        shape = self.shape if len(self.shape) > 1 else (1, *self.shape)
+        return SharedLayout((slots, *shape), self.dtype, self.swizzle, self.pad)
+
+    def __str__(self) -> str:
+        if self.swizzle:
+            return f"swizzle={self.swizzle}"
+        return f"pad={self.pad}" if self.pad else "rows"
+
+
+@cache
+def parse_shared(text: str, shape: Sequence[int], dtype: ir.DType) -> SharedLayout:
+    """The layout that `str` printed; anything else is row-major."""
+    name, _, number = text.partition("=")
+    if name == "swizzle" and number in ("32", "64", "128"):
+        return SharedLayout(tuple(shape), dtype, swizzle=_SWIZZLES[number])
+    if name == "pad" and number.isdigit():
+        return SharedLayout(tuple(shape), dtype, pad=int(number))
+    return SharedLayout(tuple(shape), dtype)
+
+
+_SWIZZLES: dict[str, Swizzle] = {"32": 32, "64": 64, "128": 128}

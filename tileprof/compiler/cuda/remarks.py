@@ -1,0 +1,35 @@
+"""Where the passes write down what they decide.
+
+A remark is about one op of the author's program: its name, its line, what was chosen, and each
+faster candidate with the reason against it.  `missed` marks a faster form that the author could get
+by changing the program; with `strict` such a remark is an error.
+"""
+
+from __future__ import annotations
+
+from tileprof.compiler.remarks import Remark, Severity
+from tileprof.errors import Location
+
+__all__ = ["Remarks"]
+
+
+class Remarks:
+    """Remarks in the order of decisions; an equal one is kept once."""
+
+    def __init__(self) -> None:
+        self._held: dict[Remark, None] = {}
+
+    def add(
+        self,
+        op: str,
+        location: Location | None,
+        chosen: str,
+        *rejected: tuple[str, str],
+        severity: Severity = "info",
+    ) -> None:
+        """Note a decision; `rejected` are candidates with the reason against each."""
+        self._held[Remark(op, location, chosen, tuple(rejected), severity)] = None
+
+    def all(self) -> tuple[Remark, ...]:
+        """Everything noted."""
+        return tuple(self._held)

@@ -1,0 +1,87 @@
+"""What the emitter makes of a kernel, and what a host needs to launch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tileprof import ir
+from tileprof.compiler.codegen import Place
+from tileprof.ir.types import Dim
+
+__all__ = ["Argument", "CudaSource", "LaunchSpec", "TensorMapSpec"]
+
+ArgumentKind = Literal["pointer", "scalar", "symbol", "host", "map", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapSpec:
+    """A TMA descriptor that the host encodes from an argument; sizes in elements."""
+
+    param: int
+    """Position of the tensor among the kernel's parameters."""
+    dtype: ir.DType
+    shape: tuple[Dim, ...]
+    """Outermost first, as the parameter's type; names are symbols."""
+    strides: tuple[Dim | tuple[Dim, ...], ...]
+    """Elements between neighbours in each dimension; a tuple is a product of numbers and names.
+    The last is 1."""
+    box: tuple[int, ...]
+    """Outermost first; each at most 256."""
+    swizzle: Literal[0, 32, 64, 128]
+    """Bytes of the swizzle; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One parameter of a `__global__` function, in order.
+
+    `pointer`, `scalar`: parameter `index` of the kernel; `symbol`: the value of symbol `index`
+    (int64); `host`: value `index` of `CudaSource.host` (by its type); `map`: `maps[index]`, 128
+    bytes by value, 64-byte aligned; `report`: address of the report buffer.
+    """
+
+    kind: ArgumentKind
+    index: int
+    dtype: ir.DType | None = None
+    """Of a scalar, a symbol or a host value, as the function takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One `__global__` function and its launch."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+    maps: tuple[TensorMapSpec, ...]
+    grid: tuple[ir.Value, ...]
+    """The extents of the author's grid as values of the kernel's body (host scalars)."""
+    threads: int
+    """Threads of a block, the producer's included."""
+    shared: int
+    """Bytes of dynamic shared memory."""
+    cluster: int = 1
+    """Blocks of a cluster along the first axis."""
+    persistent: int = 0
+    """0: one block for each tile, launched as a one-axis grid of the product of `grid`.
+    n: at most n blocks for each SM, each looping over tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """One CUDA C++ text with everything that its launch needs."""
+
+    name: str
+    text: str
+    headers: tuple[tuple[str, str], ...]
+    """Name and text of each header that it includes, those made for this kernel among them."""
+    launches: tuple[LaunchSpec, ...]
+    places: tuple[Place, ...]
+    """Ops that can fail or print; the text names them by position."""
+    host: tuple[ir.Value, ...] = ()
+    """Values that the host computes from scalars and symbols and passes."""
+
+    @property
+    def file(self) -> str:
+        """What lines that come from no Python line belong to."""
+        return f"{self.name}.cu"

@@ -1,0 +1,194 @@
+"""Ops of a GPU's lowering: asynchronous work and its tokens, rings of buffers, warp roles.
+
+They appear after the passes of a GPU backend; the author's program has none of them.  An
+asynchronous op gives a token; `wait` names the tokens it waits for, or how many of the youngest
+groups of a queue may still run, which is how the hardware counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from .core import Block, Effect, OpBase, Value, attribute, op, operand, operands, region
+from .tile import Gemm, Hints, Policy
+from .types import Type, index, ring, token
+
+__all__ = ["AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence", "Ring"]
+__all__ += ["RingAcquire", "RingCommit", "RingRelease", "RingWait", "Roles", "Wait"]
+
+Queue = Literal["wgmma", "cp.async", "bulk"]
+"""What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
+thread."""
+
+
+@op("async_copy", effect=Effect.READ | Effect.WRITE)
+class AsyncCopy(OpBase):
+    """Start to copy a tile between global and shared memory.
+
+    `lowering` is `tma` (a box of a tensor map), `bulk` (contiguous bytes) or `cp.async N` (N bytes
+    a thread and instruction).  With a `ring` its completion counts on the barrier of the ring's
+    slot; without one it belongs to the next group of its queue.
+    """
+
+    source: Value = operand()
+    target: Value = operand()
+    ring: Value | None = operand(optional=True)
+    lowering: str = attribute(default="tma")
+    hints: Hints = attribute(default=())
+
+    def result_types(self) -> tuple[Type, ...]:
+        """A token."""
+        return (token,)
+
+
+@op("async_gemm", effect=Effect.READ | Effect.WRITE)
+class AsyncGemm(OpBase):
+    """Start a matrix product on the tensor cores and commit it as one group (see `Gemm`)."""
+
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+    transpose_a: bool = attribute(default=False)
+    transpose_b: bool = attribute(default=False)
+    clear: bool = attribute(default=False)
+    policy: Policy = attribute(default="square")
+    hints: Hints = attribute(default=())
+    lowering: str = attribute(default="")
+
+    def result_types(self) -> tuple[Type, ...]:
+        """A token."""
+        return (token,)
+
+    @property
+    def gemm(self) -> Gemm:
+        """The product as an op that ends when it is done."""
+        return Gemm(
+            self.a,
+            self.b,
+            self.c,
+            self.transpose_a,
+            self.transpose_b,
+            self.clear,
+            self.policy,
+            self.hints,
+            self.lowering,
+            span=self.span,
+        )
+
+
+@op("commit", effect=Effect.WRITE)
+class Commit(OpBase):
+    """End a group of asynchronous copies of a queue."""
+
+    queue: Queue = attribute(positional=True)
+
+
+@op("wait", effect=Effect.READ | Effect.WRITE)
+class Wait(OpBase):
+    """Go on once at most `pending` groups of the queue are still running; `tokens` are what is
+    waited for, where they are in sight.  `read` waits only until sources may be overwritten."""
+
+    queue: Queue = attribute(positional=True)
+    tokens: list[Value] = operands()
+    pending: int = attribute(default=0)
+    read: bool = attribute(default=False)
+    reason: str = attribute(default="")
+    """What needs the result, for remarks."""
+
+
+@op("barrier", effect=Effect.READ | Effect.WRITE)
+class Barrier(OpBase):
+    """All threads of the role (of the block, outside of roles) arrive before any goes on."""
+
+    reason: str = attribute(default="")
+
+
+@op("fence", effect=Effect.READ | Effect.WRITE)
+class Fence(OpBase):
+    """Shared memory that this thread wrote is visible to asynchronous units after it."""
+
+    reason: str = attribute(default="")
+
+
+@op("convert_layout", effect=Effect.READ | Effect.WRITE)
+class ConvertLayout(OpBase):
+    """Copy a fragment into one of the same shape and another register layout."""
+
+    source: Value = operand()
+    target: Value = operand()
+    scratch: Value | None = operand(optional=True)
+    """A shared buffer that it goes through; None where shuffles do."""
+
+
+@op("ring", effect=Effect.WRITE)
+class Ring(OpBase):
+    """`stages` slots that a producer fills and consumers free, each with a full and an empty
+    barrier.  The position lives outside of every loop, so a ring may be used by several loops in
+    turn and by every tile of a persistent block."""
+
+    stages: int = attribute()
+    bytes: int = attribute()
+    """That arrive in a slot before it is full."""
+    consumers: int = attribute()
+    """Arrivals that free a slot."""
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The ring."""
+        return (ring,)
+
+
+@op("ring_acquire", effect=Effect.READ | Effect.WRITE)
+class RingAcquire(OpBase):
+    """Producer: wait until the next slot is free and expect its bytes; gives the slot."""
+
+    ring: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The number of the slot."""
+        return (index,)
+
+
+@op("ring_commit", effect=Effect.WRITE)
+class RingCommit(OpBase):
+    """Producer: go on to the next slot."""
+
+    ring: Value = operand()
+
+
+@op("ring_wait", effect=Effect.READ | Effect.WRITE)
+class RingWait(OpBase):
+    """Consumer: wait until the next slot is full; gives the slot."""
+
+    ring: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The number of the slot."""
+        return (index,)
+
+
+@op("ring_release", effect=Effect.WRITE)
+class RingRelease(OpBase):
+    """Consumer: free a slot and go on to the next.  With `lag` 1 it frees the slot before this one
+    (nothing the first time), because the work on this one may still run; `last` frees the one that
+    a lag left over and does not go on."""
+
+    ring: Value = operand()
+    lag: int = attribute(default=0)
+    last: bool = attribute(default=False)
+
+
+@op("roles", effect=Effect.CONTROL)
+class Roles(OpBase):
+    """Warp specialisation: one warp group runs `producer` while the others run `consumer`."""
+
+    producer: Block = region()
+    consumer: Block = region()
+    producer_registers: int = attribute(default=0)
+    consumer_registers: int = attribute(default=0)
+    """Registers a thread that `setmaxnreg` asks for; 0 leaves them."""
+
+    def verify(self) -> Iterator[str]:
+        """No arguments."""
+        if self.producer.args or self.consumer.args:
+            yield "roles take no arguments"
