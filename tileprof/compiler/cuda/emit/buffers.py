@@ -1,0 +1,168 @@
+"""Buffers as CUDA C++ text: where an element is, in each memory space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
+from tileprof.compiler.codegen.types import storage
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
+from tileprof.ir.types import Dim
+
+__all__ = ["Buffer", "FragmentBuffer", "GlobalBuffer", "LocalBuffer", "SharedBuffer"]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalBuffer:
+    """A parameter, or a part of one under another shape."""
+
+    pointer: str
+    dtype: ir.DType
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    """In elements; texts are of type int or int64_t."""
+    name: str
+    """As the author knows it, for messages."""
+    dims: tuple[Dim, ...]
+    """The shape with the names of symbols."""
+    safe: float | int = 0
+    """What a read outside gives."""
+    param: int = -1
+    """Its position among the kernel's parameters."""
+    alignment: int = 16
+    """Bytes that divide the address of its first element."""
+    wide: bool = True
+    """Whether offsets may pass 2³¹ elements."""
+
+    @property
+    def type(self) -> str:
+        """The C++ type of an element."""
+        return storage(self.dtype)
+
+    def offset(self, indices: Sequence[Extent]) -> Extent:
+        """Elements from the start to the element at `indices`."""
+        terms = []
+        for index, stride in zip(indices, self.strides, strict=True):
+            wide = self.wide and stride != 1 and not isinstance(index, int)
+            terms.append(times(f"(int64_t){paren(index)}" if wide else index, stride))
+        return plus(*terms)
+
+    def element(self, indices: Sequence[Extent]) -> str:
+        """The element as an lvalue."""
+        return f"{self.pointer}[{self.offset(indices)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBuffer:
+    """A tile in the block's shared memory; `pointer` is the text of an `unsigned char *`."""
+
+    pointer: str
+    dtype: ir.DType
+    layout: SharedLayout
+    name: str
+    dims: tuple[Dim, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The C++ type of an element."""
+        return storage(self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents in elements."""
+        return self.layout.shape
+
+    def byte_offset(self, indices: Sequence[Extent]) -> Extent:
+        """Bytes from the start of the buffer to the element at `indices`."""
+        layout, size = self.layout, self.dtype.bytes
+        lead = [times(i, s) for i, s in zip(indices, layout.lead_strides())]
+        column: Extent = indices[-1] if indices else 0
+        row: Extent = indices[-2] if len(indices) > 1 else 0
+        if not layout.swizzle:
+            return plus(*lead, times(plus(times(row, layout.panel), column), size))
+        panel, within = _divided(column, layout.panel)
+        mask = _mask(row, layout)
+        chunk: Extent
+        if isinstance(within, int) and isinstance(mask, int):
+            chunk = (within * size) ^ (mask * 16)
+        else:
+            chunk = f"({paren(times(within, size))} ^ {paren(times(mask, 16))})"
+        return plus(*lead, times(panel, layout.panel_bytes), times(row, layout.swizzle), chunk)
+
+    def address(self, indices: Sequence[Extent]) -> str:
+        """A pointer to the element at `indices`."""
+        offset = self.byte_offset(indices)
+        at = self.pointer if offset == 0 else f"({self.pointer} + {offset})"
+        return f"(({self.type} *){at})"
+
+    def element(self, indices: Sequence[Extent]) -> str:
+        """The element as an lvalue."""
+        return f"*{self.address(indices)}"
+
+
+def _divided(value: Extent, by: int) -> tuple[Extent, Extent]:
+    """Quotient and remainder of an index that is not negative, by a power of two."""
+    if isinstance(value, int):
+        return divmod(value, by)
+    shift = by.bit_length() - 1
+    return f"({paren(value)} >> {shift})", f"({paren(value)} & {by - 1})"
+
+
+def _mask(row: Extent, layout: SharedLayout) -> Extent:
+    step, count = 128 // layout.swizzle, layout.swizzle // 16
+    if isinstance(row, int):
+        return row // step % count
+    shift = step.bit_length() - 1
+    shifted = f"({paren(row)} >> {shift})" if shift else paren(row)
+    return f"({shifted} & {count - 1})"
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentBuffer:
+    """A tile in registers: `array` holds the elements of this thread by register number."""
+
+    array: str
+    dtype: ir.DType
+    layout: RegisterLayout
+    name: str
+    dims: tuple[Dim, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The C++ type of an element."""
+        return storage(self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents in elements."""
+        return self.layout.shape
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBuffer:
+    """Memory of one thread: a variable (rank 0) or an array, row-major."""
+
+    variable: str
+    dtype: ir.DType
+    shape: tuple[int, ...]
+    name: str
+    dims: tuple[Dim, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The C++ type of an element."""
+        return storage(self.dtype)
+
+    def element(self, indices: Sequence[Extent]) -> str:
+        """The element as an lvalue."""
+        if not self.shape:
+            return self.variable
+        offset: Extent = 0
+        for index, extent in zip(indices, self.shape, strict=True):
+            offset = plus(times(offset, extent), index)
+        return f"{self.variable}[{offset}]"
+
+
+Buffer = GlobalBuffer | SharedBuffer | FragmentBuffer | LocalBuffer

@@ -1,0 +1,153 @@
+"""What the emission of one `__global__` function carries along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent
+from tileprof.compiler.codegen.places import Place
+from tileprof.compiler.codegen.types import value_type
+from tileprof.compiler.codegen.values import Values
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.target import Target
+from tileprof.errors import InternalError
+
+from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
+from .wgmma import WgmmaShape
+
+__all__ = ["Context", "RingState", "Tile"]
+
+INT32 = 1 << 31
+Role = Literal["block", "producer", "consumer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of a buffer: `sizes` elements a dimension from `offsets`; `inside` says for each
+    dimension whether its end is known to lie inside of the buffer."""
+
+    buffer: Buffer
+    offsets: tuple[Extent, ...]
+    sizes: tuple[Extent, ...]
+    inside: tuple[bool, ...]
+
+
+@dataclass(slots=True)
+class RingState:
+    """The barriers of a ring and the names of a role's position in it."""
+
+    full: str
+    empty: str
+    stages: int
+    bytes: int
+    slot: str
+    phase: str
+    previous: str = ""
+    """The slot before this one, where releases lag."""
+
+
+@dataclass
+class Context(Values):
+    """State of the emission of one function."""
+
+    target: Target = field(kw_only=True)
+    controls: Controls = field(kw_only=True)
+    threads: int = field(kw_only=True)
+    """Threads that run the current role; fragments spread over those of the consumers."""
+    role: Role = "block"
+    buffers: dict[ir.Value, Buffer] = field(default_factory=dict)
+    rings: dict[ir.Value, RingState] = field(default_factory=dict)
+    maps: list[TensorMapSpec] = field(default_factory=list)
+    wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
+    """Instructions that the text calls, in order of use."""
+    registers: dict[ir.Value, dict[int, int]] = field(default_factory=dict)
+    writes_report: list[bool] = field(default_factory=lambda: [False])
+    """Whether the function can fail or print, and so takes the report."""
+
+    # -- scalars
+
+    def type_of(self, value: ir.Value) -> str:
+        """`int` for an index that fits, else as the cpu backend has it."""
+        if value.dtype.kind != "index":
+            return value_type(value.dtype)
+        low, high = self.interval(value)
+        fits = low is not None and high is not None and low >= -INT32 and high < INT32
+        return "int" if fits else "int64_t"
+
+    # -- buffers
+
+    def buffer(self, value: ir.Value) -> Buffer:
+        """The memory of a buffer that is no view."""
+        found = self.buffers.get(value)
+        if found is None:
+            raise InternalError(f"the CUDA emitter reached {value!r} before its definition")
+        return found
+
+    def shared(self, value: ir.Value) -> SharedBuffer:
+        """A buffer in shared memory."""
+        found = self.buffer(value)
+        assert isinstance(found, SharedBuffer), found
+        return found
+
+    def fragment(self, value: ir.Value) -> FragmentBuffer:
+        """A buffer in registers."""
+        found = self.buffer(value)
+        assert isinstance(found, FragmentBuffer), found
+        return found
+
+    def tile(self, value: ir.Value) -> Tile:
+        """A buffer or a view as an operand of a tile op; views of views add up."""
+        offsets: list[Extent] = []
+        sizes: Sequence[Extent] = ()
+        in_bounds = False
+        view = value.owner
+        if not isinstance(view, ir.View):
+            held = self.buffer(value)
+            rank = len(held.shape)
+            return Tile(held, (0,) * rank, tuple(held.shape), (True,) * rank)
+        if isinstance(view.base.owner, ir.View):
+            raise InternalError("a view of a view reached the CUDA emitter")
+        held = self.buffer(view.base)
+        offsets = [self.index(o) for o in view.offsets]
+        sizes, in_bounds = view.sizes, view.in_bounds
+        inside = tuple(
+            in_bounds or self._fits(offset, size, extent)
+            for offset, size, extent in zip(view.offsets, view.sizes, held.shape, strict=True)
+        )
+        return Tile(held, tuple(offsets), tuple(sizes), inside)
+
+    def _fits(self, offset: ir.Value, size: int, extent: Extent) -> bool:
+        high = self.interval(offset)[1]
+        return isinstance(extent, int) and high is not None and high + size <= extent
+
+    # -- statements
+
+    def barrier(self) -> str:
+        """The statement at which all threads of the role meet."""
+        self.headers.add("barriers.cuh")
+        # Barrier 0 is that of the whole block, which a role must not use.
+        return "tp_barrier();" if self.role == "block" else f"tp_barrier(1, {self.threads});"
+
+    def fail_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
+        """A statement that ends the launch where the condition does not hold."""
+        self.headers.add("report.cuh")
+        self.writes_report[0] = True
+        number = self.place(place)
+        values = ", ".join(str(v) for v in (*indices, *(text for _, text in self.point)))
+        tail = f", {values}" if values else ""
+        self.writer.line(f"if (!({condition})) tp_fail(report, {number}{tail});")
+
+    def local(self, value: ir.Value) -> LocalBuffer:
+        """A buffer of one thread."""
+        found = self.buffer(value)
+        assert isinstance(found, LocalBuffer), found
+        return found
+
+    def is_global(self, value: ir.Value) -> bool:
+        """Whether a buffer or view lies in global memory."""
+        base = value.owner.base if isinstance(value.owner, ir.View) else value
+        return isinstance(self.buffer(base), GlobalBuffer)

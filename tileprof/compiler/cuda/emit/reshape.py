@@ -1,0 +1,44 @@
+"""A buffer seen under another shape or element type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, row_major
+from tileprof.compiler.cuda.layouts import SharedLayout
+from tileprof.errors import InternalError
+
+from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
+from .context import Context
+
+__all__ = ["reinterpreted"]
+
+
+def reinterpreted(ctx: Context, op: ir.Reinterpret) -> Buffer:
+    """The memory of `op.base` as `op` wants to see it; the layouts pass keeps such shared buffers
+    row-major and has no fragments among them."""
+    base = ctx.buffer(op.base)
+    name = ctx.names.fresh(op.result.name or base.name)
+    shape: tuple[Extent, ...] = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in op.shape)
+    match base:
+        case GlobalBuffer():
+            kind = replace(base, dtype=op.dtype).type
+            ctx.writer.line(f"{kind} *const {name} = ({kind} *){base.pointer};")
+            return replace(
+                base, pointer=name, dtype=op.dtype, shape=shape, strides=row_major(shape)
+            )
+        case SharedBuffer():
+            if base.layout.swizzle or base.layout.pad:
+                raise InternalError(f"{base.name} is reinterpreted and swizzled")
+            layout = SharedLayout(op.result.buffer.static_shape, op.dtype)
+            return SharedBuffer(base.pointer, op.dtype, layout, base.name, op.shape)
+        case LocalBuffer():
+            fixed = op.result.buffer.static_shape
+            kind = replace(base, dtype=op.dtype).type
+            ctx.writer.line(f"{kind} *const {name} = ({kind} *)&{base.variable};")
+            if not fixed:
+                return LocalBuffer(f"(*{name})", op.dtype, fixed, base.name, op.shape)
+            return LocalBuffer(name, op.dtype, fixed, base.name, op.shape)
+        case FragmentBuffer():
+            raise InternalError(f"fragment {base.name} is reinterpreted")

@@ -1,0 +1,215 @@
+"""Ops as CUDA statements: control flow and scalars here, everything else by its own module."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import Pure, bare, needs_functions, render
+from tileprof.compiler.codegen.inlining import flat, inlined
+from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.errors import InternalError
+
+from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy
+from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
+from .context import Context
+from .reshape import reinterpreted
+
+__all__ = ["emit_block", "emit_op"]
+
+UNROLL_LIMIT = 64
+
+
+def emit_block(ctx: Context, block: ir.Block) -> None:
+    """The ops of a block, one after another."""
+    ops = flat(block)
+    ctx.inline |= inlined(ops, ctx.uses)
+    for op in ops:
+        if op.span is not None:
+            ctx.writer.location = op.span
+        emit_op(ctx, op)
+
+
+def emit_op(ctx: Context, op_: ir.OpBase) -> None:
+    """One op."""
+    op = cast("ir.Op | ir.DeviceOp", op_)
+    match op:
+        case ir.Constant() | ir.View() | ir.Yield() | ir.Annotate():
+            pass  # stand where they are used, or are taken by the op around them
+        case _ if isinstance(op, Pure):
+            _scalar(ctx, op)
+        case ir.Alloc():
+            _alloc(ctx, op)
+        case ir.Reinterpret():
+            ctx.buffers[op.result] = reinterpreted(ctx, op)
+        case ir.Load():
+            access.emit_load(ctx, op)
+        case ir.Store():
+            access.emit_store(ctx, op)
+        case ir.Atomic():
+            access.emit_atomic(ctx, op)
+        case ir.Parallel():
+            parallel.emit_parallel(ctx, op, emit_block)
+        case ir.Copy():
+            tilecopy.emit_copy(ctx, op, emit_block)
+        case ir.Gemm():
+            gemm.emit_gemm(ctx, op)
+        case ir.AsyncGemm():
+            gemm.emit_async_gemm(ctx, op)
+        case ir.Reduce():
+            reduce.emit_reduce(ctx, op)
+        case ir.Scan():
+            reduce.emit_scan(ctx, op)
+        case ir.ConvertLayout():
+            reduce.emit_convert(ctx, op)
+        case ir.AsyncCopy() | ir.Commit() | ir.Wait():
+            asynchronous.emit(ctx, op)
+        case ir.Barrier():
+            ctx.writer.line(ctx.barrier())
+        case ir.Fence():
+            ctx.headers.add("barriers.cuh")
+            ctx.writer.line("tp_fence_async();")
+        case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
+            rings.emit(ctx, op)
+        case ir.Roles():
+            rings.emit_roles(ctx, op, emit_block)
+        case ir.For():
+            _for(ctx, op)
+        case ir.While():
+            _while(ctx, op)
+        case ir.If():
+            _if(ctx, op)
+        case ir.Break():
+            ctx.writer.line("break;")
+        case ir.Continue():
+            ctx.writer.line("continue;")
+        case ir.Print():
+            output.emit_print(ctx, op)
+        case ir.Assert():
+            output.emit_assert(ctx, op)
+        case _:
+            raise InternalError(f"{op!r} reached the CUDA emitter")
+
+
+def _scalar(ctx: Context, op: ir.OpBase) -> None:
+    if needs_functions(op):
+        ctx.headers.add("functions.cuh")
+    text = scalar_text(ctx, op)
+    if op in ctx.inline:
+        ctx.values[op.result] = text
+    else:
+        ctx.define(op.result, bare(text))
+
+
+def scalar_text(ctx: Context, op: ir.OpBase) -> str:
+    """A scalar computation as an operand; index arithmetic is done in 32 bits where it fits."""
+    operands = [ctx.text(v) for v in op.operand_values()]
+    index = "int64_t"
+    if isinstance(op, ir.Binary) and op.result.dtype.kind == "index":
+        index = "int"
+        if any(ctx.type_of(v) == "int64_t" for v in (op.result, op.left, op.right)):
+            index = "int64_t"
+            operands[0] = f"(int64_t){operands[0]}"
+    return render(op, operands).replace("<int64_t>", f"<{index}>")
+
+
+def _alloc(ctx: Context, op: ir.Alloc) -> None:
+    name = ctx.names.fresh(op.result.name or op.space)
+    shown = op.result.name or op.space
+    match op.space:
+        case "local":
+            local = LocalBuffer(name, op.dtype, op.shape, shown, op.shape)
+            count = 1
+            for extent in op.shape:
+                count *= extent
+            ctx.writer.line(f"{local.type} {name}{f'[{count}]' if op.shape else ''}{{}};")
+            ctx.buffers[op.result] = local
+        case "fragment":
+            layout = parse_layout(op.layout, op.shape)
+            fragment = FragmentBuffer(name, op.dtype, layout, shown, op.shape)
+            ctx.writer.line(f"{fragment.type} {name}[{layout.registers_per_thread}];")
+            ctx.buffers[op.result] = fragment
+        case "shared":
+            if op.offset < 0:
+                raise InternalError(f"{op!r} has no place in shared memory")
+            shared = parse_shared(op.layout, op.shape, op.dtype)
+            ctx.writer.line(f"unsigned char *const {name} = tp_shared + {op.offset};")
+            ctx.buffers[op.result] = SharedBuffer(name, op.dtype, shared, shown, op.shape)
+        case "global":
+            raise InternalError("global memory is not allocated inside a kernel")
+
+
+# -- loops and branches
+
+
+def _for(ctx: Context, op: ir.For) -> None:
+    (variable,) = op.body.args
+    start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
+    ctx.known[variable] = _range(ctx, op)
+    with ctx.scope():
+        name = ctx.names.fresh(variable.name or "k")
+        ctx.values[variable] = name
+        if isinstance(step, int):
+            test = f"{name} < {stop}" if step > 0 else f"{name} > {stop}"
+        else:
+            test = f"{step} > 0 ? {name} < {stop} : {name} > {stop}"
+        forward = {1: f"++{name}", -1: f"--{name}"}.get(step if isinstance(step, int) else 0)
+        kind = ctx.type_of(variable)
+        pragma = _unrolling(op, start, stop, step)
+        if pragma:
+            ctx.writer.line(pragma)
+        head = f"for ({kind} {name} = {start}; {test}; {forward or f'{name} += {step}'})"
+        with ctx.writer.braces(head):
+            emit_block(ctx, op.body)
+
+
+def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
+    """Bounds of the loop variable."""
+    step = ctx.index(op.step)
+    start, stop = ctx.interval(op.start), ctx.interval(op.stop)
+    if not isinstance(step, int):
+        return None, None
+    if step > 0:
+        return start[0], None if stop[1] is None else max(stop[1] - 1, start[0] or 0)
+    return None if stop[0] is None else stop[0] + 1, start[1]
+
+
+def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
+    known = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step
+    if op.kind in ("unroll", "vectorized") and known:
+        count = len(range(int(start), int(stop), int(step)))
+        return "#pragma unroll" if count <= UNROLL_LIMIT else "#pragma unroll 8"
+    # What is pipelined or serial stays a loop: unrolling it would multiply its barriers.
+    return "#pragma unroll 1" if op.kind in ("pipelined", "persistent") else ""
+
+
+def _while(ctx: Context, op: ir.While) -> None:
+    with ctx.writer.braces("while (true)"), ctx.scope():
+        emit_block(ctx, op.condition)
+        last = op.condition.ops[-1]
+        assert isinstance(last, ir.Yield)
+        ctx.writer.line(f"if (!{ctx.text(last.values[0])}) break;")
+        emit_block(ctx, op.body)
+
+
+def _if(ctx: Context, op: ir.If) -> None:
+    for value in op.results:
+        name = ctx.names.fresh(value.name)
+        ctx.values[value] = name
+        ctx.writer.line(f"{ctx.type_of(value)} {name};")
+    ctx.writer.line(f"if ({ctx.bare(op.condition)}) {{")
+    with ctx.writer.deeper(), ctx.scope():
+        _branch(ctx, op, op.then)
+    if any(not isinstance(o, ir.Yield) or o.values for o in op.otherwise.ops):
+        ctx.writer.close("} else {")
+        with ctx.writer.deeper(), ctx.scope():
+            _branch(ctx, op, op.otherwise)
+    ctx.writer.close("}")
+
+
+def _branch(ctx: Context, op: ir.If, block: ir.Block) -> None:
+    emit_block(ctx, block)
+    last = block.ops[-1] if block.ops else None
+    if isinstance(last, ir.Yield):
+        for value, given in zip(op.results, last.values, strict=True):
+            ctx.writer.line(f"{ctx.values[value]} = {ctx.bare(given)};")

@@ -1,0 +1,263 @@
+"""A kernel as one CUDA C++ text: a `__global__` function for each launch, and what a host needs.
+
+Blocks are numbered along one axis; a function turns its number into the indices of the author's
+grid.  A persistent function loops over numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, row_major
+from tileprof.compiler.codegen.places import Place
+from tileprof.compiler.codegen.types import is_narrow, storage, value_type
+from tileprof.compiler.codegen.writer import Line, Names, Writer
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.prelude import with_dependencies
+from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
+from tileprof.compiler.cuda.target import Target
+from tileprof.errors import KernelError
+
+from .buffers import GlobalBuffer
+from .context import INT32, Context
+from .grid import emit_tile_loop
+from .statements import emit_block
+from .wgmma import WgmmaShape, header
+
+__all__ = ["WGMMA_HEADER", "emit"]
+
+WGMMA_HEADER = "wgmma.cuh"
+PRODUCER_THREADS = 128
+
+
+def emit(
+    kernel: ir.Kernel,
+    target: Target,
+    controls: Controls,
+    unaligned: frozenset[int] = frozenset(),
+    aliased: bool = False,
+) -> CudaSource:
+    """The CUDA text of a lowered kernel; the same text for the same kernel.
+
+    `unaligned`: positions of parameters whose address is a multiple of the element's size only;
+    `aliased`: a tensor that is written may overlap another.
+    """
+    return _Unit(kernel, target, controls, unaligned, aliased).source()
+
+
+@dataclass
+class _Function:
+    """What the launch of one function needs."""
+
+    name: str
+    lines: list[Line]
+    spec: LaunchSpec
+
+
+@dataclass
+class _Unit:
+    kernel: ir.Kernel
+    target: Target
+    controls: Controls
+    unaligned: frozenset[int]
+    aliased: bool
+    places: list[Place] = field(default_factory=list)
+    headers: set[str] = field(default_factory=lambda: {"base.cuh", "numbers.cuh"})
+    wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
+    host: dict[ir.Value, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = re.sub(r"\W", "_", self.kernel.name)
+        self.uses: dict[ir.Value, list[ir.OpBase]] = {}
+        for op in self.kernel.ops():
+            for value in op.operand_values():
+                self.uses.setdefault(value, []).append(op)
+
+    def source(self) -> CudaSource:
+        """Everything."""
+        launches = [o for o in self.kernel.body.ops if isinstance(o, ir.Launch)]
+        functions = [self._function(op, n) for n, op in enumerate(launches)]
+        texts = dict(with_dependencies(self.headers))
+        if self.wgmma:
+            texts[WGMMA_HEADER] = header(self.wgmma)
+        lines = [Line(f"// kernel {self.kernel.name}")]
+        lines += [Line(f'#include "{name}"') for name in texts]
+        for function in functions:
+            lines += [Line(""), *function.lines]
+        writer = Writer()
+        writer.lines = lines
+        return CudaSource(
+            self.name,
+            writer.render(f"{self.name}.cu"),
+            tuple(texts.items()),
+            tuple(f.spec for f in functions),
+            tuple(self.places),
+            tuple(self.host),
+        )
+
+    def _function(self, op: ir.Launch, number: int) -> _Function:
+        if len(op.grid) > 3:
+            raise KernelError(
+                f"a grid of {len(op.grid)} axes", location=op.span, hint="A grid has up to three."
+            )
+        hints = dict(op.hints)
+        threads = 1
+        for extent in op.threads:
+            threads *= extent
+        ctx = Context(
+            Writer(),
+            Names(),
+            self.places,
+            self.headers,
+            self.uses,
+            target=self.target,
+            controls=self.controls,
+            threads=threads,
+            wgmma=self.wgmma,
+        )
+        name = f"{self.name}_{number}"
+        parameters, arguments = self._parameters(ctx, op)
+        whole = threads
+        if any(isinstance(o, ir.Roles) for o in ir.walk(op.body)):
+            whole += PRODUCER_THREADS
+        self._prologue(ctx, op)
+        with ctx.writer.deeper():
+            emit_tile_loop(ctx, op, persistent=bool(hints.get("persistent")), emit=emit_block)
+        for at, _ in enumerate(ctx.maps):
+            parameters.append(f"const __grid_constant__ TpTensorMap map{at}")
+            arguments.append(Argument("map", at))
+        if ctx.writes_report[0]:
+            parameters.append("TpReport *const report")
+            arguments.append(Argument("report", 0))
+        if ctx.maps:
+            self.headers.add("async.cuh")
+        minimum = max(int(hints.get("blocks", 1)), 1)
+        cluster = int(hints.get("cluster", 1))
+        attribute = f"__launch_bounds__({whole}, {minimum}) "
+        if cluster > 1:
+            attribute += f"__cluster_dims__({cluster}, 1, 1) "
+        head = Writer()
+        head.line(f'extern "C" __global__ void {attribute}{name}(')
+        for at, text in enumerate(parameters):
+            head.line(f"    {text}{',' if at < len(parameters) - 1 else ') {'}")
+        if not parameters:
+            head.line("    ) {")
+        lines = [*head.lines, *ctx.writer.lines, Line("}")]
+        spec = LaunchSpec(
+            name,
+            tuple(arguments),
+            tuple(ctx.maps),
+            tuple(op.grid),
+            whole,
+            int(hints.get("shared", 0)),
+            cluster,
+            int(hints.get("persistent", 0)),
+        )
+        return _Function(name, lines, spec)
+
+    # -- parameters
+
+    def _parameters(self, ctx: Context, op: ir.Launch) -> tuple[list[str], list[Argument]]:
+        """The parameters that the body uses, and the context's names of them."""
+        kernel = self.kernel
+        used = _captured(op)
+        parameters: list[str] = []
+        arguments: list[Argument] = []
+        extents = {
+            d for p in kernel.params if isinstance(p.type, ir.BufferType) for d in p.type.shape
+        }
+        for at, (name, value) in enumerate(kernel.symbol_values().items()):
+            text = ctx.names.fresh(name)
+            ctx.symbols[name] = ctx.values[value] = text
+            # The host refuses extents that do not fit into 31 bits; strides may.
+            ctx.known[value] = (0, INT32 - 1) if name in extents else (None, None)
+            kind = ctx.type_of(value)
+            parameters.append(f"const {kind} {text}")
+            arguments.append(
+                Argument("symbol", at, ir.dtype("int32" if kind == "int" else "int64"))
+            )
+        for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
+            if isinstance(param.type, ir.BufferType):
+                buffer = self._tensor(ctx, param, param.type, at)
+                ctx.buffers[value] = buffer
+                if value in used:
+                    quals = "*" if self.aliased else "*__restrict__"
+                    parameters.append(f"{buffer.type} {quals} const {buffer.pointer}")
+                    arguments.append(Argument("pointer", at))
+            elif value in used:
+                text = ctx.names.fresh(param.name)
+                kind = storage(param.type)
+                parameters.append(f"const {kind} {text}")
+                arguments.append(Argument("scalar", at, param.type))
+                ctx.values[value] = f"tp_value({text})" if is_narrow(param.type) else text
+        for value in used:
+            if value in ctx.values or value in ctx.buffers or value.dtype.kind == "handle":
+                continue
+            at = self.host.setdefault(value, len(self.host))
+            text = ctx.names.fresh(value.name or "host")
+            ctx.values[value] = text
+            kind = value_type(value.dtype)
+            parameters.append(f"const {kind} {text}")
+            dtype = ir.dtype("int64") if value.dtype.kind == "index" else value.dtype
+            arguments.append(Argument("host", at, dtype))
+        return parameters, arguments
+
+    def _tensor(self, ctx: Context, param: ir.Param, type_: ir.BufferType, at: int) -> GlobalBuffer:
+        shape: tuple[Extent, ...] = tuple(
+            d if isinstance(d, int) else ctx.symbols[d] for d in type_.shape
+        )
+        strides = row_major(shape)
+        if type_.strides is not None:
+            strides = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in type_.strides)
+        count = 1
+        for extent in type_.shape:
+            count = count * extent if isinstance(extent, int) else INT32
+        return GlobalBuffer(
+            ctx.names.fresh(param.name),
+            type_.dtype,
+            shape,
+            strides,
+            param.name,
+            type_.shape,
+            param.safe_value,
+            at,
+            type_.dtype.bytes if at in self.unaligned else 16,
+            wide=count >= INT32 or type_.strides is not None,
+        )
+
+    def _prologue(self, ctx: Context, op: ir.Launch) -> None:
+        """Names that every statement may use."""
+        writer = ctx.writer
+        with writer.deeper():
+            if dict(op.hints).get("shared"):
+                writer.line("TP_SHARED_MEMORY(tp_shared);")
+            writer.line("const int tp_thread = threadIdx.x;")
+            writer.line("const int tp_lane = tp_thread & 31;")
+            # The same in all lanes, and the compiler may know it.
+            writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
+
+
+def _captured(op: ir.Launch) -> list[ir.Value]:
+    """What the body of a launch uses from outside, in order of first use."""
+    inner = {v for o in ir.walk(op.body) for v in o.results} | set(op.body.args)
+    for each in ir.walk(op.body):
+        inner |= {a for b in each.blocks() for a in b.args}
+    used: dict[ir.Value, None] = {}
+
+    def use(value: ir.Value) -> None:
+        if value in inner or isinstance(value.owner, ir.Constant):
+            return
+        if isinstance(value.owner, ir.View | ir.Reinterpret):
+            for part in value.owner.operand_values():
+                use(part)
+        else:
+            used[value] = None
+
+    for value in op.grid:
+        use(value)
+    for each in ir.walk(op.body):
+        for value in each.operand_values():
+            use(value)
+    return list(used)

@@ -1,0 +1,24 @@
+"""What the passes of one lowering share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .controls import Controls
+from .remarks import Remarks
+from .target import Target
+
+__all__ = ["Lowering"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """What a pass may look at besides the kernel, and where it notes what it decides."""
+
+    target: Target
+    controls: Controls
+    remarks: Remarks = field(default_factory=Remarks)
+    unaligned: frozenset[int] = frozenset()
+    """Positions of parameters whose address is a multiple of the element's size only."""
+    aliased: bool = False
+    """Whether a tensor that is written may overlap another."""

@@ -1,0 +1,107 @@
+"""The passes of the CUDA lowering, in order, with the reason for each position."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tileprof import ir
+from tileprof.compiler.remarks import Remark
+
+from .controls import Controls
+from .emit.unit import emit
+from .lowering import Lowering
+from .passes.barriers import insert_barriers
+from .passes.choose import choose
+from .passes.expand import expand
+from .passes.layouts import infer_layouts
+from .passes.memory import plan_memory
+from .passes.pipeline import pipeline
+from .passes.waits import insert_waits
+from .remarks import Remarks
+from .source import CudaSource
+from .target import Target
+
+if TYPE_CHECKING:
+    from .build import Cubin
+
+__all__ = ["PASSES", "CudaProgram", "Pass", "compile_cuda"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step from kernel to kernel; its name is what `--emit ir:NAME` and the goldens say."""
+
+    name: str
+    apply: Callable[[ir.Kernel, Lowering], ir.Kernel]
+
+
+PASSES: tuple[Pass, ...] = (
+    # First: layouts follow from the instructions, and instructions need only shapes and types.
+    Pass("choose", choose),
+    # What no instruction does as a whole is elementwise: one form for all that follows.
+    Pass("expand", expand),
+    # Before buffers are multiplied and code is moved: each tile still has one place.
+    Pass("layouts", infer_layouts),
+    # Needs to know which copies are asynchronous and which products read them.
+    Pass("pipeline", pipeline),
+    # After it: products of different iterations are in their final order.
+    Pass("waits", insert_waits),
+    # After waits, which say until when an asynchronous op reads a buffer.
+    Pass("memory", plan_memory),
+    # Last: hazards are between bytes, and buffers share bytes only now.
+    Pass("barriers", insert_barriers),
+)
+
+
+@dataclass
+class CudaProgram:
+    """A kernel lowered for a GPU; the cubin is made on demand."""
+
+    kernel: ir.Kernel
+    """After all passes."""
+    source: CudaSource
+    target: Target
+    controls: Controls
+    remarks: tuple[Remark, ...]
+    """What the passes decided, and why."""
+    stages: dict[str, int]
+    """Time of each pass, of emission and, once it is made, of the cubin, in ns."""
+
+    @cached_property
+    def cubin(self) -> Cubin:
+        """The binary, from the cache or from NVRTC."""
+        from .build import compile_cubin
+
+        start = time.perf_counter_ns()
+        made = compile_cubin(self.source, self.target, self.controls)
+        self.stages["nvrtc"] = time.perf_counter_ns() - start
+        return made
+
+
+def compile_cuda(
+    kernel: ir.Kernel,
+    target: Target,
+    controls: Controls | None = None,
+    unaligned: frozenset[int] = frozenset(),
+    *,
+    aliased: bool = False,
+    observe: Callable[[str, ir.Kernel], None] | None = None,
+) -> CudaProgram:
+    """Lower a kernel that the common passes have seen; `observe(name, kernel)` sees it after each
+    pass.  KernelError with a place where the kernel cannot run on the target."""
+    lowering = Lowering(target, controls or Controls(), Remarks(), unaligned, aliased)
+    stages: dict[str, int] = {}
+    for step in PASSES:
+        start = time.perf_counter_ns()
+        kernel = step.apply(kernel, lowering)
+        stages[step.name] = time.perf_counter_ns() - start
+        if observe is not None:
+            observe(step.name, kernel)
+    start = time.perf_counter_ns()
+    source = emit(kernel, target, lowering.controls, unaligned, aliased)
+    stages["emit"] = time.perf_counter_ns() - start
+    return CudaProgram(kernel, source, target, lowering.controls, lowering.remarks.all(), stages)
