@@ -1,22 +1,28 @@
 """Arrays of any framework, each by its cheapest way: address, shape, strides, element type.
 
 NumPy arrays (bfloat16 and float8 of `ml_dtypes` included) by buffer address, PyTorch tensors by
-pointer, shape and stride, anything else through DLPack.  No framework is imported here.
+pointer, shape and stride, arrays on a GPU by `__cuda_array_interface__`, anything else through
+DLPack.  No framework is imported here that is not in use.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tileprof import ir
-from tileprof.errors import ArgumentError, DTypeError
+from tileprof.errors import ArgumentError, DTypeError, MissingDependencyError
 
-__all__ = ["TensorSpec", "address", "allocate", "as_array", "describe", "is_writable"]
+from .dlpack import exported
+
+__all__ = ["TensorSpec", "address", "allocate", "as_array", "describe", "is_host", "is_writable"]
+__all__ += ["stream_of", "word_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class TensorSpec:
     strides: tuple[int, ...] | None
     device: str
     framework: str
-    """`numpy`, `torch` or `dlpack`."""
+    """`numpy`, `torch`, `cupy` or `dlpack`."""
 
 
 # Keyed by what NumPy or PyTorch hand out, so that a warm call pays one look-up per argument.
@@ -54,6 +60,8 @@ def describe(value: Any) -> TensorSpec | None:
         stride = None if value.is_contiguous() else value.stride()
         key = (value.dtype, tuple(value.shape), stride, value.device)
         return _SPECS.get(key) or _remember(key, _torch_spec(value))
+    if hasattr(value, "__cuda_array_interface__"):
+        return _interface_spec(value)
     if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
         return _dlpack_spec(value)
     return None
@@ -93,13 +101,41 @@ def _torch_spec(value: Any) -> TensorSpec:
     return TensorSpec(_dtype(name), tuple(value.shape), strides, device, "torch")
 
 
+def _interface_spec(value: Any) -> TensorSpec:
+    """An array on a GPU that says where it is: CuPy's, Numba's."""
+    held = value.__cuda_array_interface__
+    kind = getattr(value, "dtype", None) or np.dtype(held["typestr"])
+    dtype = _dtype(str(kind))
+    strides = held.get("strides")
+    shape = tuple(int(d) for d in held["shape"])
+    elements = None if strides is None else _unless_row_major(
+        shape, tuple(s // dtype.bytes for s in strides)
+    )
+    number = value.__dlpack_device__()[1] if hasattr(value, "__dlpack_device__") else 0
+    framework = "cupy" if type(value).__module__.startswith("cupy") else "dlpack"
+    return TensorSpec(dtype, shape, elements, f"cuda:{number}", framework)
+
+
 def _dlpack_spec(value: Any) -> TensorSpec:
     kind, number = value.__dlpack_device__()
     if kind in _DLPACK_CUDA:
-        shape = tuple(int(d) for d in value.shape)
-        return TensorSpec(_dtype(str(value.dtype)), shape, None, f"cuda:{number}", "dlpack")
+        held = exported(value)
+        strides = None if held.strides is None else _unless_row_major(held.shape, held.strides)
+        return TensorSpec(_dtype(held.dtype), held.shape, strides, f"cuda:{number}", "dlpack")
     spec = _numpy_spec(np.from_dlpack(value))
     return TensorSpec(spec.dtype, spec.shape, spec.strides, "cpu", "dlpack")
+
+
+def _unless_row_major(
+    shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """None for the strides of a contiguous array; those of extents of 1 say nothing."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1 and stride != expected:
+            return strides
+        expected *= extent
+    return None
 
 
 def _dtype(name: str) -> ir.DType:
@@ -118,7 +154,32 @@ def address(value: Any) -> int:
         return int(value.__array_interface__["data"][0])
     if hasattr(value, "data_ptr"):
         return int(value.data_ptr())
-    return address(as_array(value))
+    if hasattr(value, "__cuda_array_interface__"):
+        return int(value.__cuda_array_interface__["data"][0])
+    return address(np.from_dlpack(value)) if is_host(value) else exported(value).address
+
+
+def is_host(value: Any) -> bool:
+    """Whether an array lies in the memory of the host."""
+    if isinstance(value, np.ndarray):
+        return True
+    if hasattr(value, "is_cuda"):
+        return not value.is_cuda
+    if hasattr(value, "__cuda_array_interface__"):
+        return False
+    return value.__dlpack_device__()[0] not in _DLPACK_CUDA
+
+
+_LEGACY_STREAM = 1
+
+
+def stream_of(value: Any, number: int) -> int:
+    """The stream of device `number` on which the framework of an array works now."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return int(torch._C._cuda_getCurrentRawStream(number))
+    held = getattr(value, "__cuda_array_interface__", None)
+    return int((held and held.get("stream")) or _LEGACY_STREAM)
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
@@ -147,15 +208,45 @@ def is_writable(value: Any) -> bool:
 
 def allocate(spec: TensorSpec | None, shape: tuple[int, ...], dtype: ir.DType) -> Any:
     """A new array, not initialised, of the framework and device of `spec` (NumPy for None)."""
-    if spec is None or spec.framework != "torch":
+    if spec is None or (spec.framework != "torch" and spec.device == "cpu"):
         return np.empty(shape, dtype.to_numpy())
-    import torch
+    if spec.framework == "cupy":
+        import cupy
 
-    name = {"float8_e4m3": "float8_e4m3fn"}.get(dtype.name, dtype.name)
-    kind = getattr(torch, name)
+        with cupy.cuda.Device(int(spec.device.removeprefix("cuda:"))):
+            return cupy.empty(shape, dtype.to_numpy())
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependencyError(
+            f"an output on {spec.device} needs PyTorch or CuPy",
+            hint="Write into an argument instead of a tensor from `T.empty`.",
+        ) from None
+    kind = getattr(torch, _TORCH_NAMES.get(dtype.name, dtype.name))
     size = math.prod(shape) * dtype.bytes
     if spec.device == "cpu" and size >= _HUGE:
         # NumPy asks the system for huge pages and PyTorch does not: first touches of 4 KiB pages
         # can take longer than the kernel itself.
         return torch.from_numpy(np.empty(size, np.uint8)).view(kind).reshape(shape)
     return torch.empty(shape, dtype=kind, device=spec.device)
+
+
+_TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}
+
+
+def word_of(type_: ir.DType) -> Callable[[Any], int]:
+    """From a number to its bits as an element of a type, in an unsigned word of its size."""
+    if type_.is_integer:
+        mask = (1 << type_.bits) - 1
+        return lambda value: int(value) & mask
+    if type_.kind == "bool":
+        return lambda value: int(bool(value))
+    if type_.name == "float64":
+        return lambda value: int(_bits_of_double(float(value)))
+    held, bits = type_.to_numpy(), np.dtype(f"uint{type_.bits}")
+    return lambda value: int(np.asarray(value, np.float64).astype(held).view(bits))
+
+
+def _bits_of_double(value: float) -> int:
+    (word,) = struct.unpack("=Q", struct.pack("=d", value))
+    return int(word)

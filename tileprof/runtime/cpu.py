@@ -12,8 +12,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tileprof import ir
 from tileprof.compiler.build import build
 from tileprof.compiler.codegen import ENTRY, CppSource
@@ -22,10 +20,10 @@ from tileprof.instrument import SiteTimes, decode
 from tileprof.instrument import records as layout
 
 from . import cpu_pool
-from .arguments import address, is_writable
+from .arguments import address, is_writable, word_of
 from .cpu_abi import Run
 from .cpu_report import raise_failure, show_printed
-from .device import RunResult
+from .device import RunResult, written_params
 
 __all__ = ["CpuExecutable"]
 
@@ -52,7 +50,7 @@ class CpuExecutable:
         self._pool_run, self._pool_free = pool.tp_pool_run, pool.tp_pool_free
         self._words = [_packer(p.type) for p in kernel.params]
         self._pack = struct.Struct(f"={len(kernel.params) + len(kernel.symbols)}Q").pack
-        self._written = _written(kernel)
+        self._written = written_params(kernel)
         self._grids = ctypes.c_int64 * (3 * max(source.launches, 1))
         self._axes = next((len(o.grid) for o in kernel.body.ops if isinstance(o, ir.Launch)), 0)
         self._capacity = _FIRST_CAPACITY
@@ -125,40 +123,4 @@ class CpuExecutable:
 
 def _packer(type_: ir.BufferType | ir.DType) -> Callable[[Any], int]:
     """From an argument to its word."""
-    if isinstance(type_, ir.BufferType):
-        return address
-    if type_.is_integer:
-        mask = (1 << type_.bits) - 1
-        return lambda value: int(value) & mask
-    if type_.kind == "bool":
-        return lambda value: int(bool(value))
-    if type_.name == "float64":
-        return lambda value: int(_bits_of_double(float(value)))
-    held, bits = type_.to_numpy(), np.dtype(f"uint{type_.bits}")
-    return lambda value: int(np.asarray(value, np.float64).astype(held).view(bits))
-
-
-def _bits_of_double(value: float) -> int:
-    (word,) = struct.unpack("=Q", struct.pack("=d", value))
-    return int(word)
-
-
-def _written(kernel: ir.Kernel) -> list[int]:
-    """Which parameters the kernel writes."""
-    places = {v: at for at, v in enumerate(kernel.param_values())}
-    found = set()
-    for op in kernel.ops():
-        match op:
-            case ir.Store(buffer=target) | ir.Atomic(buffer=target):
-                pass
-            case ir.Copy(target=target) | ir.Fill(target=target) | ir.Reduce(target=target):
-                pass
-            case ir.Scan(target=target) | ir.TileAtomic(target=target) | ir.Gemm(c=target):
-                pass
-            case _:
-                continue
-        while isinstance(target.owner, ir.View | ir.Reinterpret):
-            target = target.owner.base
-        if target in places:
-            found.add(places[target])
-    return sorted(found)
+    return address if isinstance(type_, ir.BufferType) else word_of(type_)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
 
-__all__ = ["Executable", "RunResult"]
+__all__ = ["Executable", "HostCopy", "RunResult", "written_params"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCopy:
+    """A copy between the host and the device that a launch on host arrays needs."""
+
+    direction: Literal["in", "out"]
+    bytes: int
+    time_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +27,16 @@ class RunResult:
     """What one run of a kernel cost and saw."""
 
     time_ns: int
-    """Time of the work on the device, without argument checks."""
+    """Time of the work on the device, without argument checks; -1 where nobody listens to a launch
+    that is still under way."""
     grid: tuple[int, ...]
     blocks: int
     guarded: int = 0
     """Elements outside their global buffer that were read as the safe value or not written."""
     guarded_by_line: Mapping[Location, int] = field(default_factory=dict)
     sites: SiteTimes | None = None
+    copies: tuple[HostCopy, ...] = ()
+    """What was copied for host arrays on a GPU; their time is not in `time_ns`."""
 
 
 class Executable(Protocol):
@@ -37,3 +50,24 @@ class Executable(Protocol):
         each symbol in order.
         """
         ...
+
+
+def written_params(kernel: ir.Kernel) -> list[int]:
+    """Which parameters the kernel writes."""
+    places = {v: at for at, v in enumerate(kernel.param_values())}
+    found = set()
+    for op in kernel.ops():
+        match op:
+            case ir.Store(buffer=target) | ir.Atomic(buffer=target):
+                pass
+            case ir.Copy(target=target) | ir.Fill(target=target) | ir.Reduce(target=target):
+                pass
+            case ir.Scan(target=target) | ir.TileAtomic(target=target) | ir.Gemm(c=target):
+                pass
+            case _:
+                continue
+        while isinstance(target.owner, ir.View | ir.Reinterpret):
+            target = target.owner.base
+        if target in places:
+            found.add(places[target])
+    return sorted(found)

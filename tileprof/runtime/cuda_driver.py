@@ -1,0 +1,207 @@
+"""The CUDA driver by ctypes: its functions, its structures, its error codes as errors.
+
+The driver is the only thing of NVIDIA's that running a kernel needs: a saved kernel runs where no
+package is installed.  Names and numbers are those of `cuda.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+from tileprof.errors import ExecutionError, MissingDependencyError
+
+__all__ = [
+    "CLUSTER_DIMENSION", "Attribute", "Driver", "DriverFailure", "LaunchConfig", "load_driver",
+]  # fmt: skip
+
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+NO_DEVICE = 100
+INVALID_IMAGE = 200
+NO_BINARY_FOR_GPU = 209
+INVALID_PTX = 218
+UNSUPPORTED_PTX = 222
+LAUNCH_OUT_OF_RESOURCES = 701
+STREAM_CAPTURE_UNSUPPORTED = 900
+FAULTS = {
+    700: "an address that is not mapped",
+    702: "no end within the time that the system allows",
+    714: "a fault of the hardware stack",
+    715: "an illegal instruction or a trap",
+    716: "an address that is not aligned to its access",
+    717: "an address of the wrong memory",
+    718: "an invalid program counter",
+    719: "a fault of the launch, as a trap is",
+    720: "more blocks than a cooperative launch can hold",
+}
+"""Errors of a running kernel; after most of them the context cannot be used any more."""
+
+COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
+MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
+CLUSTER_DIMENSION = 4
+HOST_PORTABLE_MAPPED = 0x03
+
+
+class Attribute(ctypes.Structure):
+    """`CUlaunchAttribute`: here the extent of a cluster in blocks."""
+
+    id: int
+    x: int
+    y: int
+    z: int
+
+    _fields_ = (
+        ("id", c_int),
+        ("pad", c_int),
+        ("x", c_uint),
+        ("y", c_uint),
+        ("z", c_uint),
+        ("rest", c_uint * 13),
+    )
+
+
+class LaunchConfig(ctypes.Structure):
+    """`CUlaunchConfig`."""
+
+    stream: int | None
+
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared", c_uint),
+        ("stream", c_void_p),
+        ("attributes", POINTER(Attribute)),
+        ("attribute_count", c_uint),
+    )
+
+
+class DriverFailure(ExecutionError):
+    """A function of the driver that did not do its work; `code` is its `CUresult`."""
+
+    def __init__(self, function: str, code: int, name: str, text: str, hint: str = "") -> None:
+        super().__init__(f"{function} failed: {text} ({name}, {code})", hint=hint)
+        self.function = function
+        self.code = code
+
+
+_P, _D = c_void_p, c_uint64
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cuInit": (c_uint,),
+    "cuDriverGetVersion": (_P,),
+    "cuGetErrorName": (c_int, _P),
+    "cuGetErrorString": (c_int, _P),
+    "cuDeviceGetCount": (_P,),
+    "cuDeviceGet": (_P, c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetAttribute": (_P, c_int, c_int),
+    "cuDevicePrimaryCtxRetain": (_P, c_int),
+    "cuCtxGetCurrent": (_P,),
+    "cuCtxPushCurrent_v2": (_P,),
+    "cuCtxPopCurrent_v2": (_P,),
+    "cuModuleLoadDataEx": (_P, _P, c_uint, _P, _P),
+    "cuModuleUnload": (_P,),
+    "cuModuleGetFunction": (_P, _P, c_char_p),
+    "cuFuncSetAttribute": (_P, c_int, c_int),
+    "cuLaunchKernelEx": (_P, _P, _P, _P),
+    "cuTensorMapEncodeTiled": (_P, c_int, c_uint, _D, _P, _P, _P, _P, c_int, c_int, c_int, c_int),
+    "cuMemAllocAsync": (_P, c_size_t, _P),
+    "cuMemFreeAsync": (_D, _P),
+    "cuMemcpyHtoDAsync_v2": (_D, _P, c_size_t, _P),
+    "cuMemcpyDtoHAsync_v2": (_P, _D, c_size_t, _P),
+    "cuMemHostAlloc": (_P, c_size_t, c_uint),
+    "cuMemFreeHost": (_P,),
+    "cuEventCreate": (_P, c_uint),
+    "cuEventDestroy_v2": (_P,),
+    "cuEventRecord": (_P, _P),
+    "cuEventSynchronize": (_P,),
+    "cuEventElapsedTime": (_P, _P, _P),
+    "cuStreamSynchronize": (_P,),
+    "cuStreamIsCapturing": (_P, _P),
+}
+Resolve = Callable[[str, Any], Any]
+"""From the name and the ctypes prototype of a function to the function; AttributeError for one that
+the driver lacks."""
+
+
+class Driver:
+    """The driver's functions; each but `launch` raises DriverFailure where the driver refuses."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._held: dict[str, Any] = {}
+        self.launch = self.function("cuLaunchKernelEx")
+        """`cuLaunchKernelEx(config, function, parameters, extra)`; gives its `CUresult`."""
+        self.call("cuInit", 0)
+
+    def function(self, name: str) -> Any:
+        """A function of the driver, to be called with ctypes values."""
+        found = self._held.get(name)
+        if found is None:
+            prototype = ctypes.CFUNCTYPE(c_int, *_FUNCTIONS[name])
+            try:
+                found = self._held[name] = self._resolve(name, prototype)
+            except AttributeError:
+                raise MissingDependencyError(
+                    f"the CUDA driver has no function {name}",
+                    hint="Update the NVIDIA driver: kernels need one of CUDA 12.0 or later.",
+                ) from None
+        return found
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function; DriverFailure where it refuses."""
+        code = self.function(name)(*arguments)
+        if code:
+            self.fail(name, code)
+
+    def fail(self, function: str, code: int) -> None:
+        """Raise what a `CUresult` stands for."""
+        texts = []
+        for lookup in ("cuGetErrorName", "cuGetErrorString"):
+            text = c_char_p()
+            self.function(lookup)(code, byref(text))
+            texts.append((text.value or b"unknown error").decode())
+        hint = {
+            OUT_OF_MEMORY: "Free arrays on the device, or use smaller ones.",
+            NO_DEVICE: "`nvidia-smi` should list a GPU; CUDA_VISIBLE_DEVICES may hide it.",
+        }.get(code, "")
+        raise DriverFailure(function, code, texts[0], texts[1], hint)
+
+    def pointer(self, name: str, *arguments: Any) -> int:
+        """Call a function whose first parameter takes a handle or an address out."""
+        made = c_void_p()
+        self.call(name, byref(made), *arguments)
+        return made.value or 0
+
+    def number(self, name: str, *arguments: Any) -> int:
+        """Call a function whose first parameter takes an int out."""
+        made = c_int()
+        self.call(name, byref(made), *arguments)
+        return made.value
+
+    def version(self) -> str:
+        """The CUDA version that the driver has, as `13.0`."""
+        number = self.number("cuDriverGetVersion")
+        return f"{number // 1000}.{number % 1000 // 10}"
+
+    def elapsed_ns(self, start: int, stop: int) -> int:
+        """Time between two events that are over."""
+        made = c_float()
+        self.call("cuEventElapsedTime", byref(made), start, stop)
+        return round(made.value * 1e6)
+
+
+@cache
+def load_driver() -> Driver:
+    """The driver of this machine, started; MissingDependencyError where there is none."""
+    try:
+        library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
+    except OSError:
+        raise MissingDependencyError(
+            "kernels cannot run on a GPU: there is no CUDA driver",
+            hint="Install the NVIDIA driver, or pass host arrays, which run on `cpu`.",
+        ) from None
+    return Driver(lambda name, prototype: prototype((name, library)))

@@ -1,0 +1,121 @@
+"""What the host computes before a launch: extents of grids, and values that kernels are given.
+
+In: a kernel and the values that its launches name.  Out: a `HostProgram`, which is itself a kernel
+(parameters, scalar ops, a `yield`), so that it has a text form; run on the scalars and symbols of a
+call it gives plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import ExecutionError, InternalError
+
+from .interpreter import arithmetic
+from .interpreter.convert import bitcast, cast, constant
+
+__all__ = ["HostProgram"]
+
+_MAX_KNOWN = 4096
+
+
+class HostProgram:
+    """Scalars as a function of a call's scalars and symbols."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        self.kernel = kernel
+        """Its body ends with the `yield` of the results."""
+        self._scalars = [
+            (at, v) for at, v in enumerate(kernel.param_values()) if isinstance(v.type, ir.DType)
+        ]
+        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    @classmethod
+    def of(cls, kernel: ir.Kernel, results: Sequence[ir.Value]) -> HostProgram:
+        """The part of a kernel's body that computes `results`."""
+        needed = _needed(kernel, results)
+        mapping: dict[ir.Value, ir.Value] = {}
+        whole = ir.Block(kernel.body.args, [o for o in kernel.body.ops if o in needed])
+        body = ir.clone_block(whole, mapping)
+        for value in results:
+            if value not in mapping:
+                raise InternalError(f"{kernel.name}: the host cannot compute {value!r}")
+        body.ops.append(ir.Yield([mapping[v] for v in results]))
+        return cls(kernel.with_body(body, ()))
+
+    def run(self, values: Sequence[Any], symbols: Sequence[int]) -> tuple[Any, ...]:
+        """The results for the arguments of a call, as Python numbers.
+
+        ExecutionError where an integer is divided by 0.
+        """
+        key = (*symbols, *[values[at] for at, _ in self._scalars])
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._compute(values, symbols)
+        return found
+
+    def _compute(self, values: Sequence[Any], symbols: Sequence[int]) -> tuple[Any, ...]:
+        env: dict[ir.Value, Any] = {v: constant(values[at], v.dtype) for at, v in self._scalars}
+        env |= zip(self.kernel.symbol_values().values(), map(int, symbols))
+        made = _run(self.kernel.body, env)
+        return tuple(v.item() if hasattr(v, "item") else v for v in made)
+
+
+def _needed(kernel: ir.Kernel, results: Sequence[ir.Value]) -> set[ir.OpBase]:
+    """The ops at the top of the body that the results follow from."""
+    found: set[ir.OpBase] = set()
+    waiting = list(results)
+    while waiting:
+        owner = waiting.pop().owner
+        if owner is None or owner in found:
+            continue
+        found.add(owner)
+        waiting += owner.operand_values()
+        for block in owner.blocks():
+            waiting += [v for op in ir.walk(block) for v in op.operand_values()]
+    return found
+
+
+def _run(block: ir.Block, env: dict[ir.Value, Any]) -> list[Any]:
+    """Run the ops of a block; gives what its `yield` holds."""
+    for op in block.ops:
+        if isinstance(op, ir.Yield):
+            return [env[v] for v in op.values]
+        if isinstance(op, ir.If):
+            chosen = op.then if env[op.condition] else op.otherwise
+            env.update(zip(op.results, _run(chosen, env)))
+        else:
+            env[op.result] = _scalar(op, [env[v] for v in op.operand_values()])
+    return []
+
+
+def _scalar(op: ir.OpBase, held: list[Any]) -> Any:
+    match op:
+        case ir.Constant(value=value, dtype=dtype):
+            return constant(value, dtype)
+        case ir.Binary(kind=kind, left=left):
+            if kind in arithmetic.DIVISIONS and not left.dtype.is_float and held[1] == 0:
+                raise ExecutionError(
+                    "division by 0 while a launch is prepared",
+                    location=op.span,
+                    hint="An extent of the grid follows from it: guard it with `T.max(…, 1)`.",
+                )
+            return arithmetic.binary(kind, held[0], held[1], left.dtype)
+        case ir.Unary(kind=kind, operand=operand):
+            return arithmetic.unary(kind, held[0], operand.dtype)
+        case ir.Compare(kind=kind, left=left):
+            return arithmetic.compare(kind, held[0], held[1], left.dtype)
+        case ir.Fma(a=a):
+            return arithmetic.fma(held[0], held[1], held[2], a.dtype)
+        case ir.Select():
+            return held[1] if held[0] else held[2]
+        case ir.Cast(operand=operand, dtype=dtype):
+            return cast(held[0], operand.dtype, dtype)
+        case ir.Bitcast(dtype=dtype):
+            return bitcast(held[0], dtype)
+        case _:
+            raise InternalError(f"the host cannot run {op!r}")
