@@ -1,0 +1,59 @@
+"""CUDA C++ that emitted kernels include: every PTX instruction they use is a `tp_…` function here.
+
+In: nothing.  Out: the headers' text, for NVRTC as in-memory includes.  All are short, include no
+CUDA header and cost the compiler about 1 ms each.  A register array is a pointer to its first
+register (`acc + 4 * i` names a part of one), and its indices must be constants.
+
+| header    | functions |
+|-----------|-----------|
+| base      | arithmetic as on the cpu: floordiv … clz, min, max, abs, bit_cast, within, clip;
+|           | uniform, cluster_rank, shared_address |
+| numbers   | TpHalf TpBfloat TpE4m3 TpE5m2; value, store<T>, round<T>, fma_odd, pack2/4<T>,
+|           | unpack2/4<T> |
+| functions | exp … erf as on the cpu; exp2_flush, rsqrt_flush, reciprocal_flush: one instruction |
+| memory    | load_vector(array, from), load_vector<N>(to, from), store_vector; load_values<N>(floats,
+|           | from), store_values<N>(to, floats) convert in pairs; all with _global _shared _stream |
+| barriers  | barrier, warp_barrier, cluster_barrier, fence_async, mbarrier_*, elect,
+|           | registers_decrease/increase<N> |
+| async     | cp_async<BYTES>, tma_load/_multicast/_store/_reduce_add, bulk_*, evict_first/last |
+| shuffle   | shuffle_xor/up/down/index of any type, any, all, ballot, warp_reduce<Kind, LANES> |
+| matrix    | ldmatrix_x1/2/4, stmatrix_x1/2/4, their _trans forms, mma_* |
+| wgmma     | descriptor, wgmma_fence/commit/wait/hold; the instructions themselves are made for a
+|           | kernel by `emit/wgmma.py` |
+| atomics   | atomic<Kind>(at, value), combine<Kind>, atomic_add_vector<N> |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+__all__ = ["FOLDER", "text", "with_dependencies"]
+
+FOLDER = Path(__file__).parent
+"""Where the headers are."""
+
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"', re.MULTILINE)
+
+
+@cache
+def text(header: str) -> str:
+    """The text of one header, as `#include` names it."""
+    return (FOLDER / header).read_text()
+
+
+def with_dependencies(headers: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Name and text of the headers and of all that they include, those first."""
+    ordered: dict[str, str] = {}
+
+    def add(header: str) -> None:
+        if header not in ordered:
+            for each in _INCLUDE.findall(text(header)):
+                add(each)
+            ordered[header] = text(header)
+
+    for header in sorted(headers):
+        add(header)
+    return tuple(ordered.items())
