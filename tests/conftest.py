@@ -22,10 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A skip for want of a package named in `TILEPROF_TEST_REQUIRE` is a failure."""
+    """A skip for want of a package named in `TILEPROF_TEST_REQUIRE` (`torch,cuda`) is a failure."""
     report = yield
-    required = os.environ.get("TILEPROF_TEST_REQUIRE", "").split()
-    if report.skipped and any(f"'{name}'" in str(report.longrepr) for name in required):
+    required = os.environ.get("TILEPROF_TEST_REQUIRE", "").split(",")
+    # pytest names what could not be imported in quotes: 'torch', 'cuda.bindings.nvrtc'.
+    named = (f"'{name.strip()}{end}" for name in required if name.strip() for end in ("'", "."))
+    if report.skipped and any(name in str(report.longrepr) for name in named):
         report.outcome = "failed"
     return report
 

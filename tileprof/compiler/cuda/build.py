@@ -1,0 +1,257 @@
+"""CUDA C++ text to a cubin: the options of NVRTC, its errors in the author's terms, and the cache.
+
+In: a `CudaSource`, a target, controls.  Out: a `Cubin`, with what ptxas said about it.  No GPU is
+needed.  An entry of the cache is a folder named by a hash of everything that decides its bytes; it
+holds the text, the headers, the PTX, the cubin and the messages, and is put in place by one rename,
+so that any number of processes may build the same kernel at once.
+
+A multiplication and an addition become one fma where they can (NVRTC's default, as is expected on a
+GPU); nothing else here changes a result.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tileprof.compiler.build import cache_folder
+from tileprof.errors import BuildError, MissingDependencyError, OutputError
+
+from . import nvrtc
+from .controls import Controls
+from .ptxas import Locate, Note, Resources, locator, read_notes, read_resources
+from .refusals import refused
+from .source import CudaSource
+from .target import Target
+
+__all__ = ["Cubin", "compile_cubin", "compile_ptx", "disassemble"]
+
+_FLAGS = (
+    "--std=c++17",
+    "-lineinfo",
+    # Functions of the prelude and values that this kernel has no use for. Switching all warnings
+    # off would silence ptxas as well.
+    "--diag-suppress=177,550",
+    # Nothing is included from disk: what is in the hash is all that there is.
+    "--no-source-include",
+    "--ptxas-options=-v",
+    "--ptxas-options=-warn-spills",
+    "--ptxas-options=-warn-lmem-usage",
+)
+_TIME = re.compile(r"^ptxas info *: Compile time = .*\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """A kernel as GPU machine code."""
+
+    bytes: builtins.bytes
+    path: Path
+    """In the cache; beside it lie the text, the headers, the PTX and the messages."""
+    log: str
+    """What ptxas said."""
+
+    @property
+    def ptx(self) -> str:
+        """The PTX that it was made from."""
+        return self.path.with_suffix(".ptx").read_text()
+
+    @cached_property
+    def resources(self) -> dict[str, Resources]:
+        """Registers and memory of each function."""
+        return read_resources(self.log)
+
+    @cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """What ptxas said about lost speed."""
+        return read_notes(self.log)
+
+    @cached_property
+    def locate(self) -> Locate:
+        """The author's line of a line of the PTX."""
+        return _locator(self.ptx, self.path.parent)
+
+
+def compile_cubin(source: CudaSource, target: Target, controls: Controls) -> Cubin:
+    """The cubin of a text, from the cache where it is there and whole.
+
+    BuildError at the author's line where NVRTC or ptxas refuses the text; KernelError where the
+    kernel asks for more registers or memory than there are; OutputError where the cache cannot be
+    written; MissingDependencyError without NVRTC.
+    """
+    options = (f"--gpu-architecture={target.name}", *_FLAGS, *_limits(controls))
+    entry = _entry(source, options)
+    return Cubin(entry.cubin, entry.place / f"{source.name}.cubin", entry.log)
+
+
+def compile_ptx(source: CudaSource, target: Target, controls: Controls) -> str:
+    """The PTX of a text, which the driver of a newer GPU can finish; errors as `compile_cubin`.
+
+    A driver reads it when it supports at least the CUDA version `nvrtc.version()`.  That of a
+    target whose name ends in `a` runs on this architecture alone.
+    """
+    virtual = target.name.replace("sm_", "compute_")
+    front_end = (flag for flag in _FLAGS if "ptxas" not in flag)
+    return _entry(source, (f"--gpu-architecture={virtual}", *front_end)).ptx
+
+
+def _limits(controls: Controls) -> tuple[str, ...]:
+    if controls.registers is None:
+        return ()
+    # Without the second option, launch bounds in the text win silently.
+    override = "--ptxas-options=-override-directive-values"
+    return (f"--maxrregcount={controls.registers}", override)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What the cache holds of a text."""
+
+    place: Path
+    cubin: bytes
+    ptx: str
+    log: str
+
+
+def _entry(source: CudaSource, options: tuple[str, ...]) -> _Entry:
+    folder = cache_folder()
+    place = folder / f"{source.name}-{_key(source, options)}"
+    if found := _read(place, source.name):
+        return found
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{source.name}-", dir=folder) as held:
+            made = _compile(source, options, place, Path(held))
+            _write(Path(held) / "entry", source, made)
+            _put(Path(held), place, source.name)
+    except OSError as error:
+        raise OutputError(
+            f"compiled kernels cannot be kept in {folder}: {error.strerror or error}",
+            hint="Set TILEPROF_CACHE to a folder that can be written.",
+        ) from error
+    return made
+
+
+def _key(source: CudaSource, options: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
+    headers = (part for header in source.headers for part in header)
+    for part in (source.text, *headers, "", *options, repr(nvrtc.version())):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _read(place: Path, name: str) -> _Entry | None:
+    """The entry if it is there as it was written: a damaged cubin may take the process with it."""
+    try:
+        seal, cubin, ptx, log = ((place / each).read_bytes() for each in ("seal", *_products(name)))
+    except OSError:
+        return None
+    if seal != _seal(cubin, ptx, log):
+        return None
+    return _Entry(place, cubin, ptx.decode(), log.decode())
+
+
+def _products(name: str) -> tuple[str, str, str]:
+    return f"{name}.cubin", f"{name}.ptx", f"{name}.log"
+
+
+def _seal(*parts: bytes) -> bytes:
+    """Digest of the parts with their lengths."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{len(part)} ".encode())
+        digest.update(part)
+    return digest.hexdigest().encode()
+
+
+def _write(folder: Path, source: CudaSource, made: _Entry) -> None:
+    folder.mkdir()
+    parts = made.cubin, made.ptx.encode(), made.log.encode()
+    for name, part in zip(_products(source.name), parts, strict=True):
+        (folder / name).write_bytes(part)
+    _write_text(folder, source)
+    (folder / "seal").write_bytes(_seal(*parts))
+
+
+def _write_text(folder: Path, source: CudaSource) -> None:
+    for name, text in ((source.file, source.text), *source.headers):
+        (folder / name).write_text(text)
+
+
+def _put(held: Path, place: Path, name: str) -> None:
+    """Move an entry to its place; a whole one that is there already stays."""
+    for attempt in range(8):
+        try:
+            os.rename(held / "entry", place)
+            return
+        except OSError:
+            if _read(place, name):
+                return
+        try:
+            os.rename(place, held / f"damaged{attempt}")
+        except FileNotFoundError:
+            # Another process moved it away first.
+            continue
+    os.rename(held / "entry", place)
+
+
+def _compile(source: CudaSource, options: tuple[str, ...], place: Path, held: Path) -> _Entry:
+    # Lines that come from no Python line get the path where the text will lie, whatever the current
+    # folder: tools that read the cubin can open it, and the same text gives the same bytes.
+    text = source.text.replace(f' "{source.file}"', f' "{place / source.file}"')
+    headers = [(name, f'#line 1 "{place / name}"\n{header}') for name, header in source.headers]
+    done = nvrtc.compile_text(text, headers, options, name=str(place / source.file))
+    log = _TIME.sub("", done.log)
+    if done.ok:
+        return _Entry(place, done.cubin, done.ptx, log)
+    kept = _keep_refused(source, options, place, held, done.ptx, log)
+    raise refused(log, _locator(done.ptx, place), place, kept)
+
+
+def _keep_refused(
+    source: CudaSource, options: tuple[str, ...], place: Path, held: Path, ptx: str, log: str
+) -> Path:
+    """Leave the text and all messages in place of the entry; it has no seal, so it is no entry."""
+    folder = held / "entry"
+    folder.mkdir()
+    _write_text(folder, source)
+    (folder / f"{source.name}.ptx").write_text(ptx)
+    (folder / f"{source.name}.log").write_text(f"$ nvrtc {' '.join(options)}\n{log}")
+    _put(held, place, source.name)
+    return place / f"{source.name}.log"
+
+
+def _locator(ptx: str, place: Path) -> Locate:
+    return locator(ptx, lambda file: Path(file).parent == place)
+
+
+def disassemble(cubin: Cubin) -> str:
+    """The SASS of a cubin with the author's lines; MissingDependencyError without nvdisasm."""
+    command = [_nvdisasm(), "-c", "-gi", str(cubin.path)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
+    if done.returncode:
+        raise BuildError(f"nvdisasm failed: {done.stderr.strip()}", hint=" ".join(command))
+    return done.stdout
+
+
+def _nvdisasm() -> str:
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        found = None
+    else:
+        found = find_nvidia_binary_utility("nvdisasm")
+    if found is None:
+        raise MissingDependencyError(
+            "machine code is shown by nvdisasm, which is missing",
+            hint="Install it with: pip install 'tileprof[cuda]'.",
+        )
+    return str(found)
