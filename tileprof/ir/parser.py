@@ -177,6 +177,9 @@ class _Parser:
             held[field] = self._attribute()
         for number, (field, many) in enumerate(spec.operands):
             if number:
+                # Optional operands at the end are left out where they are absent.
+                if self._peek() != "," and cls.__dataclass_fields__[field].default is None:
+                    break
                 self._expect(",")
             held[field] = self._operand(many)
         held |= self._named_attributes()

@@ -110,6 +110,8 @@ class _Printer:
                 shown.append(f"[{', '.join(self._name(v) for v in held)}]")
             else:
                 shown.append("_" if held is None else self._name(held))
+        while len(shown) > 1 and shown[-1] == "_":
+            del shown[-1]
         return ", ".join(shown)
 
     def _loc(self, location: Location | None) -> str:

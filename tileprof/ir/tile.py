@@ -115,6 +115,8 @@ class Reduce(OpBase):
     target: Value = operand()
     dim: int = attribute()
     clear: bool = attribute(default=True)
+    scratch: Value | None = operand(optional=True)
+    """Shared memory through which a GPU's warps combine their parts; None where none is needed."""
 
     def verify(self) -> Iterator[str]:
         """The target has the source's shape without `dim`."""
