@@ -18,6 +18,7 @@ picks an exit code.
     │   └── DeviceAssertError    `T.device_assert` failed
     ├── BuildError               the system compiler refused the emitted source
     ├── ProfileFileError         a file is no profile, is cut short, or comes from the future
+    ├── CubinError               a file is no cubin, is cut short, or cannot be disassembled
     ├── OutputError              a result cannot be written where it should go
     ├── MissingDependencyError   an optional package or tool is not there
     └── InternalError            a fault of tileprof itself; please report it
@@ -32,6 +33,7 @@ __all__ = [
     "ArgumentError",
     "BoundsError",
     "BuildError",
+    "CubinError",
     "DTypeError",
     "DeviceAssertError",
     "ExecutionError",
@@ -189,6 +191,10 @@ class BuildError(TileprofError):
 
 class ProfileFileError(TileprofError):
     """A file is no profile, is cut short, or comes from the future."""
+
+
+class CubinError(TileprofError):
+    """A file is no cubin, is cut short, or cannot be disassembled."""
 
 
 class OutputError(TileprofError):

@@ -1,0 +1,103 @@
+"""One SASS instruction: its text in parts, and the scheduling that its encoding carries.
+
+In: what nvdisasm prints and the 16 bytes of the encoding.  Out: `Instruction`.  The fields of the
+encoding (stall, barriers, waits) are not documented by NVIDIA; they are those that public
+assemblers for Volta and later agree on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["BYTES", "Control", "Instruction", "split_operands", "words"]
+
+BYTES = 16
+"""Of one instruction, on every architecture since Volta."""
+NEVER = ("@!PT", "@!UPT")
+NO_BARRIER = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How an instruction is scheduled; scoreboards are numbered 0 to 5."""
+
+    stall: int
+    """Cycles before the next instruction of the warp may issue."""
+    yields: bool
+    """Whether the scheduler should rather take another warp next."""
+    write_barrier: int | None
+    """The scoreboard that its result signals."""
+    read_barrier: int | None
+    """The scoreboard that signals that its operands have been read."""
+    waits: tuple[int, ...]
+    """Scoreboards that it waits for before it issues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction of a function."""
+
+    offset: int
+    """Bytes from the start of the function."""
+    predicate: str
+    """`@P0`, `@!UP1`, or nothing."""
+    opcode: str
+    """With its modifiers: `LDG.E.128`."""
+    operands: tuple[str, ...]
+    encoding: int
+    """The 128 bits, as one number."""
+
+    @property
+    def name(self) -> str:
+        """The opcode without modifiers: `LDG`."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """What follows the name: `("E", "128")`."""
+        return tuple(self.opcode.split(".")[1:])
+
+    @property
+    def never_executes(self) -> bool:
+        """Whether its predicate is constantly false (padding that ptxas puts in)."""
+        return self.predicate in NEVER
+
+    @property
+    def text(self) -> str:
+        """The instruction as one reads it."""
+        parts = (self.predicate, self.opcode, ", ".join(self.operands))
+        return " ".join(part for part in parts if part)
+
+    @property
+    def control(self) -> Control:
+        """The scheduling fields of the encoding."""
+        bits = self.encoding >> 105
+        write, read, waits = bits >> 5 & 7, bits >> 8 & 7, bits >> 11 & 63
+        return Control(
+            stall=bits & 15,
+            yields=not bits >> 4 & 1,
+            write_barrier=None if write == NO_BARRIER else write,
+            read_barrier=None if read == NO_BARRIER else read,
+            waits=tuple(i for i in range(6) if waits >> i & 1),
+        )
+
+
+def words(text: str) -> frozenset[str]:
+    """A set of names, written with spaces between them."""
+    return frozenset(text.split())
+
+
+def split_operands(text: str) -> tuple[str, ...]:
+    """Operands of an instruction; a comma inside of brackets parts nothing."""
+    if "(" not in text and "[" not in text and "{" not in text:
+        return tuple(part.strip() for part in text.split(",")) if text else ()
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        if char in "[({":
+            depth += 1
+        elif char in "])}":
+            depth -= 1
+        elif char == "," and not depth:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return (*parts, text[start:].strip())
