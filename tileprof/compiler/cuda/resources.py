@@ -1,0 +1,270 @@
+"""What a launch takes of a multiprocessor: refused before it is compiled, reported after.
+
+In: a launch and a target; after compiling, what ptxas reports.  Out: a KernelError with a way out
+for what cannot run; how many blocks a multiprocessor holds, and what limits them.
+
+The rules are those of NVIDIA's `cuda_occupancy.h` for compute capability 8.0 and 9.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tileprof.compiler.remarks import Remark
+from tileprof.errors import KernelError, Location
+
+from .ptxas import Resources, notes_to_remarks
+from .source import LaunchSpec
+from .target import Target
+
+if TYPE_CHECKING:
+    from .build import Cubin
+
+__all__ = ["Occupancy", "SharedBuffer", "blocks_per_sm", "check", "occupancy", "occupancy_remark"]
+__all__ += ["binary_remarks", "registers_available"]
+
+WARP = 32
+_PARTITIONS = 4
+"""Each has its own quarter of the registers and of the warps."""
+_REGISTER_UNIT = 256
+"""Registers are given to a warp in multiples of this."""
+_SHARED_UNIT = 128
+"""Bytes: shared memory is given to a block in multiples of this."""
+_BARRIERS_PER_BLOCK_SLOT = 2
+"""From 9.0 on a multiprocessor has so many named barriers for each block that it can hold."""
+_CLUSTER = 8
+"""Blocks of a cluster that every device of the architecture can hold."""
+
+
+class SharedBuffer(NamedTuple):
+    """A shared buffer, for messages."""
+
+    name: str
+    bytes: int
+    """Of all its stages."""
+    stages: int = 1
+
+
+def check(
+    spec: LaunchSpec,
+    target: Target,
+    *,
+    location: Location | None = None,
+    registers_hint: int | None = None,
+    buffers: Sequence[SharedBuffer] = (),
+    barriers: int = 1,
+    whole_warps: bool = False,
+    accumulator_bytes: int = 0,
+) -> None:
+    """Refuse a launch that cannot run: KernelError with the numbers and a way out.
+
+    `registers_hint`: registers of a thread that multiplies, where they are chosen (`setmaxnreg`,
+    controls).  `barriers`: named barriers, the block's own included.  `whole_warps`: the text
+    needs threads in multiples of 32.  `accumulator_bytes`: of a thread, for one matrix product;
+    unlike other values they cannot be spilled.
+    """
+    _check_threads(spec, target, whole_warps, location)
+    _check_shared(spec, target, buffers, location)
+    if barriers > target.named_barriers:
+        raise KernelError(
+            f"`{spec.function}` needs {barriers} named barriers; a block has "
+            f"{target.named_barriers}",
+            location=location,
+            hint="Use fewer groups of threads that wait for each other.",
+        )
+    limit = registers_hint or registers_available(spec.threads, target)
+    if accumulator_bytes > 4 * limit:
+        raise KernelError(
+            f"one matrix product needs {accumulator_bytes // 4} registers of each thread for its "
+            f"result; a thread of a block of {spec.threads} has {limit}",
+            location=location,
+            hint="Use a smaller tile, or more threads that share it.",
+        )
+
+
+def _check_threads(
+    spec: LaunchSpec, target: Target, whole_warps: bool, location: Location | None
+) -> None:
+    threads, limit = spec.threads, target.threads_per_block
+    if threads > limit:
+        raise KernelError(
+            f"a block of `{spec.function}` has {threads:,} threads; {target.name} allows {limit:,}",
+            location=location,
+            hint=f"Use at most threads={limit}; a kernel with a producer has 128 of its own.",
+        )
+    if whole_warps and threads % WARP:
+        below = threads - threads % WARP
+        ways = " or ".join(f"threads={n}" for n in (below, below + WARP) if n)
+        raise KernelError(
+            f"`{spec.function}` has {threads} threads in a block, which is no multiple of {WARP}, "
+            "and its threads work together by warps",
+            location=location,
+            hint=f"Use {ways}.",
+        )
+    if spec.cluster > (_CLUSTER if target.has_tma else 1):
+        raise KernelError(
+            f"`{spec.function}` has clusters of {spec.cluster} blocks; {target.name} allows "
+            f"{_CLUSTER if target.has_tma else 1}",
+            location=location,
+            hint="Use a smaller cluster.",
+        )
+
+
+def _check_shared(
+    spec: LaunchSpec, target: Target, buffers: Sequence[SharedBuffer], location: Location | None
+) -> None:
+    if spec.shared <= target.shared_per_block:
+        return
+    listed = ", ".join(
+        f"{b.name} {_kb(b.bytes)}" + (f" in {b.stages} stages" if b.stages > 1 else "")
+        for b in sorted(buffers, key=lambda b: -b.bytes)
+    )
+    smaller = _smaller(spec, target, buffers)
+    raise KernelError(
+        f"`{spec.function}` needs {_kb(spec.shared)} of shared memory in a block; {target.name} "
+        f"has {_kb(target.shared_per_block)}",
+        location=location,
+        hint=f"{listed}. {smaller}" if listed else smaller,
+    )
+
+
+def _smaller(spec: LaunchSpec, target: Target, buffers: Sequence[SharedBuffer]) -> str:
+    """The largest number of stages that fits, or what else would help."""
+    for stages in range(max((b.stages for b in buffers), default=1) - 1, 0, -1):
+        saved = sum(b.bytes - b.bytes // b.stages * min(b.stages, stages) for b in buffers)
+        if spec.shared - saved <= target.shared_per_block:
+            return f"num_stages={stages} needs {_kb(spec.shared - saved)} and fits."
+    return "Use smaller tiles."
+
+
+def _kb(size: int) -> str:
+    """Rounded up, so that what does not fit never looks as if it did."""
+    if size < 1024:
+        return f"{size} bytes"
+    tenths = -(-size * 10 // 1024)
+    return f"{tenths // 10} KB" if tenths % 10 == 0 else f"{tenths / 10:.1f} KB"
+
+
+def registers_available(threads: int, target: Target) -> int:
+    """Registers that each thread of a block can have when it is alone on a multiprocessor."""
+    warps = _round_up(-(-threads // WARP), _PARTITIONS)
+    each = target.registers_per_sm // (warps * WARP)
+    return min(each - each % (_REGISTER_UNIT // WARP), target.registers_per_thread)
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Blocks that a multiprocessor holds at once."""
+
+    blocks: int
+    limits: tuple[tuple[str, int], ...]
+    """Blocks that each resource has room for, the scarcest first."""
+
+
+def blocks_per_sm(registers: int, shared: int, threads: int, target: Target) -> int:
+    """Blocks that a multiprocessor holds at once; `registers` of a thread, `shared` bytes of a
+    block, static and dynamic."""
+    return occupancy(registers, shared, threads, target).blocks
+
+
+def occupancy(
+    registers: int, shared: int, threads: int, target: Target, barriers: int = 0
+) -> Occupancy:
+    """How many blocks fit, by resource; 0 where not even one does."""
+    warps = -(-threads // WARP)
+    limits = [
+        ("threads", target.threads_per_sm // WARP // warps),
+        ("registers", _by_registers(registers, warps, target)),
+        ("shared memory", _by_shared(shared, target)),
+        ("blocks", target.blocks_per_sm),
+    ]
+    if barriers and target.has_tma:
+        slots = target.blocks_per_sm * _BARRIERS_PER_BLOCK_SLOT
+        limits.append(("named barriers", slots // barriers))
+    limits.sort(key=lambda limit: limit[1])
+    return Occupancy(limits[0][1], tuple(limits))
+
+
+def _by_registers(registers: int, warps: int, target: Target) -> int:
+    each = _round_up(registers * WARP, _REGISTER_UNIT)
+    # The hardware checks a block as if all partitions had as many warps as the fullest.
+    if each * _round_up(warps, _PARTITIONS) > target.registers_per_sm:
+        return 0
+    in_partition = target.registers_per_sm // _PARTITIONS // max(each, 1)
+    return in_partition * _PARTITIONS // warps if each else target.blocks_per_sm
+
+
+def _by_shared(shared: int, target: Target) -> int:
+    if shared > target.shared_per_block:
+        return 0
+    return target.shared_per_sm // _round_up(shared + target.reserved_shared, _SHARED_UNIT)
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def binary_remarks(
+    cubin: Cubin, launches: Sequence[LaunchSpec], target: Target
+) -> tuple[Remark, ...]:
+    """What ptxas noted, and the blocks of each launch that run at once."""
+    remarks = notes_to_remarks(cubin.notes, cubin.locate)
+    for spec in launches:
+        location = cubin.locate(spec.function, 0)
+        held = cubin.resources[spec.function]
+        remarks.append(occupancy_remark(spec, held, target, location))
+    return tuple(remarks)
+
+
+def occupancy_remark(
+    spec: LaunchSpec, resources: Resources, target: Target, location: Location | None
+) -> Remark:
+    """How many blocks of a compiled launch run at once, what limits them, and what one more would
+    take."""
+    shared = spec.shared + resources.shared
+    held = occupancy(resources.registers, shared, spec.threads, target, resources.barriers)
+    scarce = [name for name, blocks in held.limits if blocks == held.blocks]
+    amounts = {
+        "registers": f"{resources.registers} a thread",
+        "shared memory": f"{_kb(shared)} each",
+        "named barriers": f"{resources.barriers} each",
+    }
+    named = (f"{name} ({amounts[name]})" if name in amounts else name for name in scarce)
+    some = "1 block" if held.blocks == 1 else f"{held.blocks} blocks"
+    chosen = f"{some} of {spec.threads} threads per SM, limited by {' and '.join(named)}"
+    return Remark("occupancy", location, chosen, _one_more(held, scarce, spec, target))
+
+
+def _one_more(
+    held: Occupancy, scarce: Sequence[str], spec: LaunchSpec, target: Target
+) -> tuple[tuple[str, str], ...]:
+    """What would have to be smaller for another block; nothing where no size helps."""
+    blocks = held.blocks + 1
+    if "threads" in scarce or "blocks" in scarce:
+        return ()
+    needs = {
+        "registers": f"at most {_registers_for(blocks, spec.threads, target)} registers a thread",
+        "shared memory": f"at most {_kb_down(_shared_for(blocks, target))} of shared memory each",
+        "named barriers": "fewer named barriers",
+    }
+    return ((f"{blocks} blocks", f"they need {' and '.join(needs[name] for name in scarce)}"),)
+
+
+def _registers_for(blocks: int, threads: int, target: Target) -> int:
+    warps = -(-threads // WARP)
+    in_partition = -(-blocks * warps // _PARTITIONS)
+    each = target.registers_per_sm // _PARTITIONS // in_partition
+    return each // _REGISTER_UNIT * _REGISTER_UNIT // WARP
+
+
+def _shared_for(blocks: int, target: Target) -> int:
+    each = target.shared_per_sm // blocks
+    return each - each % _SHARED_UNIT - target.reserved_shared
+
+
+def _kb_down(size: int) -> str:
+    """Rounded down, so that what is said to fit does."""
+    tenths = size * 10 // 1024
+    return f"{tenths // 10} KB" if tenths % 10 == 0 else f"{tenths / 10:.1f} KB"
