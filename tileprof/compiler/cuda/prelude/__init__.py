@@ -4,23 +4,28 @@ In: nothing.  Out: the headers' text, for NVRTC as in-memory includes.  All are 
 CUDA header and cost the compiler about 1 ms each.  A register array is a pointer to its first
 register (`acc + 4 * i` names a part of one), and its indices must be constants.
 
-| header    | functions |
+| header    | functions (`tp_` left out) |
 |-----------|-----------|
 | base      | arithmetic as on the cpu: floordiv … clz, min, max, abs, bit_cast, within, clip;
 |           | uniform, cluster_rank, shared_address |
 | numbers   | TpHalf TpBfloat TpE4m3 TpE5m2; value, store<T>, round<T>, fma_odd, pack2/4<T>,
 |           | unpack2/4<T> |
-| functions | exp … erf as on the cpu; exp2_flush, rsqrt_flush, reciprocal_flush: one instruction |
-| memory    | load_vector(array, from), load_vector<N>(to, from), store_vector; load_values<N>(floats,
-|           | from), store_values<N>(to, floats) convert in pairs; all with _global _shared _stream |
-| barriers  | barrier, warp_barrier, cluster_barrier, fence_async, mbarrier_*, elect,
+| functions | exp … erf as on the cpu; exp2_flush, rsqrt_flush, reciprocal_flush (one instruction) |
+| memory    | load_vector(array, from), load_vector<N>(to, from), store_vector, which copy; and
+|           | load_values<N>(to, from), store_values<N>(to, from), which convert, floats in pairs;
+|           | each also _global, _shared, _stream |
+| barriers  | barrier, warp_barrier, cluster_barrier, fence_async, mbarrier_…, elect,
 |           | registers_decrease/increase<N> |
-| async     | cp_async<BYTES>, tma_load/_multicast/_store/_reduce_add, bulk_*, evict_first/last |
-| shuffle   | shuffle_xor/up/down/index of any type, any, all, ballot, warp_reduce<Kind, LANES> |
-| matrix    | ldmatrix_x1/2/4, stmatrix_x1/2/4, their _trans forms, mma_* |
-| wgmma     | descriptor, wgmma_fence/commit/wait/hold; the instructions themselves are made for a
-|           | kernel by `emit/wgmma.py` |
-| atomics   | atomic<Kind>(at, value), combine<Kind>, atomic_add_vector<N> |
+| async     | cp_async<BYTES>, tma_load, tma_load_multicast, tma_store, tma_reduce_add/min/max,
+|           | …_hint with evict_first/last(), bulk_load/store/commit/wait/wait_read |
+| shuffle   | shuffle_xor/up/down/index of any type, any, all, ballot,
+|           | warp_reduce<Kind, LANES, STRIDE>, warp_scan<Kind, LANES> |
+| matrix    | ldmatrix_x1/2/4, stmatrix_x1/2/4, their _trans forms, mma_m…, tf32 |
+| wgmma     | descriptor, descriptor_advance, wgmma_fence/commit/wait<N>/hold; the instructions are
+|           | made for a kernel by `emit/wgmma.py` |
+| atomics   | atomic<Kind>(at, value), combine<Kind>; in global memory, nothing given back:
+|           | atomic_add_vector<N>, atomic_add_global |
+| report    | what failed, what was printed |
 """
 
 from __future__ import annotations

@@ -59,11 +59,12 @@ TP_INLINE void tp_mbarrier_expect(uint64_t *barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                ::"r"(tp_shared_address(barrier)), "r"(bytes) : "memory");
 }
-// Arrive at the same place in block `rank` of the cluster.
+// Arrive at the same place in block `rank` of the cluster: what this thread read before may be
+// overwritten there.  What it wrote is not published; that would wait for all its writes.
 TP_INLINE void tp_mbarrier_arrive_remote(uint64_t *barrier, int rank) {
   asm volatile("{ .reg .b32 there;\n"
                "mapa.shared::cluster.u32 there, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+               "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
                ::"r"(tp_shared_address(barrier)), "r"(rank) : "memory");
 }
 // Arrive when the cp.async copies that this thread has issued are complete.
@@ -90,7 +91,7 @@ TP_INLINE bool tp_mbarrier_test(uint64_t *barrier, uint32_t parity) {
                "done: }"                                                                   \
                ::"r"(tp_shared_address(barrier)), "r"(parity) : "memory")
 TP_INLINE void tp_mbarrier_wait(uint64_t *barrier, uint32_t parity) { TP_WAIT(""); }
-// The same, for a barrier at which other blocks of the cluster arrive.
+// The same, before ordinary reads of what other blocks of the cluster wrote; empties the L1 cache.
 TP_INLINE void tp_mbarrier_wait_cluster(uint64_t *barrier, uint32_t parity) {
   TP_WAIT(".acquire.cluster");
 }

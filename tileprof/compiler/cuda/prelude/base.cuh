@@ -15,6 +15,8 @@ typedef unsigned long long uint64_t;
 #endif
 
 #define TP_INLINE static __device__ __forceinline__
+// The start of an explicit specialisation, which may not be static.
+#define TP_SPECIAL template <> __device__ __forceinline__
 #define TP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define TP_STRING(x) #x
 #define TP_UNROLL(n) _Pragma(TP_STRING(unroll n))
@@ -35,6 +37,13 @@ typedef unsigned long long uint64_t;
 template <class To, class From> TP_INLINE To tp_bit_cast(From x) {
   return __builtin_bit_cast(To, x);
 }
+
+// The unsigned integer of a size.
+template <int BYTES> struct TpRaw;
+template <> struct TpRaw<1> { typedef uint8_t type; };
+template <> struct TpRaw<2> { typedef uint16_t type; };
+template <> struct TpRaw<4> { typedef uint32_t type; };
+template <> struct TpRaw<8> { typedef uint64_t type; };
 
 // A value that all lanes of the warp have in common, said so: what depends on it may be computed
 // once for the warp.

@@ -112,7 +112,8 @@ template <class T, int N> TP_INLINE void tp_unpack(float *values, const uint32_t
 }
 
 // Elements in memory as values in registers, and back; values are of any type.
-template <class Way, int N, class T, class V> TP_INLINE void tp_load_values_by(V *to, const T *from) {
+template <class Way, int N, class T, class V>
+TP_INLINE void tp_load_values_by(V *to, const T *from) {
   if constexpr (TpIsNarrow<T>::yes && sizeof(T) * N % 4 == 0) {
     uint32_t words[sizeof(T) * N / 4];
     float values[N];

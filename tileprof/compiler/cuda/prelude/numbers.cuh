@@ -41,38 +41,38 @@ template <class T> TP_INLINE uint32_t tp_pack2(float low, float high);
 // The reverse.
 template <class T> TP_INLINE void tp_unpack2(uint32_t word, float &low, float &high);
 
-template <> __device__ __forceinline__ uint32_t tp_pack2<TpHalf>(float low, float high) {
+TP_SPECIAL uint32_t tp_pack2<TpHalf>(float low, float high) {
   uint32_t word;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
 }
-template <> __device__ __forceinline__ uint32_t tp_pack2<TpBfloat>(float low, float high) {
+TP_SPECIAL uint32_t tp_pack2<TpBfloat>(float low, float high) {
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
 }
-template <> __device__ __forceinline__ void tp_unpack2<TpHalf>(uint32_t word, float &low, float &high) {
+TP_SPECIAL void tp_unpack2<TpHalf>(uint32_t word, float &low, float &high) {
   asm("{ .reg .f16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h; }"
       : "=f"(low), "=f"(high) : "r"(word));
 }
-template <> __device__ __forceinline__ void tp_unpack2<TpBfloat>(uint32_t word, float &low, float &high) {
+TP_SPECIAL void tp_unpack2<TpBfloat>(uint32_t word, float &low, float &high) {
   low = tp_float(word << 16);
   high = tp_float(word & 0xffff0000u);
 }
 
 #if __CUDA_ARCH__ >= 890
 // The hardware turns what overflows into the largest number, 464 (a tie) included in e4m3.
-template <> __device__ __forceinline__ uint32_t tp_pack2<TpE4m3>(float low, float high) {
+TP_SPECIAL uint32_t tp_pack2<TpE4m3>(float low, float high) {
   uint16_t both;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
   return both | (fabsf(low) > 464.0f ? 0x7fu : 0) | (fabsf(high) > 464.0f ? 0x7f00u : 0);
 }
-template <> __device__ __forceinline__ uint32_t tp_pack2<TpE5m2>(float low, float high) {
+TP_SPECIAL uint32_t tp_pack2<TpE5m2>(float low, float high) {
   uint16_t both;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
   return both + (fabsf(low) >= 61440.0f ? 1u : 0) + (fabsf(high) >= 61440.0f ? 0x100u : 0);
 }
-template <> __device__ __forceinline__ void tp_unpack2<TpE4m3>(uint32_t word, float &low, float &high) {
+TP_SPECIAL void tp_unpack2<TpE4m3>(uint32_t word, float &low, float &high) {
   uint32_t halves;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((uint16_t)word));
   tp_unpack2<TpHalf>(halves, low, high);
@@ -95,10 +95,10 @@ template <int MANTISSA, int EXPONENT, bool INFINITE> TP_INLINE uint32_t tp_narro
   result = result > limit ? limit : result;
   return (magnitude > 0x7f800000u ? nan : result) | bits >> 31 << (MANTISSA + EXPONENT);
 }
-template <> __device__ __forceinline__ uint32_t tp_pack2<TpE4m3>(float low, float high) {
+TP_SPECIAL uint32_t tp_pack2<TpE4m3>(float low, float high) {
   return tp_narrow<3, 4, false>(low) | tp_narrow<3, 4, false>(high) << 8;
 }
-template <> __device__ __forceinline__ uint32_t tp_pack2<TpE5m2>(float low, float high) {
+TP_SPECIAL uint32_t tp_pack2<TpE5m2>(float low, float high) {
   return tp_narrow<2, 5, true>(low) | tp_narrow<2, 5, true>(high) << 8;
 }
 // Multiplying by a power of two moves the exponent and makes denormals come out right.
@@ -107,13 +107,13 @@ TP_INLINE float tp_widen_e4m3(uint32_t bits) {
   const float scaled = tp_float(magnitude << 20) * 0x1p120f;
   return tp_float((magnitude == 0x7f ? 0x7fc00000u : tp_bits(scaled)) | (bits & 0x80) << 24);
 }
-template <> __device__ __forceinline__ void tp_unpack2<TpE4m3>(uint32_t word, float &low, float &high) {
+TP_SPECIAL void tp_unpack2<TpE4m3>(uint32_t word, float &low, float &high) {
   low = tp_widen_e4m3(word);
   high = tp_widen_e4m3(word >> 8);
 }
 #endif
 // e5m2 is the upper byte of a half.
-template <> __device__ __forceinline__ void tp_unpack2<TpE5m2>(uint32_t word, float &low, float &high) {
+TP_SPECIAL void tp_unpack2<TpE5m2>(uint32_t word, float &low, float &high) {
   tp_unpack2<TpHalf>((word & 0xff00) << 16 | (word & 0xff) << 8, low, high);
 }
 
