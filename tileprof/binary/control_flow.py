@@ -5,7 +5,8 @@ In: instructions, the jump tables of the cubin, entry points.  Out: `Block`s in 
 
 Threads of a warp meet again at `BSYNC`, which goes on where the matching `BSSY` said; which one
 matches follows from the flow of the barrier registers.  A `CALL` goes on behind itself; callees
-that lie in the function's code are graphs of their own beside the kernel's.
+that lie in the function's code are graphs of their own beside the kernel's.  ptxas also uses `CALL`
+to jump, to code that never returns; that is an edge like any other.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ class _Builder:
         self.spans = list(zip(starts, [*starts[1:], self.size], strict=True)) if starts else []
         self.at = {start: i for i, (start, _) in enumerate(self.spans)}
         self.lasts = [code[end // BYTES - 1] for _, end in self.spans]
-        self.entries = {self.at[offset] for offset in self._entries() if offset in self.at}
+        self.callees = self._callees()
+        self.entries = {0, *self.callees, *(self.at[each] for each in names.values())}
+        self.entries &= set(range(len(self.spans)))
 
     def blocks(self) -> tuple[Block, ...]:
         """Blocks with their edges."""
@@ -116,9 +119,17 @@ class _Builder:
             for i, span in enumerate(self.spans)
         )
 
-    def _entries(self) -> set[int]:
-        calls = (self._target(each) for each in self.code if each.name == "CALL")
-        return {0, *self.names.values(), *(each for each in calls if each is not None)}
+    def _callees(self) -> set[int]:
+        """The blocks that calls go to and that a `RET` ends, or that have a name."""
+        named = set(self.names.values())
+        called = {self._target(each) for each in self.lasts if each.name == "CALL"}
+        blocks = {self.at[each] for each in called if each is not None}
+        self.callees = blocks
+        after = [self._successors(i) for i in range(len(self.spans))]
+        return {i for i in blocks if self.spans[i][0] in named or self._returns(i, after)}
+
+    def _returns(self, start: int, after: Sequence[Sequence[int]]) -> bool:
+        return any(self.lasts[i].name == "RET" for i in _reachable(after, {start}))
 
     def _target(self, instruction: Instruction) -> int | None:
         target = branch_target(instruction, self.names)
@@ -126,14 +137,15 @@ class _Builder:
 
     def _callee(self, last: Instruction) -> int | None:
         target = self._target(last) if last.name == "CALL" else None
-        return None if target is None else self.at[target]
+        block = None if target is None else self.at[target]
+        return block if block in self.callees else None
 
     def _starts(self) -> set[int]:
-        found = set(self._entries()) if self.code else set()
+        found = {0, *self.names.values()} if self.code else set()
         for each in self.code:
             if each.name in INDIRECT:
                 found.update(self.tables.get(each.offset, ()))
-            elif each.name in (*JUMPS, "BSSY") or _is_collective(each):
+            elif each.name in (*JUMPS, "BSSY", "CALL") or _is_collective(each):
                 target = self._target(each)
                 found |= set() if target is None else {target}
             if _ends_block(each):
@@ -144,13 +156,18 @@ class _Builder:
         """The next blocks, but for those of `BSYNC`."""
         last, end = self.lasts[index], self.spans[index][1]
         found: list[int | None] = []
-        if last.name in JUMPS or _is_collective(last):
+        if self._jumps(last):
             found.append(self._target(last))
         elif last.name in INDIRECT:
             found += self.tables.get(last.offset, ())
-        if _falls_through(last):
+        if _falls_through(last) and (last.name != "CALL" or not found or last.predicate):
             found.append(end)
         return list(dict.fromkeys(self.at[each] for each in found if each in self.at))
+
+    def _jumps(self, last: Instruction) -> bool:
+        if last.name == "CALL":
+            return self._target(last) is not None and self._callee(last) is None
+        return last.name in JUMPS or _is_collective(last)
 
     def _reconverge(self, successors: list[list[int]]) -> None:
         """Add the edges of each `BSYNC`, to where the `BSSY`s that reach it said."""
@@ -215,7 +232,7 @@ def _ends_block(instruction: Instruction) -> bool:
 
 
 def _falls_through(last: Instruction) -> bool:
-    if last.never_executes or (last.predicate and last.name != "CALL"):
+    if last.predicate:
         return True
     if last.name in JUMPS:
         # A condition may stand as an operand too: `BRA.DIV UR4, 0x100`, `BRA !UP0, 0x100`.
