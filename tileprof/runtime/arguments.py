@@ -108,8 +108,10 @@ def _interface_spec(value: Any) -> TensorSpec:
     dtype = _dtype(str(kind))
     strides = held.get("strides")
     shape = tuple(int(d) for d in held["shape"])
-    elements = None if strides is None else _unless_row_major(
-        shape, tuple(s // dtype.bytes for s in strides)
+    elements = (
+        None
+        if strides is None
+        else _unless_row_major(shape, tuple(s // dtype.bytes for s in strides))
     )
     number = value.__dlpack_device__()[1] if hasattr(value, "__dlpack_device__") else 0
     framework = "cupy" if type(value).__module__.startswith("cupy") else "dlpack"
@@ -126,9 +128,7 @@ def _dlpack_spec(value: Any) -> TensorSpec:
     return TensorSpec(spec.dtype, spec.shape, spec.strides, "cpu", "dlpack")
 
 
-def _unless_row_major(
-    shape: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[int, ...] | None:
+def _unless_row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
     """None for the strides of a contiguous array; those of extents of 1 say nothing."""
     expected = 1
     for extent, stride in zip(reversed(shape), reversed(strides)):

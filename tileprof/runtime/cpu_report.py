@@ -6,23 +6,31 @@ import ctypes
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NoReturn, assert_never
+from typing import NoReturn, Protocol, assert_never
 
 import numpy as np
 
 from tileprof import ir
-from tileprof.compiler.codegen import CppSource, Place
+from tileprof.compiler.codegen import Place
 from tileprof.errors import BoundsError, DeviceAssertError, ExecutionError
 
 from .cpu_abi import NO_MEMORY, Failure, Message, Run
 
-__all__ = ["raise_failure", "show_printed"]
+__all__ = ["Speaking", "line_of", "raise_failure", "show_printed"]
+
+
+class Speaking(Protocol):
+    """Emitted source: places by the number that the kernel gives."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Ops that can fail or print."""
 
 
 def raise_failure(
     failure: Failure,
     kernel: ir.Kernel,
-    source: CppSource,
+    source: Speaking,
     grids: Sequence[int],
     symbols: Sequence[int],
 ) -> NoReturn:
@@ -107,13 +115,13 @@ def _where(
 def show_printed(
     run: Run,
     kernel: ir.Kernel,
-    source: CppSource,
+    source: Speaking,
     grids: Sequence[int],
     symbols: Sequence[int],
 ) -> None:
     """Write what the kernel printed to stdout: launches in order, blocks in order."""
     messages = sorted(_messages(run), key=lambda m: (m[0].launch, m[0].block))
-    lines = [_line(head, body, kernel, source, grids, symbols) for head, body in messages]
+    lines = [line_of(head, body, kernel, source, grids, symbols) for head, body in messages]
     if run.printed_lost:
         lines.append(f"({run.printed_lost} more messages found no room)")
     if lines:
@@ -129,14 +137,15 @@ def _messages(run: Run) -> Iterator[tuple[Message, bytes]]:
         at += head + (message.bytes + 7) // 8 * 8
 
 
-def _line(
+def line_of(
     head: Message,
     body: bytes,
     kernel: ir.Kernel,
-    source: CppSource,
+    source: Speaking,
     grids: Sequence[int],
     symbols: Sequence[int],
 ) -> str:
+    """One printed message as it is shown."""
     place = source.places[head.place]
     grid = grids[3 * head.launch : 3 * head.launch + 3]
     point: Sequence[int] = ()

@@ -96,7 +96,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGetErrorString": (c_int, _P),
     "cuDeviceGetCount": (_P,),
     "cuDeviceGet": (_P, c_int),
-    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetName": (_P, c_int, c_int),
     "cuDeviceGetAttribute": (_P, c_int, c_int),
     "cuDevicePrimaryCtxRetain": (_P, c_int),
     "cuCtxGetCurrent": (_P,),
@@ -181,6 +181,12 @@ class Driver:
         made = c_int()
         self.call(name, byref(made), *arguments)
         return made.value
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether a stream is recorded into a graph, where nothing can be waited for."""
+        made = c_int()
+        self.call("cuStreamIsCapturing", stream, byref(made))
+        return made.value != 0
 
     def version(self) -> str:
         """The CUDA version that the driver has, as `13.0`."""

@@ -57,7 +57,7 @@ class TensorMaps:
         shape = [value_of(d, named) for d in reversed(spec.shape)]
         strides = [value_of(d, named) * size for d in reversed(spec.strides[:-1])]
         self._check(spec, shape, strides)
-        storage, made = _aligned()
+        _owner, made = _aligned()
         try:
             self._driver.call(
                 "cuTensorMapEncodeTiled",

@@ -5,16 +5,20 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileprof import ir
 from tileprof.compiler import Program
+from tileprof.compiler.remarks import Remark
 from tileprof.compiler.work import Work
-from tileprof.errors import Location, MissingDependencyError
+from tileprof.errors import InternalError, Location
 
 from . import hooks
 from .device import Executable, RunResult
 from .hooks import KernelDescription, RemarkDescription, SiteDescription
+
+if TYPE_CHECKING:
+    from .cuda_binary import CudaBinary
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -22,7 +26,9 @@ _MAX_WORK = 1024
 
 
 def load(program: Program, device: str) -> LoadedKernel:
-    """Make a program ready on `cpu` or `interpreter`."""
+    """Make a program ready on `cpu`, `cuda:N` or `interpreter`."""
+    if device.startswith("cuda:"):
+        return LoadedKernel(program, device, _on_cuda(program, int(device.removeprefix("cuda:"))))
     match device:
         case "cpu":
             from .cpu import CpuExecutable
@@ -35,10 +41,24 @@ def load(program: Program, device: str) -> LoadedKernel:
             executable = InterpreterExecutable(program.kernel, strict_bounds=strict)
             return LoadedKernel(program, device, executable)
         case _:
-            raise MissingDependencyError(
-                f"kernels cannot run on `{device}` in this version of tileprof",
-                hint="Pass host arrays, or choose `cpu` or `interpreter` with TILEPROF_DEVICE.",
-            )
+            raise InternalError(f"there is no device `{device}`")
+
+
+def _on_cuda(program: Program, number: int) -> Executable:
+    from tileprof.compiler.cuda.pipeline import compile_cuda
+
+    from .cuda import CudaExecutable, Need
+    from .cuda_binary import CudaBinary
+    from .cuda_device import find_device
+
+    device = find_device(number)
+
+    def build(need: Need) -> CudaBinary:
+        unaligned, aliased = need
+        made = compile_cuda(program.kernel, device.target, None, unaligned, aliased=aliased)
+        return CudaBinary.of(program.kernel, made, ptx=device.from_ptx)
+
+    return CudaExecutable(program.kernel, build, device)
 
 
 class LoadedKernel:
@@ -117,7 +137,7 @@ class LoadedKernel:
     def info(self) -> KernelDescription:
         """Everything that a profile keeps about this variant."""
         program, kernel = self.program, self.program.kernel
-        code = program.cpp.text if self.device == "cpu" else ""
+        code, language, remarks = self._code()
         location = kernel.location
         return KernelDescription(
             name=self.name,
@@ -127,16 +147,25 @@ class LoadedKernel:
             source_file=location.file if location else "",
             source_line=location.line if location else 0,
             code=code,
-            code_language="cpp" if code else "python",
+            code_language=language,
             remarks=tuple(
                 RemarkDescription(r.op, r.location, r.chosen, r.rejected, r.severity)
-                for r in program.remarks
+                for r in remarks
             ),
             sites=tuple(
                 SiteDescription(s.id, s.name, s.kind, s.location, s.parent) for s in kernel.sites
             ),
             attributes={"instrument": program.options.instrument},
         )
+
+    def _code(self) -> tuple[str, str, Sequence[Remark]]:
+        """What runs, its language, and what was decided about it."""
+        if self.device == "cpu":
+            return self.program.cpp.text, "cpp", self.program.remarks
+        binary: CudaBinary | None = getattr(self.executable, "binary", None)
+        if binary is None:
+            return "", "python", self.program.remarks
+        return binary.text, "cuda", binary.remarks
 
 
 def _source(location: Location | None) -> str:

@@ -1,0 +1,217 @@
+"""A CUDA driver without a GPU: it records every call, and its device memory is the host's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tileprof.runtime.cuda_device import CudaDevice
+from tileprof.runtime.cuda_driver import Driver, LaunchConfig
+
+Kernel = Callable[["Launched"], int]
+"""What a fake kernel does; it gives the `CUresult` of its stream from then on."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch as the driver sees it."""
+
+    function: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int
+    stream: int
+    cluster: int
+    parameters: tuple[bytes, ...]
+    aligned: tuple[int, ...]
+    """Largest power of two, up to 64, that divides the address of each parameter."""
+
+    def words(self) -> tuple[int, ...]:
+        """The parameters as unsigned numbers."""
+        return tuple(int.from_bytes(p, "little") for p in self.parameters)
+
+
+class FakeDriver:
+    """`sizes`: bytes of each parameter of each function; `kernels`: what they do."""
+
+    def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
+        self.capability = capability
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self.launches: list[Launched] = []
+        self.sizes: dict[str, tuple[int, ...]] = {}
+        self.kernels: dict[str, Kernel] = {}
+        self.fails: dict[str, int] = {}
+        """CUresult that a function answers with."""
+        self.capturing = 0
+        self.context = 0
+        self.memory: dict[int, Any] = {}
+        self.encoded: list[dict[str, Any]] = []
+        self._names: dict[int, str] = {}
+        self._next = 0x1000
+        self._stack: list[int] = []
+        self._sticky = 0
+        self._kept: list[Any] = []
+        self.driver = Driver(self.resolve)
+        self.device = CudaDevice(self.driver, 0)
+        self.calls.clear()
+
+    def resolve(self, name: str, prototype: Any) -> Any:
+        """The function called so, as C would call it."""
+        method = getattr(self, name)
+
+        def called(*arguments: Any) -> int:
+            self.calls.append((name, arguments))
+            return self.fails.get(name) or method(*arguments) or 0
+
+        made = prototype(called)
+        self._kept.append(made)
+        return made
+
+    def names(self) -> list[str]:
+        """The functions that were called, in order."""
+        return [name for name, _ in self.calls]
+
+    def _handle(self) -> int:
+        self._next += 16
+        return self._next
+
+    def _out(self, place: int, kind: Any, value: Any) -> None:
+        kind.from_address(place).value = value
+
+    def _new(self, place: int) -> None:
+        self._out(place, ctypes.c_void_p, self._handle())
+
+    # -- the driver's functions
+
+    def cuInit(self, flags: int) -> None: ...
+
+    def cuDriverGetVersion(self, out: int) -> None:
+        self._out(out, ctypes.c_int, 13000)
+
+    def cuGetErrorName(self, code: int, out: int) -> None:
+        self._text(out, f"CUDA_ERROR_{code}")
+
+    def cuGetErrorString(self, code: int, out: int) -> None:
+        self._text(out, f"what {code} means")
+
+    def _text(self, out: int, text: str) -> None:
+        held = ctypes.create_string_buffer(text.encode())
+        self._kept.append(held)
+        self._out(out, ctypes.c_void_p, ctypes.addressof(held))
+
+    def cuDeviceGetCount(self, out: int) -> None:
+        self._out(out, ctypes.c_int, 1)
+
+    def cuDeviceGet(self, out: int, number: int) -> None:
+        self._out(out, ctypes.c_int, number)
+
+    def cuDeviceGetName(self, out: int, size: int, device: int) -> None:
+        ctypes.memmove(out, b"Fake GPU", 9)
+
+    def cuDeviceGetAttribute(self, out: int, what: int, device: int) -> None:
+        held = {75: self.capability[0], 76: self.capability[1], 16: 132}[what]
+        self._out(out, ctypes.c_int, held)
+
+    def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
+        self._out(out, ctypes.c_void_p, 0xC0)
+
+    def cuCtxGetCurrent(self, out: int) -> None:
+        self._out(out, ctypes.c_void_p, self.context)
+
+    def cuCtxPushCurrent_v2(self, context: int) -> None:
+        self._stack.append(self.context)
+        self.context = context
+
+    def cuCtxPopCurrent_v2(self, out: int) -> None:
+        self._out(out, ctypes.c_void_p, self.context)
+        self.context = self._stack.pop()
+
+    def cuModuleLoadDataEx(self, out: int, image: int, count: int, a: Any, b: Any) -> None:
+        self._new(out)
+
+    def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> None:
+        self._new(out)
+        self._names[self._next] = name.decode()
+
+    def cuFuncSetAttribute(self, function: int, what: int, value: int) -> None: ...
+
+    def cuTensorMapEncodeTiled(
+        self, out: int, kind: int, rank: int, address: int, *rest: Any
+    ) -> None:
+        shape, strides, box, steps, _, swizzle, *_ = rest
+
+        def read(kind: Any, at: int, count: int) -> list[int]:
+            return list((kind * count).from_address(at))
+
+        self.encoded.append(
+            {
+                "kind": kind,
+                "address": address,
+                "shape": read(ctypes.c_uint64, shape, rank),
+                "strides": read(ctypes.c_uint64, strides, rank - 1),
+                "box": read(ctypes.c_uint32, box, rank),
+                "steps": read(ctypes.c_uint32, steps, rank),
+                "swizzle": swizzle,
+            }
+        )
+        assert out % 64 == 0
+        ctypes.memset(out, len(self.encoded), 128)
+
+    def cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: Any) -> int:
+        held = LaunchConfig.from_address(config)
+        name = self._names[function]
+        sizes = self.sizes[name]
+        places = (ctypes.c_void_p * len(sizes)).from_address(parameters)
+        launched = Launched(
+            name,
+            tuple(held.grid),
+            tuple(held.block),
+            held.shared,
+            held.stream or 0,
+            held.attributes[0].x if held.attribute_count else 1,
+            tuple(ctypes.string_at(p or 0, n) for p, n in zip(places, sizes)),
+            tuple(min((p or 0) & -(p or 0), 64) for p in places),
+        )
+        self.launches.append(launched)
+        if name in self.kernels:
+            self._sticky = self.kernels[name](launched)
+        return 0
+
+    def cuMemAllocAsync(self, out: int, size: int, stream: int) -> None:
+        held = ctypes.create_string_buffer(size + 256)
+        place = (ctypes.addressof(held) + 255) & ~255
+        self.memory[place] = held
+        self._out(out, ctypes.c_void_p, place)
+
+    def cuMemFreeAsync(self, place: int, stream: int) -> None:
+        del self.memory[place]
+
+    def cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        ctypes.memmove(to, source, size)
+
+    def cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        ctypes.memmove(to, source, size)
+
+    def cuMemHostAlloc(self, out: int, size: int, flags: int) -> None:
+        held = ctypes.create_string_buffer(size)
+        self._kept.append(held)
+        self._out(out, ctypes.c_void_p, ctypes.addressof(held))
+
+    def cuEventCreate(self, out: int, flags: int) -> None:
+        self._new(out)
+
+    def cuEventRecord(self, event: int, stream: int) -> None: ...
+
+    def cuEventSynchronize(self, event: int) -> int:
+        return self._sticky
+
+    def cuEventElapsedTime(self, out: int, start: int, stop: int) -> None:
+        self._out(out, ctypes.c_float, 0.0125)
+
+    def cuStreamSynchronize(self, stream: int) -> int:
+        return self._sticky
+
+    def cuStreamIsCapturing(self, stream: int, out: int) -> None:
+        self._out(out, ctypes.c_int, self.capturing)

@@ -1,0 +1,288 @@
+"""A kernel on a GPU: the variant for its arguments, its launches, their time and their report.
+
+A launch is enqueued on the stream on which the arguments' framework works, and the call returns.
+Only a kernel that can fail or print, host arrays, and a listener make a call wait for the device.
+
+Kernels are compiled for arguments at multiples of 16 bytes that do not overlap.  Where an address
+or a row is no such multiple, or a tensor that is written overlaps another, a variant is compiled
+that assumes less; it is chosen at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import ArgumentError, ExecutionError
+
+from . import hooks
+from .arguments import address, is_host, is_writable, stream_of
+from .cuda_binary import CudaBinary
+from .cuda_copies import Staged
+from .cuda_device import CudaDevice
+from .cuda_driver import FAULTS, INVALID_PTX, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX, DriverFailure
+from .cuda_launch import Call, Function
+from .cuda_maps import value_of
+from .cuda_report import Report
+from .device import RunResult, written_params
+
+__all__ = ["CudaExecutable", "CudaVariant", "Need"]
+
+Need = tuple[frozenset[int], bool]
+"""Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
+_ALIGNMENT = 16
+_MOST_EXTENT = (1 << 31) - 1
+
+
+class CudaVariant:
+    """A binary loaded into a device's context."""
+
+    def __init__(self, device: CudaDevice, kernel: ir.Kernel, binary: CudaBinary) -> None:
+        self.binary = binary
+        self.places = binary.places
+        with device.current():
+            module = _load(device, kernel, binary)
+            self.functions = [Function(device, kernel, module, s) for s in binary.launches]
+        self.reports = any(a.kind == "report" for s in binary.launches for a in s.arguments)
+        self.maps = [m for s in binary.launches for m in s.maps]
+        """Copies that need rows at multiples of 16 bytes."""
+
+    def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
+        """The grid of each launch, from the results of the host's program."""
+        made, at = [], len(results) - sum(self.binary.axes)
+        for axes in self.binary.axes:
+            made.append(tuple(int(n) for n in results[at : at + axes]))
+            at += axes
+        return made
+
+
+class CudaExecutable:
+    """One kernel on one device; `build` gives the binary for a need."""
+
+    def __init__(
+        self, kernel: ir.Kernel, build: Callable[[Need], CudaBinary], device: CudaDevice
+    ) -> None:
+        self.kernel, self.device = kernel, device
+        self._build = build
+        self._variants: dict[Need, CudaVariant] = {}
+        self._tensors = {
+            at: p.type for at, p in enumerate(kernel.params) if isinstance(p.type, ir.BufferType)
+        }
+        self._outputs = frozenset(at for at, p in enumerate(kernel.params) if p.role == "out")
+        self.written = written_params(kernel)
+        self._overlaps = [
+            (w, o) for w in self.written for o in self._tensors
+            if o != w and not {w, o} & self._outputs and (o not in self.written or w < o)
+        ]  # fmt: skip
+        self._extents = [
+            (at, name)
+            for at, name in enumerate(kernel.symbols)
+            if any(name in t.shape for t in self._tensors.values())
+        ]
+        self._reports: list[Report] = []
+        self._events: list[tuple[int, int]] = []
+        # Errors of the kernel come before its first launch.
+        self.binary = self.variant((frozenset(), False)).binary
+
+    def variant(self, need: Need) -> CudaVariant:
+        """The variant for a need, compiled and loaded when it is first asked for."""
+        found = self._variants.get(need)
+        if found is None:
+            found = CudaVariant(self.device, self.kernel, self._build(need))
+            self._variants[need] = found
+        return found
+
+    def run(self, values: Sequence[Any], symbols: Sequence[int]) -> RunResult:
+        """Enqueue the kernel; see `Executable.run` and the note above for when it waits."""
+        for at, name in self._extents:
+            if symbols[at] > _MOST_EXTENT:
+                raise self._too_large(name, symbols[at])
+        with self.device.current():
+            stream = self.stream(values)
+            hosted = {at: values[at] for at in self._tensors if is_host(values[at])}
+            if hosted:
+                return self._run_copied(values, symbols, hosted, stream)
+            addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
+            return self._launch(values, addresses, tuple(symbols), stream)
+
+    def stream(self, values: Sequence[Any]) -> int:
+        """The stream of the first array on the device, else the legacy default one."""
+        for at in self._tensors:
+            if not is_host(values[at]):
+                return stream_of(values[at], self.device.number)
+        return 0
+
+    def _run_copied(
+        self, values: Sequence[Any], symbols: Sequence[int], hosted: dict[int, Any], stream: int
+    ) -> RunResult:
+        for at in self.written:
+            if at in hosted and not is_writable(values[at]):
+                raise self._read_only(at)
+        staged = Staged(self.device, stream, hosted, self._outputs)
+        try:
+            held = staged.addresses
+            addresses = [
+                held[at] if at in held else address(v) if at in self._tensors else 0
+                for at, v in enumerate(values)
+            ]
+            result = self._launch(values, addresses, tuple(symbols), stream)
+            self._synchronize(stream)
+            staged.copy_out(self.written)
+        finally:
+            staged.free()
+        return RunResult(result.time_ns, result.grid, result.blocks, copies=tuple(staged.copies))
+
+    # -- which variant
+
+    def need(
+        self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...]
+    ) -> Need:
+        """What these arguments do not fulfil."""
+        unaligned = {at for at in self._tensors if addresses[at] % _ALIGNMENT}
+        plain = self.variant((frozenset(), False))
+        if plain.maps:
+            named = dict(zip(self.kernel.symbols, symbols))
+            for spec in plain.maps:
+                rows = (value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1])
+                extents = (value_of(d, named) for d in spec.shape)
+                if any(r % _ALIGNMENT or r <= 0 for r in rows) or not all(extents):
+                    unaligned.add(spec.param)
+        return frozenset(unaligned), any(
+            self._overlap(addresses, symbols, a, b) for a, b in self._overlaps
+        )
+
+    def _overlap(self, addresses: Sequence[int], symbols: tuple[int, ...], a: int, b: int) -> bool:
+        return (
+            addresses[a] < addresses[b] + self.span(b, symbols)
+            and addresses[b] < addresses[a] + self.span(a, symbols)
+        )  # fmt: skip
+
+    def span(self, at: int, symbols: tuple[int, ...]) -> int:
+        """Bytes from the first element of a parameter to the end of its last."""
+        held = self._tensors[at]
+        named = dict(zip(self.kernel.symbols, symbols))
+        shape = [value_of(d, named) for d in held.shape]
+        if held.strides is None:
+            strides = [1] * len(shape)
+            for axis in reversed(range(len(shape) - 1)):
+                strides[axis] = strides[axis + 1] * shape[axis + 1]
+        else:
+            strides = [value_of(d, named) for d in held.strides]
+        if not all(shape):
+            return 0
+        return (sum((n - 1) * abs(s) for n, s in zip(shape, strides)) + 1) * held.dtype.bytes
+
+    # -- launches
+
+    def _launch(
+        self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...], stream: int
+    ) -> RunResult:
+        variant = self.variant(self.need(values, addresses, symbols))
+        results = variant.binary.host.run(values, symbols)
+        grids = variant.grids(results)
+        calls = [Call(values, addresses, symbols, results, g, stream, 0) for g in grids]
+        waits = hooks.listener is not None and not self.device.driver.is_capturing(stream)
+        events = self._record(stream) if waits else None
+        try:
+            for number, (function, call) in enumerate(zip(variant.functions, calls)):
+                if variant.reports:
+                    self._reported(variant, function, call, number)
+                else:
+                    function.launch(call)
+        except DriverFailure as failure:
+            raise self._fault(failure) from None
+        time_ns = self._elapsed(stream, events) if events else -1
+        blocks = sum(f.blocks(g) for f, g in zip(variant.functions, grids))
+        return RunResult(time_ns, grids[0] if grids else (), blocks)
+
+    def _reported(self, variant: CudaVariant, function: Function, call: Call, number: int) -> None:
+        """Launch, wait, and say what the kernel had to say."""
+        report = self._reports.pop() if self._reports else Report(self.device.driver)
+        report.clear()
+        held = Call(
+            call.values, call.addresses, call.symbols, call.host, call.grid, call.stream,
+            report.address,
+        )  # fmt: skip
+        function.launch(held)
+        if self.device.driver.is_capturing(call.stream):
+            return  # the graph keeps the buffer for its launches, which nobody reads
+        try:
+            self.device.driver.call("cuStreamSynchronize", call.stream)
+        except DriverFailure:
+            report.show(self.kernel, variant, number, call.grid, call.symbols)
+            report.raise_failure(self.kernel, variant, number, call.grid, call.symbols)
+            raise
+        report.show(self.kernel, variant, number, call.grid, call.symbols)
+        self._reports.append(report)
+
+    def _record(self, stream: int) -> tuple[int, int]:
+        driver = self.device.driver
+        if self._events:
+            events = self._events.pop()
+        else:
+            events = driver.pointer("cuEventCreate", 0), driver.pointer("cuEventCreate", 0)
+        driver.call("cuEventRecord", events[0], stream)
+        return events
+
+    def _elapsed(self, stream: int, events: tuple[int, int]) -> int:
+        """Wait for the launch; its time in ns."""
+        driver = self.device.driver
+        try:
+            driver.call("cuEventRecord", events[1], stream)
+            driver.call("cuEventSynchronize", events[1])
+        except DriverFailure as failure:
+            raise self._fault(failure) from None
+        self._events.append(events)
+        return driver.elapsed_ns(*events)
+
+    def _synchronize(self, stream: int) -> None:
+        try:
+            self.device.driver.call("cuStreamSynchronize", stream)
+        except DriverFailure as failure:
+            raise self._fault(failure) from None
+
+    # -- errors
+
+    def _fault(self, failure: DriverFailure) -> ExecutionError:
+        """A fault of a running kernel, with the kernel's name and line."""
+        what = FAULTS.get(failure.code)
+        if what is None:
+            return failure
+        return ExecutionError(
+            f"`{self.kernel.name}`, or a kernel before it, was stopped on {self.device.name} by "
+            f"{what} ({failure.message})",
+            location=self.kernel.location,
+            hint="The device is lost to this process. CUDA_LAUNCH_BLOCKING=1 tells which kernel it"
+            " was, and TILEPROF_DEVICE=interpreter which access.",
+        )
+
+    def _too_large(self, name: str, extent: int) -> ArgumentError:
+        return ArgumentError(
+            f"extent `{name}` of `{self.kernel.name}` is {extent}, and {_MOST_EXTENT} is the most",
+            location=self.kernel.location,
+            hint="Call the kernel on parts of the tensor.",
+        )
+
+    def _read_only(self, at: int) -> ArgumentError:
+        return ArgumentError(
+            f"`{self.kernel.params[at].name}` is written by the kernel, but the array is read-only",
+            location=self.kernel.location,
+            hint="Pass a copy, which can be written.",
+        )
+
+
+def _load(device: CudaDevice, kernel: ir.Kernel, binary: CudaBinary) -> int:
+    try:
+        return device.driver.pointer("cuModuleLoadDataEx", binary.image, 0, None, None)
+    except DriverFailure as failure:
+        if failure.code not in (INVALID_PTX, UNSUPPORTED_PTX, NO_BINARY_FOR_GPU):
+            raise
+        raise ExecutionError(
+            f"`{kernel.name}`, compiled for {binary.target}, cannot be loaded on {device.name} of "
+            f"compute capability {device.capability[0]}.{device.capability[1]}"
+            f" ({failure.message})",
+            location=kernel.location,
+            hint=f"The driver is of CUDA {device.driver.version()}: update it, or compile with an"
+            " NVRTC that is not newer.",
+        ) from None

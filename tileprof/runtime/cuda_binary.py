@@ -1,0 +1,60 @@
+"""A kernel for a GPU with all that a launch needs, as plain data that can be written to a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileprof import ir
+from tileprof.compiler.codegen import Place
+from tileprof.compiler.cuda.source import LaunchSpec
+from tileprof.compiler.remarks import Remark
+
+from .cuda_host import HostProgram
+
+if TYPE_CHECKING:
+    from tileprof.compiler.cuda.pipeline import CudaProgram
+
+__all__ = ["CudaBinary"]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaBinary:
+    """Machine code or PTX, its launches, and what the host computes for them."""
+
+    image: bytes
+    """A cubin, or PTX that ends with a zero byte."""
+    launches: tuple[LaunchSpec, ...]
+    """Without the values of their grids, which `host` computes."""
+    places: tuple[Place, ...]
+    host: HostProgram
+    """Gives the host values, then the extents of the grid of each launch."""
+    axes: tuple[int, ...]
+    """Extents of the grid of each launch."""
+    target: str
+    text: str = ""
+    """The CUDA C++ that it was made from."""
+    remarks: tuple[Remark, ...] = ()
+
+    @classmethod
+    def of(cls, kernel: ir.Kernel, program: CudaProgram, *, ptx: bool) -> CudaBinary:
+        """That of a compiled program; as PTX where the driver is to finish it."""
+        source = program.source
+        results = [*source.host, *(v for launch in source.launches for v in launch.grid)]
+        return cls(
+            _ptx(program) if ptx else program.cubin.bytes,
+            source.launches,
+            source.places,
+            HostProgram.of(program.kernel, results),
+            tuple(len(launch.grid) for launch in source.launches),
+            program.target.name,
+            source.text,
+            program.remarks,
+        )
+
+
+def _ptx(program: CudaProgram) -> bytes:
+    from tileprof.compiler.cuda.build import compile_ptx
+
+    text = compile_ptx(program.source, program.target, program.controls)
+    return text.rstrip("\0").encode() + b"\0"

@@ -1,0 +1,222 @@
+"""One `__global__` function: its parameters packed, its launch configured.
+
+The bytes of the parameters and the launch configuration lie in a `Frame`, which belongs to one call
+at a time: the driver copies them, so a frame is free again when the launch is enqueued.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tileprof import ir
+from tileprof.compiler.cuda.source import Argument, LaunchSpec
+from tileprof.errors import ExecutionError, InternalError
+
+from .arguments import word_of
+from .cuda_device import CudaDevice
+from .cuda_driver import (
+    CLUSTER_DIMENSION,
+    INVALID_VALUE,
+    LAUNCH_OUT_OF_RESOURCES,
+    MAX_DYNAMIC_SHARED,
+    NON_PORTABLE_CLUSTER,
+    OUT_OF_MEMORY,
+    Attribute,
+    DriverFailure,
+    LaunchConfig,
+)
+from .cuda_maps import BYTES, TensorMaps
+
+__all__ = ["Call", "Frame", "Function", "Parameter"]
+
+_MAP_ALIGNMENT = 64
+_STATIC_SHARED = 48 * 1024
+_PORTABLE_CLUSTER = 8
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_MOST_BLOCKS = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a launch is made of, besides the function."""
+
+    values: Sequence[Any]
+    addresses: Sequence[int]
+    """One for each parameter; 0 for scalars."""
+    symbols: tuple[int, ...]
+    host: tuple[Any, ...]
+    grid: tuple[int, ...]
+    stream: int
+    report: int
+    """Address of the report buffer, 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Where an argument lies among the bytes of the parameters."""
+
+    argument: Argument
+    offset: int
+    size: int
+    convert: Callable[[Any], int] | None
+
+
+class Frame:
+    """Memory for one launch."""
+
+    def __init__(self, layout: Sequence[Parameter], size: int, config: LaunchConfig) -> None:
+        self._owner = ctypes.create_string_buffer(size + _MAP_ALIGNMENT)
+        base = ctypes.addressof(self._owner)
+        self.base = (base + _MAP_ALIGNMENT - 1) & -_MAP_ALIGNMENT
+        self.bytes = (ctypes.c_char * size).from_address(self.base)
+        self._pointers = (ctypes.c_void_p * max(len(layout), 1))(
+            *[self.base + p.offset for p in layout]
+        )
+        self.config = LaunchConfig.from_buffer_copy(config)
+        self.parameters = ctypes.addressof(self._pointers)
+        self.launch = ctypes.addressof(self.config)
+
+
+class Function:
+    """A function of a loaded module."""
+
+    def __init__(
+        self, device: CudaDevice, kernel: ir.Kernel, module: int, spec: LaunchSpec
+    ) -> None:
+        self.device, self.kernel, self.spec = device, kernel, spec
+        self.handle = device.driver.pointer("cuModuleGetFunction", module, spec.function.encode())
+        self.maps = TensorMaps(device.driver, kernel, spec.maps)
+        self.layout, self.size = _layout(kernel, spec)
+        self._pack = struct.Struct(_format(self.layout)).pack_into
+        self._cluster = Attribute(id=CLUSTER_DIMENSION, x=spec.cluster, y=1, z=1)
+        self._config = LaunchConfig(shared=spec.shared)
+        self._config.block = (ctypes.c_uint * 3)(spec.threads, 1, 1)
+        if spec.cluster > 1:
+            self._config.attributes = ctypes.pointer(self._cluster)
+            self._config.attribute_count = 1
+        self._free: list[Frame] = []
+        self._allow()
+
+    def _allow(self) -> None:
+        """Ask for what a function has not without asking."""
+        driver, spec = self.device.driver, self.spec
+        try:
+            if spec.shared > _STATIC_SHARED:
+                driver.call("cuFuncSetAttribute", self.handle, MAX_DYNAMIC_SHARED, spec.shared)
+            if spec.cluster > _PORTABLE_CLUSTER:
+                driver.call("cuFuncSetAttribute", self.handle, NON_PORTABLE_CLUSTER, 1)
+        except DriverFailure as failure:
+            raise self._refused(failure, "?") from None
+
+    def blocks(self, grid: Sequence[int]) -> int:
+        """Blocks of a launch over the author's grid; 0 where there is nothing to do."""
+        spec, tiles = self.spec, math.prod(grid)
+        if tiles <= 0:
+            return 0
+        clusters = -(-tiles // spec.cluster)
+        if spec.persistent:
+            clusters = min(clusters, max(spec.persistent * self.device.sms // spec.cluster, 1))
+        if clusters * spec.cluster > _MOST_BLOCKS:
+            raise ExecutionError(
+                f"`{self.kernel.name}` has {tiles} blocks, and {_MOST_BLOCKS} can be launched",
+                location=self.kernel.location,
+                hint="Use larger tiles.",
+            )
+        return clusters * spec.cluster
+
+    def launch(self, call: Call) -> None:
+        """Enqueue; returns before the work is done."""
+        blocks = self.blocks(call.grid)
+        if not blocks:
+            return
+        frame = self._free.pop() if self._free else Frame(self.layout, self.size, self._config)
+        self.fill(frame, call)
+        frame.config.grid[:] = (blocks, 1, 1)
+        frame.config.stream = call.stream
+        driver = self.device.driver
+        code = driver.launch(frame.launch, self.handle, frame.parameters, None)
+        self._free.append(frame)
+        if code:
+            try:
+                driver.fail("cuLaunchKernelEx", code)
+            except DriverFailure as failure:
+                raise self._refused(failure, blocks) from None
+
+    def fill(self, frame: Frame, call: Call) -> None:
+        """Write the parameters of a call into a frame."""
+        self._pack(frame.bytes, 0, *[self._value(p, call) for p in self.layout])
+
+    def _value(self, parameter: Parameter, call: Call) -> Any:
+        at = parameter.argument.index
+        match parameter.argument.kind:
+            case "pointer":
+                return call.addresses[at]
+            case "map":
+                spec = self.spec.maps[at]
+                return self.maps.get(at, call.addresses[spec.param], call.symbols)
+            case "report":
+                return call.report
+            case "scalar":
+                held = call.values[at]
+            case "symbol":
+                held = call.symbols[at]
+            case "host":
+                held = call.host[at]
+        assert parameter.convert is not None
+        return parameter.convert(held)
+
+    def _refused(self, failure: DriverFailure, blocks: object) -> ExecutionError:
+        """A launch that was refused, with its numbers."""
+        spec = self.spec
+        if failure.code not in (INVALID_VALUE, OUT_OF_MEMORY, LAUNCH_OUT_OF_RESOURCES):
+            return failure
+        cluster = f", clusters of {spec.cluster}" if spec.cluster > 1 else ""
+        return ExecutionError(
+            f"`{self.kernel.name}` cannot be launched on {self.device.name}: {blocks} blocks"
+            f"{cluster}, {spec.threads} threads and {spec.shared} bytes of shared memory each"
+            f" ({failure.message})",
+            location=self.kernel.location,
+            hint="Use smaller tiles, fewer stages or fewer threads.",
+        )
+
+
+def _layout(kernel: ir.Kernel, spec: LaunchSpec) -> tuple[list[Parameter], int]:
+    """Each parameter at a multiple of its alignment, in order, and the bytes of all."""
+    made: list[Parameter] = []
+    end = 0
+    for argument in spec.arguments:
+        size, convert = _size(kernel, argument)
+        alignment = _MAP_ALIGNMENT if argument.kind == "map" else size
+        offset = -(-end // alignment) * alignment
+        made.append(Parameter(argument, offset, size, convert))
+        end = offset + size
+    return made, max(end, 1)
+
+
+def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], int] | None]:
+    if argument.kind == "map":
+        return BYTES, None
+    if argument.kind in ("pointer", "report"):
+        return 8, None
+    dtype = argument.dtype
+    if dtype is None and argument.kind == "scalar":
+        held = kernel.params[argument.index].type
+        dtype = held if isinstance(held, ir.DType) else None
+    if dtype is None:
+        raise InternalError(f"{kernel.name}: argument {argument} has no type")
+    return dtype.bytes, word_of(dtype)
+
+
+def _format(layout: Sequence[Parameter]) -> str:
+    """The layout as `struct` says it."""
+    parts, end = ["="], 0
+    for parameter in layout:
+        parts.append(f"{parameter.offset - end}x")
+        parts.append(f"{BYTES}s" if parameter.argument.kind == "map" else _CODES[parameter.size])
+        end = parameter.offset + parameter.size
+    return "".join(parts)
