@@ -127,11 +127,6 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
         ("view x.tprof --sass", "--sass"),
         ("export x.tprof --to perfetto -o y", "--to perfetto"),
         ("export x.tprof --to parquet -o y", "--to parquet"),
-        ("compile x.py:k --target sm_90a", "--target sm_90a"),
-        ("compile x.py:k --target sm_80", "--target sm_80"),
-        ("compile x.py:k --emit cuda", "--emit cuda"),
-        ("compile x.py:k --emit ptx", "--emit ptx"),
-        ("compile x.py:k --emit sass", "--emit sass"),
     ],
 )
 def test_what_a_later_version_does(cli: Any, write: Any, arguments: str, what: str) -> None:

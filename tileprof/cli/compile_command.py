@@ -1,34 +1,32 @@
-"""`tileprof compile`: a kernel as IR after any pass, as C++, or as what was decided about it."""
+"""`tileprof compile`: a kernel as IR after any pass, as C++, CUDA, PTX or SASS, or what was decided
+about it.  `compile_cuda` has the side of it that is for GPUs."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from tileprof.errors import UsageError
 
-from . import terminal
+from . import compile_cuda, terminal
 from .kernels import bindings, find, traced
 from .later import refuse
 from .parsing import Command, Parser, one_of
+from .stages import Stages, empty_cache
 
 if TYPE_CHECKING:
     from tileprof import ir
-    from tileprof.compiler import Options
+    from tileprof.compiler import Options, Program, Remark
 
 __all__ = ["COMMAND"]
 
-LATER_EMITS = ("cuda", "ptx", "sass")
-LATER_TARGETS = ("sm_90a", "sm_80")
 USAGE = (
     "FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [--instrument MODE]\n"
-    "                        [--emit ir[:PASS]|cpp|remarks] [--strict] [--timing]"
+    "                        [--emit ir[:PASS]|cpp|cuda|ptx|sass|remarks] [--control NAME=VALUE]…\n"
+    "                        [--strict] [--timing]"
 )
-_Result = TypeVar("_Result")
 
 
 def _parser() -> Parser:
@@ -40,12 +38,7 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add("kernel", metavar="FILE:KERNEL", help="a Python file and the name of a kernel in it")
-    add(
-        "--target",
-        default="cpu",
-        metavar="TARGET",
-        help="cpu (default); sm_90a and sm_80 are not available yet",
-    )
+    add("--target", default="cpu", metavar="TARGET", help="cpu (default), sm_90a or sm_80")
     add(
         "--set",
         dest="bindings",
@@ -61,7 +54,19 @@ def _parser() -> Parser:
         metavar="MODE",
         help="what is measured inside: off (default), scopes, stages or ops",
     )
-    add("--emit", metavar="WHAT", help="ir[:PASS] (default), cpp or remarks")
+    add(
+        "--emit",
+        metavar="WHAT",
+        help="ir[:PASS] (default) or remarks; cpp for the cpu; cuda, ptx or sass for a GPU",
+    )
+    add(
+        "--control",
+        dest="controls",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="force or forbid something in the lowering for a GPU, as --control tma=off",
+    )
     add("--strict", action="store_true", help="exit with 1 where a faster form was missed")
     add("--timing", action="store_true", help="print the compile time by stage")
     return parser
@@ -71,80 +76,122 @@ def main(arguments: Sequence[str]) -> int:
     """Print what was asked for."""
     args = _parser().parse_args(arguments)
     emit = args.emit or ("" if args.timing or args.strict else "ir")
-    _check(args.target, emit)
+    _check(args, emit)
     # Also imports what a compilation needs, which is no part of its time.
     from tileprof import compiler
 
     named, values = find(args.kernel), bindings(args.bindings)
-    options = compiler.Options(instrument=args.instrument)
-    start = time.perf_counter_ns()
-    kernel = traced(named, values)
-    frontend_ns = time.perf_counter_ns() - start
-    if emit:
-        terminal.show(_emitted(kernel, options, emit))
-    if args.timing:
-        terminal.show(_timing(kernel, options, frontend_ns))
-    return _strict(kernel, options) if args.strict else 0
+    stages = Stages()
+    kernel = stages.timed("frontend", lambda: traced(named, values))
+    work = _Cpu(kernel, compiler.Options(instrument=args.instrument))
+    return _show(work if args.target == "cpu" else _cuda(kernel, args), emit, args, stages)
 
 
-def _check(target: str, emit: str) -> None:
-    if target in LATER_TARGETS:
-        refuse(f"`--target {target}`")
-    if target != "cpu":
-        raise UsageError(f"there is no target `{target}`", hint="Targets are: cpu, sm_90a, sm_80.")
-    if emit in LATER_EMITS:
-        refuse(f"`--emit {emit}`")
-    if emit not in ("", "ir", "cpp", "remarks") and not emit.startswith("ir:"):
+def _check(args: Any, emit: str) -> None:
+    on_cpu = args.target == "cpu"
+    if not on_cpu and args.target not in _gpus():
+        raise UsageError(
+            f"there is no target `{args.target}`", hint=f"Targets are: cpu, {', '.join(_gpus())}."
+        )
+    if emit in compile_cuda.EMITS and on_cpu:
+        raise UsageError(f"`--emit {emit}` is for a GPU", hint="Add --target sm_90a or sm_80.")
+    if emit == "cpp" and not on_cpu:
+        raise UsageError(
+            f"`--emit cpp` is for the cpu, not for {args.target}", hint="Use --emit cuda."
+        )
+    known = ("", "ir", "cpp", "remarks", *compile_cuda.EMITS)
+    if emit not in known and not emit.startswith("ir:"):
         raise UsageError(
             f"there is nothing called `{emit}` to emit",
-            hint="It can be: ir, ir:PASS, cpp, remarks (later: cuda, ptx, sass).",
+            hint="It can be: ir, ir:PASS, remarks; cpp (for the cpu); cuda, ptx, sass (for a GPU).",
         )
+    if args.controls and on_cpu:
+        raise UsageError("`--control` is for a GPU", hint="Add --target sm_90a or sm_80.")
+    if args.instrument != "off" and not on_cpu:
+        refuse(f"`--instrument {args.instrument}` for a GPU")
 
 
-def _emitted(kernel: ir.Kernel, options: Options, what: str) -> str:
-    from tileprof import compiler, ir
+def _gpus() -> list[str]:
+    from tileprof.compiler.cuda.target import TARGETS
+
+    return list(TARGETS)
+
+
+def _cuda(kernel: ir.Kernel, args: Any) -> compile_cuda.CudaCompilation:
+    from tileprof.compiler.cuda.target import find_target
+
+    controls = compile_cuda.controls(args.controls)
+    return compile_cuda.CudaCompilation(kernel, find_target(args.target), controls)
+
+
+def _show(work: _Cpu | compile_cuda.CudaCompilation, emit: str, args: Any, stages: Stages) -> int:
+    if emit:
+        terminal.show(_emitted(work, emit))
+    if args.timing:
+        work.time(stages)
+        terminal.show(str(stages))
+    return _strict(work.remarks()) if args.strict else 0
+
+
+def _emitted(work: _Cpu | compile_cuda.CudaCompilation, what: str) -> str:
+    from tileprof import ir
 
     name, _, step = what.partition(":")
     if name == "ir":
-        return ir.print_kernel(compiler.after(kernel, options, step or compiler.PASSES[-1].name))
-    program = compiler.compile_kernel(kernel, options)
-    if name == "cpp":
-        return program.cpp.text
-    return "".join(f"{remark}\n" for remark in program.remarks)
+        return ir.print_kernel(work.after(step))
+    if name == "remarks":
+        return "".join(f"{remark}\n" for remark in work.remarks())
+    return work.text(name)
 
 
-def _strict(kernel: ir.Kernel, options: Options) -> int:
-    from tileprof import compiler
-
-    remarks = compiler.compile_kernel(kernel, options).remarks
+def _strict(remarks: Sequence[Remark]) -> int:
     missed = [remark for remark in remarks if remark.severity == "missed"]
     for remark in missed:
         terminal.complain(str(remark))
     return int(bool(missed))
 
 
-def _timing(kernel: ir.Kernel, options: Options, frontend_ns: int) -> str:
-    """The time of each stage from the Python function to the loaded library, with empty caches."""
-    from tileprof import compiler
-    from tileprof.compiler import codegen
+@dataclass(frozen=True)
+class _Cpu:
+    """A traced kernel on its way to the `cpu` device."""
 
-    stages: list[tuple[str, int]] = [("frontend", frontend_ns)]
+    traced: ir.Kernel
+    options: Options
 
-    def timed(name: str, step: Callable[[], _Result]) -> _Result:
-        start = time.perf_counter_ns()
-        result = step()
-        stages.append((name, time.perf_counter_ns() - start))
-        return result
+    @cached_property
+    def program(self) -> Program:
+        """The kernel after all passes."""
+        from tileprof import compiler
 
-    for each in compiler.PASSES:
-        kernel = timed(each.name, partial(each.apply, kernel, options))
-    source = timed("emit", lambda: codegen.emit(kernel))
-    _time_build(timed, kernel, source)
-    total = ("total", sum(ns for _, ns in stages))
-    return "".join(f"{name:<12}{ns / 1e6:10.2f} ms\n" for name, ns in [*stages, total])
+        return compiler.compile_kernel(self.traced, self.options)
+
+    def text(self, what: str) -> str:
+        """The C++."""
+        return self.program.cpp.text
+
+    def after(self, step: str) -> ir.Kernel:
+        """The kernel after a pass, '' for the last."""
+        from tileprof import compiler
+
+        return compiler.after(self.traced, self.options, step or compiler.PASSES[-1].name)
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was decided."""
+        return self.program.remarks
+
+    def time(self, stages: Stages) -> None:
+        """Add the time of each stage up to the loaded library, with an empty cache."""
+        from tileprof import compiler
+        from tileprof.compiler import codegen
+
+        kernel = self.traced
+        for each in compiler.PASSES:
+            kernel = stages.timed(each.name, partial(each.apply, kernel, self.options))
+        source = stages.timed("emit", lambda: codegen.emit(kernel))
+        _time_build(stages, kernel, source)
 
 
-def _time_build(timed: Callable[[str, Callable[[], Any]], Any], kernel: Any, source: Any) -> None:
+def _time_build(stages: Stages, kernel: Any, source: Any) -> None:
     from tileprof.compiler.build import build, find_compiler
     from tileprof.runtime import cpu, cpu_pool
 
@@ -154,16 +201,9 @@ def _time_build(timed: Callable[[str, Callable[[], Any]], Any], kernel: Any, sou
         return
     # The pool is no part of a kernel: one serves all, and it is built once on a machine.
     cpu_pool.load_pool()
-    kept = os.environ.get("TILEPROF_CACHE")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TILEPROF_CACHE"] = folder
-        try:
-            timed("c++", lambda: build(source.text, source.headers, found, name=source.name))
-            timed("load", lambda: cpu.CpuExecutable(kernel, source))
-        finally:
-            del os.environ["TILEPROF_CACHE"]
-            if kept is not None:
-                os.environ["TILEPROF_CACHE"] = kept
+    with empty_cache():
+        stages.timed("c++", lambda: build(source.text, source.headers, found, name=source.name))
+        stages.timed("load", lambda: cpu.CpuExecutable(kernel, source))
 
 
 COMMAND = Command("compile", "compile a kernel and show any stage of it", main)

@@ -81,6 +81,13 @@ class CudaProgram:
         self.stages["nvrtc"] = time.perf_counter_ns() - start
         return made
 
+    @cached_property
+    def all_remarks(self) -> tuple[Remark, ...]:
+        """Those of the passes, then what the binary shows: spills, serialisation, occupancy."""
+        from .resources import binary_remarks
+
+        return (*self.remarks, *binary_remarks(self.cubin, self.source.launches, self.target))
+
 
 def compile_cuda(
     kernel: ir.Kernel,

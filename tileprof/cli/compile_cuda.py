@@ -1,0 +1,158 @@
+"""What `tileprof compile` shows of a kernel for a GPU; the CUDA side of `compile_command`.
+
+In: a traced kernel, a target, lowering controls from the command line.  Out: texts.  Only PTX,
+SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from tileprof.errors import MissingDependencyError, UsageError
+
+from . import terminal
+from .parsing import suggestion
+from .stages import Stages, empty_cache
+
+if TYPE_CHECKING:
+    from tileprof import ir
+    from tileprof.compiler import Remark
+    from tileprof.compiler.cuda.controls import Controls
+    from tileprof.compiler.cuda.pipeline import CudaProgram
+    from tileprof.compiler.cuda.target import Target
+    from tileprof.compiler.pipeline import Pass
+
+__all__ = ["EMITS", "CudaCompilation", "controls"]
+
+EMITS = ("cuda", "ptx", "sass")
+_SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+
+def controls(given: Iterable[str]) -> Controls:
+    """The controls that `--control NAME=VALUE`… ask for; UsageError says what there is."""
+    from tileprof.compiler.cuda.controls import Controls
+
+    kinds = {f.name: str(f.type) for f in fields(Controls)}
+    values: dict[str, Any] = {}
+    for each in given:
+        name, _, text = each.partition("=")
+        if name not in kinds:
+            raise UsageError(
+                f"there is no control `{name}`",
+                hint=f"{suggestion(name, kinds)}Controls are: {', '.join(kinds)}.",
+            )
+        values[name] = _value(each, text, kinds[name])
+    return Controls(**values)
+
+
+def _value(given: str, text: str, kind: str) -> bool | int | None:
+    if "None" in kind and text == "none":
+        return None
+    if "bool" in kind and text in _SWITCH:
+        return _SWITCH[text]
+    if "int" in kind and text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    wanted = ["true or false"] if "bool" in kind else ["a positive whole number"]
+    wanted += ["none"] if "None" in kind else []
+    raise UsageError(f"`--control {given}` gives no value", hint=f"It is {' or '.join(wanted)}.")
+
+
+class _Reached(Exception):
+    """The pass whose kernel was asked for has run; it carries the kernel."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+
+@dataclass(frozen=True)
+class CudaCompilation:
+    """A traced kernel on its way to a GPU."""
+
+    traced: ir.Kernel
+    target: Target
+    controls: Controls
+
+    @cached_property
+    def program(self) -> CudaProgram:
+        """The kernel after all passes; its binary is made on demand."""
+        return self._lowered(lambda name, kernel: None)
+
+    def _lowered(self, observe: Callable[[str, ir.Kernel], None]) -> CudaProgram:
+        from tileprof.compiler import FRONTEND, Options
+        from tileprof.compiler.cuda.pipeline import compile_cuda
+
+        kernel = self.traced
+        observe(FRONTEND, kernel)
+        for each in _common_passes():
+            kernel = each.apply(kernel, Options())
+            observe(each.name, kernel)
+        return compile_cuda(kernel, self.target, self.controls, observe=observe)
+
+    def text(self, what: str) -> str:
+        """`cuda`, `ptx` or `sass`."""
+        from tileprof.compiler.cuda.build import disassemble
+
+        match what:
+            case "cuda":
+                return self.program.source.text
+            case "ptx":
+                return self.program.cubin.ptx
+            case _:
+                return disassemble(self.program.cubin)
+
+    def after(self, step: str) -> ir.Kernel:
+        """The kernel after a pass, '' for the last; later passes do not run."""
+        names: list[str] = []
+
+        def observe(name: str, kernel: ir.Kernel) -> None:
+            names.append(name)
+            if name == step:
+                raise _Reached(kernel)
+
+        try:
+            kernel = self._lowered(observe).kernel
+        except _Reached as reached:
+            return reached.kernel
+        if step:
+            raise UsageError(f"there is no pass `{step}`", hint=f"Passes are: {', '.join(names)}.")
+        return kernel
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """All remarks; without NVRTC those of the passes, and a complaint."""
+        try:
+            return self.program.all_remarks
+        except MissingDependencyError as error:
+            terminal.complain(f"what the assembler says is left out: {error}")
+            return self.program.remarks
+
+    def time(self, stages: Stages) -> None:
+        """Add the time of each stage up to the cubin, with an empty cache."""
+        from tileprof.compiler import Options
+        from tileprof.compiler.cuda import nvrtc
+        from tileprof.compiler.cuda.pipeline import compile_cuda
+
+        kernel = self.traced
+        for each in _common_passes():
+            kernel = stages.timed(each.name, partial(each.apply, kernel, Options()))
+        program = compile_cuda(kernel, self.target, self.controls)
+        try:
+            # Loading NVRTC is no part of a kernel: once serves all.
+            nvrtc.version()
+        except MissingDependencyError as error:
+            terminal.complain(f"the time of NVRTC is left out: {error}")
+        else:
+            with empty_cache():
+                _ = program.cubin
+        for name, ns in program.stages.items():
+            stages.add(name, ns)
+
+
+def _common_passes() -> list[Pass]:
+    """The passes in front of those of the target; instrumentation comes after them."""
+    from tileprof.compiler import PASSES
+
+    return [each for each in PASSES if each.name != "instrument"]
