@@ -1,0 +1,14 @@
+"""A machine that runs emitted CUDA text on the processor, so that tests need no GPU.
+
+In: a `CudaSource`, its kernel and NumPy arrays.  Out: the arrays as the kernel left them, or an
+`EmulationError`.  The text is compiled with headers of the prelude's names (`include/`) and run by
+the machine in `runtime/`: each thread is a fiber, and a seed decides who runs next and when copies
+and products of the tensor cores land, so that a missing barrier, wait or fence shows for some seed.
+`building.py` compiles, `arguments.py` lays out what a kernel is given, `driver.py` runs launches.
+
+Threads change only at calls of `tp_*` functions; accesses between two of them are one step.
+"""
+
+from .driver import EmulationError, Failure, Printed, emulate
+
+__all__ = ["EmulationError", "Failure", "Printed", "emulate"]

@@ -1,0 +1,96 @@
+"""Compiling the machine once and each text once; what was made before is found by its contents."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from tileprof.compiler.codegen import prelude
+from tileprof.compiler.cuda.source import CudaSource
+
+__all__ = ["library", "machine"]
+
+HERE = Path(__file__).parent
+INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
+STORE = Path(tempfile.gettempdir()) / f"tileprof-emulator-{os.getuid()}"
+# Registers that nobody wrote hold a pattern, not what was there by chance.
+FLAGS = ("-std=c++17", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing", "-w")
+TEXT_FLAGS = ("-O1", "-ftrivial-auto-var-init=pattern")
+_WGMMA = re.compile(r"\b(tp_wgmma_m64n(\d+)k(\d+)_([a-z0-9]+)_([a-z0-9]+)_(ss|rs)(_ta)?(_tb)?)\b")
+_SUMS = {"s8": "int32_t", "u8": "int32_t"}
+
+
+@cache
+def machine() -> ctypes.CDLL:
+    """The machine; its functions are there for every text that is loaded later."""
+    sources = sorted(RUNTIME.glob("*.cpp"))
+    path = _build(_digest(), ["-O2", *map(str, sources)], Path())
+    return ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+
+
+@cache
+def library(source: CudaSource) -> ctypes.CDLL:
+    """A text as functions `tp_entry_NAME`, one for each launch."""
+    machine()
+    names = dict.fromkeys(spec.function for spec in source.launches)
+    files = {
+        "generated_wgmma.h": _products(source.text),
+        "kernel.cpp": "\n".join(
+            [source.text, '#include "entry.h"', *(f"TP_ENTRY({name})" for name in names), ""]
+        ),
+    }
+    # Headers without instructions are used as they are.
+    files |= {name: text for name, text in source.headers if not (INCLUDE / name).exists()}
+    key = hashlib.sha256("\0".join([_digest(), *sorted(files), *files.values()]).encode())
+    found = STORE / f"{key.hexdigest()}.so"
+    if found.exists():
+        return ctypes.CDLL(str(found))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text)
+        path = _build(key.hexdigest(), [*TEXT_FLAGS, "kernel.cpp"], Path(folder))
+    return ctypes.CDLL(str(path))
+
+
+@cache
+def _digest() -> str:
+    """What everything compiled depends on besides its own text."""
+    files = sorted([*INCLUDE.iterdir(), *RUNTIME.iterdir(), *prelude.FOLDER.glob("*.h")])
+    texts = [*FLAGS, *TEXT_FLAGS, *(f"{f.name}\0{f.read_text()}" for f in files)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _build(key: str, arguments: Sequence[str], folder: Path) -> Path:
+    """The shared library of this key, compiled in `folder` unless it is in the store."""
+    made = STORE / f"{key}.so"
+    if made.exists():
+        return made
+    STORE.mkdir(parents=True, exist_ok=True)
+    compiler = shutil.which("g++")
+    assert compiler, "the emulator needs g++"
+    unfinished = STORE / f"{key}.{os.getpid()}"
+    command = [compiler, *FLAGS, "-I.", f"-I{INCLUDE}", f"-I{prelude.FOLDER}", *arguments]
+    done = subprocess.run(
+        [*command, "-o", str(unfinished)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"the emulator's compiler refused the text:\n{done.stderr[:6000]}"
+    unfinished.rename(made)
+    return made
+
+
+def _products(text: str) -> str:
+    """A definition of each product of a warp group that a text names."""
+    lines = []
+    for name, n, k, a, b, way, ta, tb in sorted(set(_WGMMA.findall(text))):
+        flags = ", ".join("true" if flag else "false" for flag in (ta, tb))
+        sums = _SUMS.get(a, "float")
+        lines.append(f"TP_WGMMA_{way.upper()}({name}, {sums}, {n}, {k}, {a}, {b}, {flags})")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,219 @@
+"""Running the launches of a `CudaSource` on the emulated machine."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
+from tileprof.runtime.cuda_host import HostProgram
+
+from .arguments import DeviceArray, number_bytes, tensor_map
+from .building import library, machine
+
+__all__ = ["EmulationError", "Failure", "Printed", "emulate"]
+
+MULTIPROCESSORS = 2
+STEPS = 500_000_000
+_MESSAGE = 8192
+_PRINTED = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What `tp_fail` wrote into the report."""
+
+    place: int
+    block: int
+    thread: int
+    values: tuple[int, ...]
+    """Twelve; those after the last one given are 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """One message: place and the words that the kernel wrote."""
+
+    place: int
+    block: int
+    thread: int
+    words: tuple[int, ...]
+
+
+class EmulationError(Exception):
+    """What a GPU would not survive, or what it would do wrong in silence.
+
+    `failure` is set where the kernel itself stopped the launch.
+    """
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class _Launch(ctypes.Structure):
+    """`Launch` of `runtime/machine.h`."""
+
+    _fields_ = (
+        ("body", ctypes.c_void_p),
+        ("arguments", ctypes.POINTER(ctypes.c_void_p)),
+        ("blocks", ctypes.POINTER(ctypes.c_int64)),
+        ("clusters", ctypes.c_int64),
+        ("grid", ctypes.c_int64),
+        ("threads", ctypes.c_int32),
+        ("shared", ctypes.c_int32),
+        ("cluster", ctypes.c_int32),
+        ("seed", ctypes.c_uint64),
+        ("steps", ctypes.c_int64),
+    )
+
+
+class _Report(ctypes.Structure):
+    """`TpReport` of the prelude's `report.cuh`, and room for messages."""
+
+    _fields_ = (
+        ("failed", ctypes.c_int32),
+        ("place", ctypes.c_int32),
+        ("block", ctypes.c_int64),
+        ("thread", ctypes.c_int64),
+        ("values", ctypes.c_int64 * 12),
+        ("cursor", ctypes.c_uint64),
+        ("capacity", ctypes.c_uint64),
+        ("lost", ctypes.c_uint64),
+        ("messages", ctypes.c_char * _PRINTED),
+    )
+
+    def failure(self) -> Failure | None:
+        """What stopped the launch, if the kernel did."""
+        if not self.failed:
+            return None
+        return Failure(self.place, self.block, self.thread, tuple(self.values))
+
+    def printed(self) -> list[Printed]:
+        """All messages, as they were begun."""
+        data, at, found = bytes(self.messages), 0, []
+        while at < self.cursor:
+            block = int.from_bytes(data[at : at + 8], "little", signed=True)
+            place, thread, words, _ = np.frombuffer(data, np.int32, 4, at + 8).tolist()
+            values = np.frombuffer(data, np.int64, words, at + 24).tolist()
+            found.append(Printed(place, block, thread, tuple(values)))
+            at += 24 + 8 * words
+        return found
+
+
+@dataclass
+class _Call:
+    """The arguments of one call, as launches take them."""
+
+    source: CudaSource
+    kernel: ir.Kernel
+    values: Sequence[Any]
+    symbols: Mapping[str, int]
+    arrays: dict[int, DeviceArray] = field(default_factory=dict)
+    report: _Report = field(default_factory=lambda: _Report(capacity=_PRINTED))
+
+    def __post_init__(self) -> None:
+        made: dict[int, DeviceArray] = {}
+        for at, value in enumerate(self.values):
+            if isinstance(value, np.ndarray):
+                self.arrays[at] = made.setdefault(id(value), DeviceArray(value))
+        self.host = self.evaluate(self.source.host)
+
+    def evaluate(self, wanted: Sequence[ir.Value]) -> tuple[Any, ...]:
+        """Values that the host computes."""
+        if not wanted:
+            return ()
+        program = HostProgram.of(self.kernel, wanted)
+        return program.run(self.values, [self.symbols[name] for name in self.kernel.symbols])
+
+    def argument(self, spec: LaunchSpec, argument: Argument) -> bytes:
+        """The bytes of one argument."""
+        at = argument.index
+        match argument.kind:
+            case "pointer":
+                return self.arrays[at].address.to_bytes(8, "little")
+            case "map":
+                wanted = spec.maps[at]
+                return tensor_map(wanted, self.arrays[wanted.param].address, self.symbols)
+            case "report":
+                return ctypes.addressof(self.report).to_bytes(8, "little")
+        value: Any = {
+            "scalar": lambda: self.values[at],
+            "symbol": lambda: self.symbols[self.kernel.symbols[at]],
+            "host": lambda: self.host[at],
+        }[argument.kind]()
+        assert argument.dtype is not None, argument
+        return number_bytes(value, argument.dtype)
+
+
+def emulate(
+    source: CudaSource,
+    kernel: ir.Kernel,
+    arrays: Sequence[Any],
+    symbols: Mapping[str, int] | None = None,
+    *,
+    seed: int = 0,
+    blocks: Sequence[int] | None = None,
+) -> list[Printed]:
+    """Run every launch on arrays (written in place) and scalars, one for each parameter.
+
+    `blocks`: numbers of the blocks to run, all by default.  Gives what the kernel printed;
+    EmulationError for what a GPU would refuse, wait for without end, or get wrong.
+    """
+    call = _Call(source, kernel, arrays, symbols or {})
+    for spec in source.launches:
+        _launch(call, spec, seed, blocks)
+    for at, held in call.arrays.items():
+        if not held.intact():
+            raise EmulationError(f"memory around `{kernel.params[at].name}` was written")
+        held.copy_back()
+    return call.report.printed()
+
+
+def _launch(call: _Call, spec: LaunchSpec, seed: int, blocks: Sequence[int] | None) -> None:
+    grid = _blocks(spec, math.prod(int(v) for v in call.evaluate(spec.grid)))
+    first = [b for b in range(0, grid, spec.cluster) if blocks is None or _touches(spec, b, blocks)]
+    owners = [_aligned(call.argument(spec, each)) for each in spec.arguments]
+    pointers = (ctypes.c_void_p * max(len(owners), 1))(*[address for _, address in owners])
+    entry = getattr(library(call.source), f"tp_entry_{spec.function}")
+    launch = _Launch(
+        ctypes.cast(entry, ctypes.c_void_p),
+        pointers,
+        (ctypes.c_int64 * max(len(first), 1))(*first),
+        len(first),
+        grid,
+        spec.threads,
+        spec.shared,
+        spec.cluster,
+        seed,
+        STEPS,
+    )
+    message = ctypes.create_string_buffer(_MESSAGE)
+    if machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE)):
+        text = f"{spec.function}: {message.value.decode(errors='replace')}"
+        raise EmulationError(text, call.report.failure())
+
+
+def _blocks(spec: LaunchSpec, tiles: int) -> int:
+    clusters = -(-tiles // spec.cluster)
+    if spec.persistent:
+        clusters = min(clusters, max(spec.persistent * MULTIPROCESSORS // spec.cluster, 1))
+    return clusters * spec.cluster
+
+
+def _touches(spec: LaunchSpec, first: int, blocks: Sequence[int]) -> bool:
+    return any(first <= b < first + spec.cluster for b in blocks)
+
+
+def _aligned(data: bytes) -> tuple[object, int]:
+    """Memory with these bytes, 64-byte aligned: what owns it, and its address."""
+    owner = ctypes.create_string_buffer(len(data) + 64)
+    address = (ctypes.addressof(owner) + 63) & ~63
+    ctypes.memmove(address, data, len(data))
+    return owner, address

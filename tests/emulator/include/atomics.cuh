@@ -1,0 +1,18 @@
+// Read, combine and write at once; other threads run before and after, not between.
+#pragma once
+#include "numbers.cuh"
+
+#define tp_atomic tp_atomic_step
+#include "atomics.h"
+#undef tp_atomic
+
+template <class Kind, class T, class V> TP_INLINE V tp_atomic(T *at, V value) {
+  tp_emulator::check_aligned(at, sizeof(T), "atomic");
+  tp_emulator::glance();
+  return tp_atomic_step<Kind>(at, value);
+}
+template <int N, class T> TP_INLINE void tp_atomic_add_vector(T *at, const float *v) {
+  tp_emulator::check_aligned(at, N * sizeof(T), "atomic vector");
+  if (tp_emulator::is_shared(at)) tp_emulator::fail("an atomic vector in shared memory");
+  for (int i = 0; i < N; i++) tp_atomic<TpAdd>(at + i, v[i]);
+}
