@@ -15,14 +15,13 @@ import builtins
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from tileprof.compiler.build import cache_folder
-from tileprof.errors import BuildError, MissingDependencyError, OutputError
+from tileprof.errors import OutputError
 
 from . import nvrtc
 from .controls import Controls
@@ -234,24 +233,9 @@ def _locator(ptx: str, place: Path) -> Locate:
 
 
 def disassemble(cubin: Cubin) -> str:
-    """The SASS of a cubin with the author's lines; MissingDependencyError without nvdisasm."""
-    command = [_nvdisasm(), "-c", "-gi", str(cubin.path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
-    if done.returncode:
-        raise BuildError(f"nvdisasm failed: {done.stderr.strip()}", hint=" ".join(command))
-    return done.stdout
+    """The SASS of each function under the author's lines; MissingDependencyError without
+    nvdisasm."""
+    from tileprof import binary
 
-
-def _nvdisasm() -> str:
-    try:
-        from cuda.pathfinder import find_nvidia_binary_utility
-    except ImportError:
-        found = None
-    else:
-        found = find_nvidia_binary_utility("nvdisasm")
-    if found is None:
-        raise MissingDependencyError(
-            "machine code is shown by nvdisasm, which is missing",
-            hint="Install it with: pip install 'tileprof[cuda]'.",
-        )
-    return str(found)
+    functions = binary.read(cubin.bytes).functions
+    return "\n".join(f"{name}:\n{binary.listing(each)}" for name, each in functions.items())
