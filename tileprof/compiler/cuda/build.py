@@ -135,7 +135,8 @@ def _entry(source: CudaSource, options: tuple[str, ...]) -> _Entry:
             f"compiled kernels cannot be kept in {folder}: {error.strerror or error}",
             hint="Set TILEPROF_CACHE to a folder that can be written.",
         ) from error
-    return made
+    # Another process may have been first, and NVRTC need not give the same bytes twice.
+    return _read(place, source.name) or made
 
 
 def _key(source: CudaSource, options: tuple[str, ...]) -> str:
