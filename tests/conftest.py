@@ -24,12 +24,26 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A skip for want of a package named in `TILEPROF_TEST_REQUIRE` (`torch,cuda`) is a failure."""
     report = yield
-    required = os.environ.get("TILEPROF_TEST_REQUIRE", "").split(",")
-    # pytest names what could not be imported in quotes: 'torch', 'cuda.bindings.nvrtc'.
-    named = (f"'{name.strip()}{end}" for name in required if name.strip() for end in ("'", "."))
-    if report.skipped and any(name in str(report.longrepr) for name in named):
+    if report.skipped and _is_required(str(report.longrepr)):
         report.outcome = "failed"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for the skip of a whole file."""
+    report = yield
+    if report.skipped and _is_required(str(report.longrepr)):
+        report.outcome = "failed"
+    return report
+
+
+def _is_required(reason: str) -> bool:
+    """Whether a skip names a required package, in quotes as pytest does: 'torch', 'cuda.x'."""
+    required = (n.strip() for n in os.environ.get("TILEPROF_TEST_REQUIRE", "").split(","))
+    return any(f"'{name}{end}" in reason for name in required if name for end in ("'", "."))
 
 
 @pytest.fixture
