@@ -15,7 +15,8 @@ from .parsing import Command, Parser
 
 __all__ = ["COMMAND", "Finding", "examine"]
 
-GPU = "kernels on a GPU, in a later version"
+GPU = "kernels on a GPU"
+COMPILING = "CUDA, PTX and SASS of kernels, also without a GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def examine() -> Iterator[Finding]:
     driver = ctypes.util.find_library("cuda")
     yield Finding("CUDA driver", driver or "", GPU, "install the NVIDIA driver for your GPU")
     for name in ("cuda-python", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
-        yield _package(name, GPU, 'pip install "tileprof[cuda]"')
+        yield _package(name, COMPILING, 'pip install "tileprof[cuda]"')
 
 
 def _package(name: str, purpose: str, remedy: str) -> Finding:
