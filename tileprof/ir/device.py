@@ -91,6 +91,8 @@ class Wait(OpBase):
 
     queue: Queue = attribute(positional=True)
     tokens: list[Value] = operands()
+    held: list[Value] = operands()
+    """Fragments that may be used from here on."""
     pending: int = attribute(default=0)
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
@@ -132,6 +134,8 @@ class Ring(OpBase):
     """That arrive in a slot before it is full."""
     consumers: int = attribute()
     """Arrivals that free a slot."""
+    offset: int = attribute(default=-1)
+    """Bytes from the start of shared memory to its barriers; -1 before it is planned."""
 
     def result_types(self) -> tuple[Type, ...]:
         """The ring."""

@@ -16,19 +16,19 @@ from .builder import Builder
 from .core import Block, OpBase, Value
 from .kernel import Kernel
 
-__all__ = ["Rule", "clone", "clone_block", "rewrite"]
+__all__ = ["Rule", "clone", "clone_block", "rewrite", "rewrite_block"]
 
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 
 
 def rewrite(kernel: Kernel, rule: Rule) -> Kernel:
     """The kernel with `rule` applied to every op, inner ops before the op that holds them."""
-    return kernel.with_body(_block(kernel.body, {}, rule))
+    return kernel.with_body(rewrite_block(kernel.body, {}, rule))
 
 
 def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
     """A copy of a block in which values are replaced by `mapping`, which is extended."""
-    return _block(block, mapping, lambda op, builder: None)
+    return rewrite_block(block, mapping, lambda op, builder: None)
 
 
 def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block]) -> OpBase:
@@ -53,13 +53,15 @@ def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block])
     return made
 
 
-def _block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:
+def rewrite_block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:
+    """A copy of a block with `rule` applied to every op; values from outside are replaced by
+    `mapping`, which is extended."""
     args = [Value(a.type, a.name) for a in block.args]
     mapping.update(zip(block.args, args))
     made = Block(args)
     builder = Builder(made)
     for op in block.ops:
-        regions = {n: _block(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
+        regions = {n: rewrite_block(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
         new = clone(op, mapping, regions)
         builder.span = op.span
         replaced = rule(new, builder)

@@ -1,0 +1,184 @@
+"""Asynchronous copies: TMA boxes, chunks of cp.async, and the waits for them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
+from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.errors import InternalError
+from tileprof.ir.types import Dim
+
+from .buffers import GlobalBuffer, SharedBuffer
+from .context import Context, Tile
+
+__all__ = ["emit"]
+
+
+def emit(ctx: Context, op_: ir.OpBase) -> None:
+    """A copy, the end of a group, or a wait."""
+    op = cast(ir.AsyncCopy | ir.Commit | ir.Wait, op_)
+    match op:
+        case ir.AsyncCopy(lowering="tma"):
+            ctx.headers.add("async.cuh")
+            if op.ring is None:
+                _store(ctx, op)
+            else:
+                _load(ctx, op)
+        case ir.AsyncCopy():
+            ctx.headers.add("async.cuh")
+            _chunks(ctx, op, int(op.lowering.split()[-1]))
+        case ir.Commit(queue="bulk"):
+            ctx.writer.line("if (tp_thread == 0) tp_bulk_commit();")
+        case ir.Commit():
+            ctx.headers.add("async.cuh")
+            ctx.writer.line("tp_cp_async_commit();")
+        case ir.Wait():
+            _wait(ctx, op)
+
+
+def _wait(ctx: Context, op: ir.Wait) -> None:
+    line = ctx.writer.line
+    match op.queue:
+        case "wgmma":
+            line(f"tp_wgmma_wait<{op.pending}>();")
+            for value in op.held:
+                line(f"tp_wgmma_hold({ctx.fragment(value).array});")
+        case "cp.async":
+            line(f"tp_cp_async_wait<{op.pending}>();")
+        case "bulk":
+            read = "_read" if op.read else ""
+            line(f"if (tp_thread == 0) tp_bulk_wait{read}<{op.pending}>();")
+
+
+# -- TMA
+
+
+def _tensor_map(
+    ctx: Context, buffer: GlobalBuffer, box: tuple[int, ...], shared: SharedBuffer
+) -> str:
+    """The name of the tensor map of a box."""
+    if buffer.param < 0:
+        raise InternalError(f"{buffer.name} has no tensor map")
+    strides: list[Dim | tuple[Dim, ...]] = []
+    for dim in range(len(buffer.dims)):
+        strides.append(_stride(buffer, dim))
+    spec = TensorMapSpec(
+        buffer.param, buffer.dtype, buffer.dims, tuple(strides), box, shared.layout.swizzle
+    )
+    if spec not in ctx.maps:
+        ctx.maps.append(spec)
+    return f"map{ctx.maps.index(spec)}"
+
+
+def _stride(buffer: GlobalBuffer, dim: int) -> Dim | tuple[Dim, ...]:
+    given = buffer.strides[dim]
+    if isinstance(given, int):
+        return given
+    return tuple(buffer.dims[dim + 1 :])
+
+
+def _boxes(
+    ctx: Context, op: ir.AsyncCopy, tile: Tile, shared: Tile
+) -> tuple[str, list[tuple[str, str]]]:
+    """The map, and for each box its address in shared memory and its coordinates, the innermost
+    first.  A swizzled row wider than a panel takes a box for each panel."""
+    buffer, held = tile.buffer, shared.buffer
+    if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
+        raise InternalError(f"{op!r} is no copy between global and shared memory")
+    columns = int(tile.sizes[-1])
+    width = min(held.layout.panel, columns)
+    sizes = tuple(int(s) for s in tile.sizes)
+    name = _tensor_map(ctx, buffer, (*sizes[:-1], width), held)
+    start = held.byte_offset(shared.offsets) if any(o != 0 for o in shared.offsets) else 0
+    boxes = []
+    for number in range(columns // width):
+        at = plus(start, number * held.layout.panel_bytes if held.layout.swizzle else 0)
+        address = held.pointer if at == 0 else f"{held.pointer} + {at}"
+        corner = [*tile.offsets[:-1], plus(tile.offsets[-1], number * width)]
+        coordinates = ", ".join(_int(ctx, c) for c in reversed(corner))
+        boxes.append((address, coordinates))
+    return name, boxes
+
+
+def _int(ctx: Context, value: Extent) -> str:
+    return str(value) if isinstance(value, int) else f"(int){paren(value)}"
+
+
+def _load(ctx: Context, op: ir.AsyncCopy) -> None:
+    """The producer's thread starts the boxes of a tile."""
+    assert op.ring is not None
+    ring = ctx.rings[op.ring]
+    name, boxes = _boxes(ctx, op, ctx.tile(op.source), ctx.tile(op.target))
+    for address, coordinates in boxes:
+        ctx.writer.line(
+            f"tp_tma_load({address}, &{name}, {ring.full} + {ring.slot}, {coordinates});"
+        )
+
+
+def _store(ctx: Context, op: ir.AsyncCopy) -> None:
+    """One thread of the role stores the boxes of a tile."""
+    name, boxes = _boxes(ctx, op, ctx.tile(op.target), ctx.tile(op.source))
+    with ctx.writer.braces("if (tp_thread == 0)"):
+        for address, coordinates in boxes:
+            ctx.writer.line(f"tp_tma_store(&{name}, {address}, {coordinates});")
+
+
+# -- cp.async
+
+
+def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
+    """Each thread copies chunks of `width` bytes; one that lies outside is filled with zeros."""
+    source, target = ctx.tile(op.source), ctx.tile(op.target)
+    buffer, held = source.buffer, target.buffer
+    if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
+        raise InternalError(f"{op!r} does not go from global to shared memory")
+    step = width // buffer.dtype.bytes
+    columns = int(source.sizes[-1]) // step
+    rows = 1
+    for size in source.sizes[:-1]:
+        rows *= int(size)
+    total, line = rows * columns, ctx.writer.line
+    rounds = -(-total // ctx.threads)
+    line("#pragma unroll")
+    head = f"for (int tp_round = 0; tp_round < {rounds}; ++tp_round)"
+    with ctx.writer.braces(head), ctx.scope():
+        chunk = ctx.names.fresh("chunk")
+        line(f"const int {chunk} = tp_round * {ctx.threads} + tp_thread;")
+        if total % ctx.threads:
+            line(f"if ({chunk} < {total})")
+        with ctx.writer.braces(""):
+            row, column = f"({chunk} / {columns})", f"({chunk} % {columns})"
+            inner = _spread(row, [int(s) for s in source.sizes[:-1]])
+            local = [*inner, times(column, step)]
+            at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]
+            into = _target_indices(target, source, local)
+            valid = [
+                f"{paren(a)} < {paren(e)}"
+                for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
+                if not inside
+            ]
+            address = f"&{buffer.element(at)}"
+            place = f"{held.pointer} + {held.byte_offset(into)}"
+            if not valid:
+                line(f"tp_cp_async<{width}>({place}, {address});")
+                return
+            line(f"const bool tp_there = {' && '.join(valid)};")
+            # An address outside is not read, but has to be one.
+            safe = f"tp_there ? {address} : {buffer.pointer}"
+            line(f"tp_cp_async<{width}>({place}, {safe}, tp_there);")
+
+
+def _spread(row: str, sizes: list[int]) -> list[Extent]:
+    """A row number as indices of the dimensions before the last; all but one have extent 1."""
+    return [row if size != 1 else 0 for size in sizes]
+
+
+def _target_indices(target: Tile, source: Tile, local: list[Extent]) -> list[Extent]:
+    """Indices of the shared tile for those of the global one: extents of 1 are skipped."""
+    moving = iter(i for i, size in zip(local, source.sizes, strict=True) if size != 1)
+    found: list[Extent] = []
+    for offset, size in zip(target.offsets, target.sizes, strict=True):
+        found.append(offset if size == 1 else plus(offset, next(moving)))
+    return found

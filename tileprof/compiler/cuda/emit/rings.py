@@ -1,0 +1,128 @@
+"""Rings of shared-memory slots and the two roles that work on them.
+
+A ring has two mbarriers a slot.  `full`: the producer arrives once and names the bytes, the copies
+count them down.  `empty`: one lane of every consumer warp arrives.  The producer finds all slots
+free at first: it waits for the phase before the first, which counts as over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from tileprof import ir
+from tileprof.errors import InternalError
+
+from .context import Context, RingState
+
+__all__ = ["emit", "emit_roles"]
+
+EmitBlock = Callable[[Context, ir.Block], None]
+RingOp = ir.Ring | ir.RingAcquire | ir.RingCommit | ir.RingWait | ir.RingRelease
+
+
+def emit(ctx: Context, op_: ir.OpBase) -> None:
+    """One op on a ring."""
+    op = cast(RingOp, op_)
+    ctx.headers |= {"barriers.cuh", "async.cuh"}
+    line = ctx.writer.line
+    match op:
+        case ir.Ring():
+            _open(ctx, op)
+        case ir.RingAcquire(ring=ring):
+            state = ctx.rings[ring]
+            line(f"tp_mbarrier_wait({state.empty} + {state.slot}, {state.phase} ^ 1);")
+            line(f"tp_mbarrier_expect({state.full} + {state.slot}, {state.bytes});")
+            _take_slot(ctx, op, state)
+        case ir.RingCommit(ring=ring):
+            _advance(ctx, ctx.rings[ring])
+        case ir.RingWait(ring=ring):
+            state = ctx.rings[ring]
+            line(f"tp_mbarrier_wait({state.full} + {state.slot}, {state.phase});")
+            _take_slot(ctx, op, state)
+        case ir.RingRelease(ring=ring):
+            _release(ctx, op, ctx.rings[ring])
+
+
+def _open(ctx: Context, op: ir.Ring) -> None:
+    """The barriers, once a block, and the position, which each role keeps for itself."""
+    if op.offset < 0:
+        raise InternalError(f"{op!r} has no place in shared memory")
+    names, line = ctx.names, ctx.writer.line
+    name = op.result.name or "ring"
+    full, empty = names.fresh(f"{name}_full"), names.fresh(f"{name}_empty")
+    slot, phase = names.fresh(f"{name}_slot"), names.fresh(f"{name}_phase")
+    previous = names.fresh(f"{name}_previous") if _lags(ctx, op) else ""
+    line(f"uint64_t *const {full} = (uint64_t *)(tp_shared + {op.offset});")
+    line(f"uint64_t *const {empty} = {full} + {op.stages};")
+    tail = f", {previous} = -1" if previous else ""
+    line(f"int {slot} = 0, {phase} = 0{tail};")
+    with ctx.writer.braces(f"for (int s = tp_thread; s < {op.stages}; s += blockDim.x)"):
+        line(f"tp_mbarrier_init({full} + s, 1);")
+        line(f"tp_mbarrier_init({empty} + s, {op.consumers});")
+    ctx.rings[op.result] = RingState(full, empty, op.stages, op.bytes, slot, phase, previous)
+
+
+def _lags(ctx: Context, op: ir.Ring) -> bool:
+    return any(isinstance(o, ir.RingRelease) and o.lag for o in ctx.uses.get(op.result, []))
+
+
+def _take_slot(ctx: Context, op: ir.RingAcquire | ir.RingWait, state: RingState) -> None:
+    """The slot's number for the ops that use it, which the ring's position moves away from."""
+    name = ctx.names.fresh(op.result.name or "slot")
+    ctx.writer.line(f"const int {name} = {state.slot};")
+    ctx.values[op.result] = name
+    ctx.known[op.result] = (0, state.stages - 1)
+
+
+def _advance(ctx: Context, state: RingState) -> None:
+    if state.stages == 1:
+        ctx.writer.line(f"{state.phase} ^= 1;")
+        return
+    ctx.writer.line(
+        f"if (++{state.slot} == {state.stages}) {{ {state.slot} = 0; {state.phase} ^= 1; }}"
+    )
+
+
+def _release(ctx: Context, op: ir.RingRelease, state: RingState) -> None:
+    """Free this slot, or the one before, and go on.  All lanes have to be done with it."""
+    line = ctx.writer.line
+    if not op.lag:
+        line("tp_warp_barrier();")
+        line(f"if (tp_lane == 0) tp_mbarrier_arrive({state.empty} + {state.slot});")
+        _advance(ctx, state)
+        return
+    line("tp_warp_barrier();")
+    line(
+        f"if (tp_lane == 0 && {state.previous} >= 0) "
+        f"tp_mbarrier_arrive({state.empty} + {state.previous});"
+    )
+    if op.last:
+        line(f"{state.previous} = -1;")
+        return
+    line(f"{state.previous} = {state.slot};")
+    _advance(ctx, state)
+
+
+def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
+    """The producer is the last warp group; one of its threads does all the work."""
+    line = ctx.writer.line
+    ctx.headers.add("barriers.cuh")
+    line("tp_fence_mbarrier_init();")
+    line("tp_barrier();")
+    line(f"if (tp_thread >= {ctx.threads}) {{")
+    with ctx.writer.deeper(), ctx.scope():
+        if op.producer_registers:
+            line(f"tp_registers_decrease<{op.producer_registers}>();")
+        condition = f"tp_warp == {ctx.threads // 32} && tp_elect()"
+        with ctx.writer.braces(f"if ({condition})"), ctx.scope():
+            ctx.role = "producer"
+            emit_block(ctx, op.producer)
+    ctx.writer.close("} else {")
+    with ctx.writer.deeper(), ctx.scope():
+        if op.consumer_registers:
+            line(f"tp_registers_increase<{op.consumer_registers}>();")
+        ctx.role = "consumer"
+        emit_block(ctx, op.consumer)
+    ctx.role = "block"
+    ctx.writer.close("}")

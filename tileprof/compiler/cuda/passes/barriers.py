@@ -1,0 +1,284 @@
+"""Barriers and proxy fences, derived from hazards between bytes of shared memory.
+
+Between two barriers no byte may be touched by two threads where one of them writes.  Buffers that
+share bytes (see `memory.py`) conflict as one.  What tensor cores and TMA read must have been fenced
+by the threads that wrote it, before the barrier.  Global tensors that a launch both writes and
+reads, or writes by several ops, are treated alike, as wholes.
+
+Slots of rings need none of this: their barriers are the ring's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts import parse_shared
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
+from tileprof.ir.rewrite import clone
+
+from .roles import written_globals
+from .walking import base, per_launch, touches
+
+__all__ = ["insert_barriers"]
+
+
+def insert_barriers(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """`barrier` and `fence` wherever threads, or units, must not overtake each other."""
+    return per_launch(kernel, lambda launch: _Barriers(launch).done())
+
+
+class _Place(NamedTuple):
+    """Bytes of shared memory, or a global tensor (`tensor` is its value, start and end are 0)."""
+
+    start: int
+    end: int
+    tensor: ir.Value | None
+    name: str
+
+    def meets(self, other: _Place) -> bool:
+        """Whether some byte is in both."""
+        if self.tensor is not None or other.tensor is not None:
+            return self.tensor is other.tensor
+        return self.start < other.end and other.start < self.end
+
+
+_Places = frozenset[_Place]
+
+
+@dataclass
+class _State:
+    """What was touched since the last barrier, and written since the last fence."""
+
+    read: _Places = frozenset()
+    written: _Places = frozenset()
+    unfenced: _Places = frozenset()
+    storing: _Places = frozenset()
+    """Sources of bulk stores that one thread has started."""
+    arriving: _Places = frozenset()
+    """Targets of cp.async copies that were not waited for."""
+    fetching: _Places = frozenset()
+    """Operands of products that were not waited for."""
+
+    def copy(self) -> _State:
+        """The same, to be changed on its own."""
+        made = _State()
+        made.become(self)
+        return made
+
+    def become(self, *ways: _State) -> None:
+        """What may hold when any of these is the state."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, frozenset().union(*(getattr(w, name) for w in ways)))
+
+
+@dataclass
+class _Use:
+    """What one op does to memory."""
+
+    read: set[_Place] = field(default_factory=set)
+    written: set[_Place] = field(default_factory=set)
+    fetched: set[_Place] = field(default_factory=set)
+    """Read by tensor cores or TMA."""
+
+
+class _Barriers:
+    def __init__(self, launch: ir.Launch) -> None:
+        self.launch = launch
+        self.mapping: dict[ir.Value, ir.Value] = {}
+        self.tensors = _shared_tensors(launch)
+        # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
+        # after a write of it has one, and no second barrier is needed.
+        self.units: set[_Place] = set()
+        for op in ir.walk(launch.body):
+            use = _Use()
+            self._own(op, use)
+            self.units |= use.fetched
+
+    def done(self) -> ir.Launch:
+        """The launch with barriers."""
+        body = self._block(self.launch.body, _State())
+        made = clone(self.launch, {}, {"body": body})
+        assert isinstance(made, ir.Launch)
+        return made
+
+    # -- what ops do
+
+    def _place(self, value: ir.Value) -> _Place | None:
+        found = base(value)
+        if found.buffer.space == "global":
+            return _Place(0, 0, found, found.name) if found in self.tensors else None
+        alloc = found.owner
+        if found.buffer.space != "shared" or not isinstance(alloc, ir.Alloc):
+            return None
+        size = parse_shared(alloc.layout, alloc.shape, alloc.dtype).bytes
+        return _Place(alloc.offset, alloc.offset + size, None, buffer_name(found))
+
+    def _own(self, op: ir.OpBase, use: _Use) -> None:
+        for touch in touches(op):
+            place = self._place(touch.value)
+            if place is None:
+                continue
+            unit = isinstance(op, ir.AsyncGemm) or (
+                isinstance(op, ir.AsyncCopy) and op.lowering in ("tma", "bulk")
+            )
+            if touch.reads:
+                (use.fetched if unit else use.read).add(place)
+            # What a ring's loads write is guarded by the ring.
+            if touch.writes and not (isinstance(op, ir.AsyncCopy) and op.ring is not None):
+                use.written.add(place)
+
+    def _use(self, op: ir.OpBase) -> _Use:
+        use = _Use()
+        self._own(op, use)
+        for block in op.blocks():
+            for inner in ir.walk(block):
+                self._own(inner, use)
+        return use
+
+    # -- the walk
+
+    def _block(self, block: ir.Block, state: _State) -> ir.Block:
+        args = [ir.Value(a.type, a.name) for a in block.args]
+        self.mapping.update(zip(block.args, args))
+        made = ir.Block(args)
+        for op in block.ops:
+            self._op(op, made, state)
+        return made
+
+    def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        match op:
+            case ir.For() | ir.While():
+                self._loop(op, made, state)
+            case ir.If() if any(o.SPEC.regions or _waits(o) for b in op.blocks() for o in b.ops):
+                self._branch(op, made, state)
+            case ir.Roles():
+                self._roles(op, made)
+            case ir.Wait():
+                self._emit(op, made)
+                self._waited(op, state)
+            case _:
+                self._guard(op, made, state)
+                regions = {n: self._copied(getattr(op, n)) for n in op.SPEC.regions}
+                self._emit(op, made, regions)
+
+    def _copied(self, block: ir.Block) -> ir.Block:
+        return ir.clone_block(block, self.mapping)
+
+    def _emit(
+        self, op: ir.OpBase, made: ir.Block, regions: dict[str, ir.Block] | None = None
+    ) -> None:
+        new = clone(op, self.mapping, regions or {})
+        self.mapping.update(zip(op.results, new.results))
+        made.ops.append(new)
+
+    def _waited(self, op: ir.Wait, state: _State) -> None:
+        """Asynchronous accesses of one thread become accesses that others must not overtake."""
+        match op.queue:
+            case "bulk":
+                state.read |= state.storing
+                state.storing = frozenset()
+            case "cp.async":
+                state.written |= state.arriving
+                state.unfenced |= state.arriving
+                if not op.pending:
+                    state.arriving = frozenset()
+            case "wgmma":
+                # A barrier before this wait said nothing about the products of other warps.
+                state.read |= state.fetching
+                if not op.pending:
+                    state.fetching = frozenset()
+
+    def _guard(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        """A barrier in front of an op that conflicts with what was touched before."""
+        use = self._use(op)
+        arriving = isinstance(op, ir.AsyncCopy) and op.lowering.startswith("cp.async")
+        arriving |= isinstance(op, ir.If) and bool(
+            [o for b in op.blocks() for o in b.ops if isinstance(o, ir.AsyncCopy)]
+        )
+        conflict = self._conflict(use, state, arriving=arriving)
+        unfenced = [p for p in state.unfenced if any(p.meets(f) for f in use.fetched)]
+        if unfenced and not conflict:
+            conflict = f"{unfenced[0].name} was written by threads"
+        if conflict:
+            self._barrier(made, state, op, conflict)
+        state.read |= use.read | use.fetched
+        if arriving:
+            state.arriving |= use.written
+        else:
+            state.written |= use.written
+            state.unfenced |= {p for p in use.written if p.tensor is None}
+        if isinstance(op, ir.AsyncCopy) and op.ring is None and not arriving:
+            state.storing |= use.fetched
+        if isinstance(op, ir.AsyncGemm):
+            state.fetching |= use.fetched
+
+    def _conflict(self, use: _Use, state: _State, *, arriving: bool) -> str:
+        for place in use.read | use.fetched:
+            for other in state.written:
+                if place.meets(other):
+                    return f"{place.name} was written"
+        for place in use.written:
+            for other in state.read:
+                if place.meets(other):
+                    return f"{other.name} was read"
+            for other in state.written:
+                # Groups of cp.async go to other slots than those that have arrived.
+                if place.meets(other) and not (arriving and place == other):
+                    return f"{other.name} was written"
+        return ""
+
+    def _barrier(self, made: ir.Block, state: _State, op: ir.OpBase, reason: str) -> None:
+        if any(p.meets(u) for p in state.unfenced for u in self.units):
+            made.ops.append(ir.Fence(reason, span=op.span))
+            state.unfenced = frozenset()
+        made.ops.append(ir.Barrier(reason, span=op.span))
+        state.read = state.written = frozenset()
+
+    # -- control flow
+
+    def _loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        entry = state.copy()
+        for _ in range(2):
+            trial = entry.copy()
+            for name in op.SPEC.regions:
+                self._block(getattr(op, name), trial)
+            entry.become(entry, trial)
+        final = entry.copy()
+        regions = {n: self._block(getattr(op, n), final) for n in op.SPEC.regions}
+        self._emit(op, made, regions)
+        state.become(state, final)
+
+    def _branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
+        then, otherwise = state.copy(), state.copy()
+        regions = {
+            "then": self._block(op.then, then),
+            "otherwise": self._block(op.otherwise, otherwise),
+        }
+        self._emit(op, made, regions)
+        state.become(then, otherwise)
+
+    def _roles(self, op: ir.Roles, made: ir.Block) -> None:
+        consumer = self._block(op.consumer, _State())
+        producer = self._copied(op.producer)
+        self._emit(op, made, {"producer": producer, "consumer": consumer})
+
+
+def _shared_tensors(launch: ir.Launch) -> set[ir.Value]:
+    """Global tensors in which threads of a block may meet: written, and read or written again."""
+    found = set()
+    for tensor in written_globals(launch):
+        users = [
+            (o, t) for o in ir.walk(launch.body) for t in touches(o) if base(t.value) is tensor
+        ]
+        atomic = all(isinstance(o, ir.Atomic | ir.TileAtomic) for o, _ in users)
+        if len(users) > 1 and not atomic:
+            found.add(tensor)
+    return found
+
+
+def _waits(op: ir.OpBase) -> bool:
+    """Whether an op of a branch needs barriers of its own inside of the branch."""
+    return bool(op.SPEC.effect) and not isinstance(op, ir.AsyncCopy | ir.Commit | ir.Yield)

@@ -1,0 +1,157 @@
+"""Choose an instruction for every matrix product and every copy of a tile.
+
+A copy from global to shared memory is done by TMA in a pipelined loop that feeds tensor cores (a
+producer warp group issues it), else by cp.async, else element by element.  A fragment that is
+stored goes through shared memory and TMA where it holds a matrix product.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.remarks import Severity
+from tileprof.instrument.stages import buffer_name
+
+from .copy_choice import bulk_reason, cp_async_width, tensor_of
+from .gemm_operands import emit_product
+from .roles import ring_reason, role_reason
+from .walking import (
+    base,
+    inline_scopes,
+    per_launch,
+    threads_of,
+    touches,
+    with_originals,
+    with_rule,
+)
+
+__all__ = ["ROLES", "choose"]
+
+ROLES = "warp_roles"
+"""The hint of a launch whose loads a producer warp group issues."""
+
+
+def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """`lowering` on every product and copy; the hint `warp_roles` on launches that specialise."""
+    return per_launch(kernel, lambda launch: _Launch(kernel, launch, lowering).chosen())
+
+
+class _Launch:
+    def __init__(self, kernel: ir.Kernel, launch: ir.Launch, lowering: Lowering) -> None:
+        self.kernel = kernel
+        self.lowering = lowering
+        self.threads = threads_of(launch)
+        self.launch = with_rule(inline_scopes(launch), self._gemm)
+        self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
+        """Why loads are not left to a producer warp group; '' where they are."""
+        ops = list(ir.walk(self.launch.body))
+        self.read = {base(t.value) for o in ops for t in touches(o) if t.reads}
+        self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
+        loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
+        self.loops = {op: loop for loop in loops for op in loop.body.ops}
+        self.blocks = {o: b for b in _blocks(self.launch) for o in b.ops}
+
+    def chosen(self) -> ir.Launch:
+        """The launch with every choice made."""
+        made = with_originals(self.launch, self._copy)
+        hints = made.hints if self.no_roles else (*made.hints, (ROLES, True))
+        return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+
+    def _gemm(self, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.Gemm):
+            return None
+        emit_product(op, self.threads, self.lowering, builder)
+        return []
+
+    def _can_bulk(self, op: ir.Copy) -> str:
+        return bulk_reason(tensor_of(op.source, self.kernel), op.target, self.lowering)
+
+    # -- one copy
+
+    def _copy(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(before, ir.Copy) or not isinstance(op, ir.Copy):
+            return None
+        match base(op.source).buffer.space, base(op.target).buffer.space:
+            case "global", "shared":
+                builder.emit(_lowered(op, self._load(before, self.loops.get(before))))
+            case "shared", "global":
+                builder.emit(_lowered(op, self._store(op)))
+            case "fragment", "global" if before.source in self.products:
+                self._stage(op, builder)
+            case _:
+                return None
+        return []
+
+    def _load(self, op: ir.Copy, loop: ir.For | None) -> str:
+        """The instruction of a copy from global to shared memory."""
+        tensor = tensor_of(op.source, self.kernel)
+        rejected: list[tuple[str, str]] = []
+        bulk = bulk_reason(tensor, op.target, self.lowering)
+        bulk = bulk or ring_reason(self.launch, self.blocks[op], op)
+        if not bulk and not self.no_roles:
+            self._note(op, "tma, issued by the producer warp group")
+            return "tma"
+        rejected.append(("tma", bulk or f"no producer warp group: {self.no_roles}"))
+        width, reason = cp_async_width(tensor, op.target, self.lowering)
+        stages = self._stages(loop)
+        if width and stages > 1:
+            self._note(op, f"cp.async, {width} bytes a thread", *rejected)
+            return f"cp.async {width}"
+        if width:
+            reason = "nothing overlaps with it outside of a pipelined loop of two stages or more"
+        rejected.append(("cp.async", reason))
+        missed = bool(loop)
+        self._note(op, "loads and stores", *rejected, missed=missed)
+        return ""
+
+    def _stages(self, loop: ir.For | None) -> int:
+        if loop is None:
+            return 0
+        asked = self.lowering.controls.stages
+        return loop.num_stages if asked is None else asked
+
+    def _store(self, op: ir.Copy) -> str:
+        """The instruction of a copy from shared to global memory."""
+        reason = self._store_reason(op.target, op.source)
+        if reason:
+            self._note(op, "loads and stores", ("tma", reason))
+            return ""
+        self._note(op, "tma")
+        return "tma"
+
+    def _store_reason(self, target: ir.Value, tile: ir.Value) -> str:
+        """Why TMA cannot store a tile."""
+        if base(target) in self.read:
+            return f"the kernel also reads `{buffer_name(target)}`"
+        tensor = tensor_of(target, self.kernel)
+        return bulk_reason(tensor, tile, self.lowering, store=True)
+
+    def _stage(self, op: ir.Copy, builder: ir.Builder) -> None:
+        """Store a matrix product: through shared memory where TMA can take it from there."""
+        shape = op.source.buffer.static_shape
+        name = f"{buffer_name(op.target)}_staged"
+        staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
+        reason = self._store_reason(op.target, staged.result)
+        if reason:
+            self._note(op, "stores from registers", ("tma through shared memory", reason))
+            builder.emit(op)
+            return
+        builder.emit(staged)
+        builder.emit(ir.Copy(op.source, staged.result, op.hints, span=op.span))
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, "tma", span=op.span))
+        self._note(op, "through shared memory and tma")
+
+    def _note(
+        self, op: ir.Copy, chosen: str, *rejected: tuple[str, str], missed: bool = False
+    ) -> None:
+        name = f"copy {buffer_name(op.source)} → {buffer_name(op.target)}"
+        severity: Severity = "missed" if missed else "info"
+        self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
+
+
+def _blocks(launch: ir.Launch) -> list[ir.Block]:
+    return [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
+
+
+def _lowered(op: ir.Copy, lowering: str) -> ir.Copy:
+    return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)

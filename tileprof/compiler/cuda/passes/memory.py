@@ -1,0 +1,179 @@
+"""Where each shared buffer lies: buffers that are never alive together share bytes.
+
+A buffer is alive from the op that first touches it to the one that last does, asynchronous reads
+to the wait for them; over the whole of a loop that touches it and stands after its allocation.
+Slots of rings are alive from the start, since the producer fills them ahead of everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts import parse_shared
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.errors import KernelError
+from tileprof.instrument.stages import buffer_name
+
+from .walking import base, per_launch, touches, with_originals
+
+__all__ = ["plan_memory"]
+
+BARRIER = 8
+"""Bytes of an mbarrier."""
+
+
+def plan_memory(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """`offset` on every shared allocation and ring, and the hint `shared` with the sum on each
+    launch; KernelError where it does not fit."""
+    return per_launch(kernel, lambda launch: _planned(launch, lowering))
+
+
+@dataclass
+class _Span:
+    """A buffer and when it is alive, in positions of ops."""
+
+    alloc: ir.Alloc
+    first: int
+    last: int
+    size: int
+    alignment: int
+    offset: int = -1
+
+    def meets(self, other: _Span) -> bool:
+        """Whether both are alive at some point."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    spans = _alive(launch)
+    _place(spans)
+    end = max((s.offset + s.size for s in spans), default=0)
+    offsets: dict[ir.OpBase, int] = {s.alloc: s.offset for s in spans}
+    for op in ir.walk(launch.body):
+        if isinstance(op, ir.Ring):
+            end = -(-end // BARRIER) * BARRIER
+            offsets[op] = end
+            end += 2 * op.stages * BARRIER
+    _check(launch, spans, end, lowering)
+
+    def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        at = offsets.get(before)
+        if at is None:
+            return None
+        if isinstance(op, ir.Alloc):
+            made: ir.OpBase = ir.Alloc(
+                op.space, op.shape, op.dtype, op.layout, at, span=op.span, hint=op.result.name
+            )
+        else:
+            assert isinstance(op, ir.Ring)
+            made = ir.Ring(op.stages, op.bytes, op.consumers, at, span=op.span, hint=op.result.name)
+        return list(builder.emit(made).results)
+
+    made = with_originals(launch, rule)
+    hints = (*made.hints, ("shared", end)) if end else made.hints
+    return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+
+
+def _alive(launch: ir.Launch) -> list[_Span]:
+    spans: dict[ir.Value, _Span] = {}
+    always = {
+        base(op.target)
+        for op in ir.walk(launch.body)
+        if isinstance(op, ir.AsyncCopy) and op.ring is not None
+    }
+    clock = 0
+    running: dict[str, set[ir.Value]] = {"wgmma": set(), "bulk": set(), "cp.async": set()}
+
+    def visit(block: ir.Block) -> None:
+        nonlocal clock
+        for op in block.ops:
+            clock += 1
+            if isinstance(op, ir.Alloc) and op.space == "shared":
+                layout = parse_shared(op.layout, op.shape, op.dtype)
+                start = 0 if op.result in always else 1 << 30
+                spans[op.result] = _Span(op, start, -1, layout.bytes, layout.alignment)
+            before, start = set(spans), clock
+            for inner in op.blocks():
+                visit(inner)
+            for touch in touches(op):
+                _touch(spans, base(touch.value), clock)
+            _note_running(op, running)
+            if isinstance(op, ir.Wait):
+                for value in running[op.queue]:
+                    _touch(spans, value, clock)
+            if isinstance(op, ir.For | ir.While):
+                _stretch(spans, before, start, clock)
+
+    visit(launch.body)
+    if dict(launch.hints).get("persistent"):
+        # Another tile follows, and its loads are already on their way.
+        for span in spans.values():
+            span.first = 0
+            span.last = clock
+    return [s for s in spans.values() if s.last >= 0]
+
+
+def _note_running(op: ir.OpBase, running: dict[str, set[ir.Value]]) -> None:
+    """Buffers that asynchronous ops use until some wait."""
+    match op:
+        case ir.AsyncGemm(a=a, b=b):
+            running["wgmma"] |= {base(a), base(b)}
+        case ir.AsyncCopy(source=source, target=target, ring=None):
+            queue = "bulk" if base(target).buffer.space == "global" else "cp.async"
+            running[queue] |= {base(source), base(target)}
+        case _:
+            pass
+
+
+def _touch(spans: dict[ir.Value, _Span], value: ir.Value, at: int) -> None:
+    if value in spans:
+        spans[value].first = min(spans[value].first, at)
+        spans[value].last = max(spans[value].last, at)
+
+
+def _stretch(spans: dict[ir.Value, _Span], before: set[ir.Value], start: int, end: int) -> None:
+    """What a loop touches and did not allocate keeps its value from turn to turn."""
+    for value in before:
+        span = spans[value]
+        if span.last >= start:
+            span.first = min(span.first, start)
+            span.last = end
+
+
+def _place(spans: list[_Span]) -> None:
+    """Largest first, each at the lowest place that is free while it is alive."""
+    placed: list[_Span] = []
+    for span in sorted(spans, key=lambda s: (-s.alignment, -s.size)):
+        taken = sorted((p for p in placed if p.meets(span)), key=lambda p: p.offset)
+        at = 0
+        for other in taken:
+            if at + span.size <= other.offset:
+                break
+            end = other.offset + other.size
+            at = max(at, -(-end // span.alignment) * span.alignment)
+        span.offset = at
+        placed.append(span)
+
+
+def _check(launch: ir.Launch, spans: list[_Span], total: int, lowering: Lowering) -> None:
+    limit = lowering.target.shared_per_block
+    if total <= limit:
+        return
+    held = sorted(spans, key=lambda s: -s.size)
+    shown = ", ".join(
+        f"{buffer_name(s.alloc.result)} {list(s.alloc.shape)} {s.size:,}" for s in held[:6]
+    )
+    hint = f"In bytes: {shown}. Use smaller tiles or fewer stages."
+    stages = max((s.alloc.shape[0] for s in held if len(s.alloc.shape) > 2), default=0)
+    rings = [s for s in held if len(s.alloc.shape) > 2 and s.alloc.shape[0] == stages]
+    if stages > 1:
+        slot = sum(s.size // stages for s in rings)
+        fits = stages - -(-(total - limit) // max(slot, 1))
+        if fits >= 1:
+            hint = f"In bytes: {shown}. With num_stages={fits} it fits."
+    raise KernelError(
+        f"the block needs {total:,} bytes of shared memory, {lowering.target.name} has {limit:,}",
+        location=launch.span,
+        hint=hint,
+    )

@@ -1,0 +1,154 @@
+"""Warp specialisation: may a warp group of its own issue the loads, and what does it have to run?
+
+The producer runs a slice of the program: the control flow around the loads and the scalars that
+their addresses need.  A value belongs to the slice (it is `replayable`) where it follows from block
+indices, loop variables, parameters, and global memory that the kernel does not write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.lowering import Lowering
+
+from .walking import accesses, base, touches
+
+__all__ = ["loads_of", "replayable", "ring_reason", "role_reason"]
+__all__ += ["written_globals"]
+
+
+def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering: Lowering) -> str:
+    """Why the kernel's loads are not left to a producer warp group; '' where they are."""
+    if not lowering.target.has_tma:
+        return f"{lowering.target.name} has none"
+    if not lowering.controls.warp_specialization:
+        return "warp specialisation is turned off"
+    loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
+    stages = lowering.controls.stages
+    loops = [o for o in loops if (o.num_stages if stages is None else stages) > 1]
+    if not loops:
+        return "there is no pipelined loop of two stages or more"
+    reason = ""
+    for loop in loops:
+        reason = _loop_reason(launch, loop, can_bulk)
+        if not reason:
+            return ""
+    return reason
+
+
+def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: Callable[[ir.Copy], str]) -> str:
+    products = [
+        o for o in ir.walk(loop.body) if isinstance(o, ir.Gemm) and o.lowering.startswith("wgmma")
+    ]
+    if not products:
+        return "the loop has no wgmma to overlap with"
+    loads = loads_of(loop.body)
+    if not loads:
+        return "the loop loads no tile"
+    written = written_globals(launch)
+    if reason := _control_reason(launch.body, loop, written):
+        return reason
+    for copy in loads:
+        reason = can_bulk(copy) or ring_reason(launch, loop.body, copy)
+        reason = reason or _address_reason(copy, written)
+        if reason:
+            return reason
+    return ""
+
+
+def loads_of(block: ir.Block) -> list[ir.Copy]:
+    """The copies from global to shared memory that stand in a block itself."""
+    return [
+        o
+        for o in block.ops
+        if isinstance(o, ir.Copy)
+        and base(o.source).buffer.space == "global"
+        and base(o.target).buffer.space == "shared"
+    ]
+
+
+def ring_reason(launch: ir.Launch, block: ir.Block, copy: ir.Copy) -> str:
+    """Why a loaded tile cannot be a slot of a ring; '' where it can.
+
+    The tile has to be filled as a whole by this copy alone, and read after it in the same block.
+    """
+    tile = copy.target
+    if base(tile) is not tile:
+        return "it fills a part of the shared tile"
+    at = block.ops.index(copy)
+    for position, op in enumerate(block.ops):
+        for touch in accesses(op):
+            if base(touch.value) is not tile or op is copy:
+                continue
+            if position < at:
+                return "the tile is used before it is loaded"
+            if touch.writes:
+                return "the tile is also written by other ops"
+    if _uses(launch.body, tile) != _uses(block, tile):
+        return "the tile is also used elsewhere"
+    return ""
+
+
+def _control_reason(block: ir.Block, loop: ir.For, written: set[ir.Value]) -> str:
+    """Why the producer could not run the loops and branches around a load."""
+    for op in block.ops:
+        if not any(o is loop for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
+            continue
+        match op:
+            case ir.For(start=start, stop=stop, step=step):
+                controls = [start, stop, step]
+            case ir.If(condition=condition) if not op.results:
+                controls = [condition]
+            case _:
+                return f"a load stands in a `{op.mnemonic}`"
+        if not all(replayable(v, written) for v in controls):
+            return "a loop or branch around it depends on what the block computes"
+        if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
+            return "the loop may be left early"
+        if op is loop:
+            return ""
+        for inner in op.blocks():
+            if reason := _control_reason(inner, loop, written):
+                return reason
+    return ""
+
+
+def _uses(block: ir.Block, tile: ir.Value) -> int:
+    return sum(base(t.value) is tile for o in ir.walk(block) for t in touches(o))
+
+
+def written_globals(launch: ir.Launch) -> set[ir.Value]:
+    """Global buffers that the launch writes."""
+    return {
+        base(t.value)
+        for op in ir.walk(launch.body)
+        for t in touches(op)
+        if t.writes and base(t.value).buffer.space == "global"
+    }
+
+
+def replayable(value: ir.Value, written: set[ir.Value], depth: int = 64) -> bool:
+    """Whether another warp group can compute a scalar by itself."""
+    owner = value.owner
+    if owner is None or depth == 0:
+        return depth > 0  # a block index, a loop variable, a parameter
+    if isinstance(owner, ir.Load):
+        held = base(owner.buffer)
+        if held.buffer.space != "global" or held in written:
+            return False
+    elif not is_pure(owner):
+        return False
+    return all(
+        replayable(v, written, depth - 1)
+        for v in owner.operand_values()
+        if not isinstance(v.type, ir.BufferType)
+    )
+
+
+def _address_reason(copy: ir.Copy, written: set[ir.Value]) -> str:
+    owner = copy.source.owner
+    if isinstance(owner, ir.View) and not all(replayable(o, written) for o in owner.offsets):
+        return "its address depends on what the block computes"
+    return ""

@@ -1,0 +1,296 @@
+"""A launch as two roles: what fills the rings, and everything else.
+
+Each block of ops is split on its own.  Loads by TMA that are first and last used by the same ops of
+their block share a ring, and so a barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts import parse_shared
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
+from tileprof.ir.rewrite import clone, rewrite_block
+
+from .roles import written_globals
+from .walking import accesses, base, threads_of
+
+__all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
+
+Mapping = dict[ir.Value, ir.Value]
+Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
+"""For each tile the buffer with all its slots, and the slot it is in."""
+
+
+def split_roles(launch: ir.Launch, lowering: Lowering) -> ir.Block:
+    """The body of the launch: allocations and rings, then one `roles` op."""
+    return _Split(launch, lowering).body()
+
+
+@dataclass(eq=False)
+class _Group:
+    """Tiles that travel through one ring."""
+
+    copies: list[ir.Copy]
+    first: int
+    """Position in the block of the op that first uses them."""
+    last: int
+    ring: ir.Value
+    buffers: dict[ir.Value, ir.Value]
+    """From each tile to the buffer that holds all slots."""
+    lag: bool
+
+
+@dataclass
+class _Half:
+    """A block of one role under construction."""
+
+    block: ir.Block
+    mapping: Mapping
+    """From values of the launch to those of the role."""
+
+    def opened(self, block: ir.Block) -> _Half:
+        """An empty block with arguments of its own, for a region."""
+        args = [ir.Value(a.type, a.name) for a in block.args]
+        self.mapping.update(zip(block.args, args))
+        return _Half(ir.Block(args), self.mapping)
+
+    def close(self, op: ir.OpBase, regions: dict[str, ir.Block]) -> None:
+        """Append a copy of a loop or branch with these regions; from here on it is ordinary."""
+        made = clone(op, self.mapping, regions)
+        if isinstance(made, ir.For) and made.kind == "pipelined":
+            made = ir.For("serial", made.start, made.stop, made.step, made.body, span=op.span)
+        self.block.ops.append(made)
+
+
+@dataclass
+class _Split:
+    launch: ir.Launch
+    lowering: Lowering
+    before: list[ir.OpBase] = field(default_factory=list)
+    """Allocations and rings, in front of the roles."""
+    lagging: list[_Group] = field(default_factory=list)
+    """Groups of the loop just left whose last slot is still to be freed."""
+
+    def body(self) -> ir.Block:
+        """Everything."""
+        launch = self.launch
+        self.written = written_globals(launch)
+        self.loads = {o for o in ir.walk(launch.body) if _is_load(o)}
+        self.tiles = {o.target for o in self.loads if isinstance(o, ir.Copy)}
+        args = [ir.Value(a.type, a.name) for a in launch.body.args]
+        mapping: Mapping = dict(zip(launch.body.args, args))
+        ahead = _Half(ir.Block(), dict(mapping))
+        here = _Half(ir.Block(), mapping)
+        self._block(launch.body, 1, ahead, here, {})
+        _prune(ahead.block, set())
+        roles = ir.Roles(ahead.block, here.block, span=launch.span)
+        return ir.Block(args, [*self.before, roles])
+
+    # -- one block of ops
+
+    def _block(self, block: ir.Block, stages: int, ahead: _Half, here: _Half, slots: Slots) -> None:
+        """Append the two halves of a block."""
+        groups = self._groups(block, stages)
+        group_of = {c: g for g in groups for c in g.copies}
+        slots = dict(slots)
+        for at, op in enumerate(block.ops):
+            for group in groups:
+                if group.first == at:
+                    self._wait(group, here, slots)
+            if isinstance(op, ir.Copy) and op in group_of:
+                group = group_of[op]
+                if op is group.copies[-1]:
+                    _fill(group, ahead)
+            else:
+                self._op(op, ahead, here, slots)
+            for group in groups:
+                if group.last == at:
+                    self._release(group, here, op)
+
+    def _wait(self, group: _Group, here: _Half, slots: Slots) -> None:
+        wait = ir.RingWait(group.ring, span=group.copies[0].span, hint="slot")
+        here.block.ops.append(wait)
+        for tile, buffer in group.buffers.items():
+            slots[tile] = (buffer, wait.result)
+
+    def _release(self, group: _Group, here: _Half, op: ir.OpBase) -> None:
+        here.block.ops.append(ir.RingRelease(group.ring, int(group.lag), span=op.span))
+        if group.lag:
+            self.lagging.append(group)
+
+    def _op(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            if op.result not in self.tiles:
+                made = clone(op, {}, {})
+                self.before.append(made)
+                here.mapping[op.result] = made.result
+        elif any(o in self.loads for b in op.blocks() for o in ir.walk(b)):
+            self._control(op, ahead, here, slots)
+        else:
+            self._replay(op, ahead)
+            here.block.ops += consumed(op, here.mapping, slots)
+
+    def _control(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
+        """A loop or a branch around loads stands in both roles."""
+        stages = 1
+        if isinstance(op, ir.For) and op.kind == "pipelined":
+            asked = self.lowering.controls.stages
+            stages = max(op.num_stages if asked is None else asked, 1)
+        outer, self.lagging = self.lagging, []
+        theirs: dict[str, ir.Block] = {}
+        ours: dict[str, ir.Block] = {}
+        for name in op.SPEC.regions:
+            inner: ir.Block = getattr(op, name)
+            producer, consumer = ahead.opened(inner), here.opened(inner)
+            theirs[name], ours[name] = producer.block, consumer.block
+            self._block(inner, stages, producer, consumer, slots)
+        ahead.close(op, theirs)
+        here.close(op, ours)
+        for group in self.lagging:
+            last = ir.RingRelease(group.ring, 1, last=True, span=op.span)
+            here.block.ops.append(last)
+        self.lagging = outer
+
+    def _replay(self, op: ir.OpBase, ahead: _Half) -> None:
+        """Let the producer compute an address too; what it does not need is pruned later."""
+        match op:
+            case ir.View():
+                wanted = base(op.base).buffer.space == "global"
+            case ir.Load():
+                held = base(op.buffer)
+                wanted = held.buffer.space == "global" and held not in self.written
+            case _:
+                wanted = is_pure(op)
+        if wanted:
+            made = clone(op, ahead.mapping, {})
+            ahead.mapping.update(zip(op.results, made.results))
+            ahead.block.ops.append(made)
+
+    # -- rings
+
+    def _groups(self, block: ir.Block, stages: int) -> list[_Group]:
+        found: dict[tuple[int, int], list[ir.Copy]] = {}
+        for op in block.ops:
+            if isinstance(op, ir.Copy) and op in self.loads:
+                found.setdefault(_span_of_use(block, op), []).append(op)
+        return [self._group(block, c, *span, stages) for span, c in found.items()]
+
+    def _group(
+        self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, stages: int
+    ) -> _Group:
+        buffers: dict[ir.Value, ir.Value] = {}
+        total = 0
+        for copy in copies:
+            alloc = copy.target.owner
+            assert isinstance(alloc, ir.Alloc)
+            total += parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
+            name = alloc.result.name or buffer_name(copy.source)
+            shape = (stages, *alloc.shape)
+            slots = ir.Alloc("shared", shape, alloc.dtype, alloc.layout, span=alloc.span, hint=name)
+            buffers[copy.target] = slots.result
+            self.before.append(slots)
+        warps = threads_of(self.launch) // 32
+        ring = ir.Ring(stages, total, warps, span=copies[0].span, hint="ring")
+        self.before.append(ring)
+        lag = stages > 1 and self.lowering.controls.delayed_release
+        lag = lag and _may_lag(block, first, last)
+        return _Group(copies, first, last, ring.result, buffers, lag)
+
+
+def _is_load(op: ir.OpBase) -> bool:
+    return (
+        isinstance(op, ir.Copy)
+        and op.lowering == "tma"
+        and base(op.target).buffer.space == "shared"
+    )
+
+
+def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
+    """Positions of the ops of the block that first and last use the loaded tile."""
+    used = [
+        at
+        for at, op in enumerate(block.ops)
+        if op is not copy and any(base(t.value) is copy.target for t in accesses(op))
+    ]
+    at = block.ops.index(copy)
+    return (used[0], used[-1]) if used else (at, at)
+
+
+def _may_lag(block: ir.Block, first: int, last: int) -> bool:
+    """Whether the slot is read by one product of tensor cores that nothing else in the block waits
+    for, so that it may run on while the next one is issued."""
+    op = block.ops[first]
+    if first != last or not isinstance(op, ir.Gemm) or not op.lowering.startswith("wgmma"):
+        return False
+    result = base(op.c)
+    later = block.ops[first + 1 :]
+    return not any(base(t.value) is result for o in later for t in accesses(o))
+
+
+def _fill(group: _Group, ahead: _Half) -> None:
+    """Acquire a slot, start all loads into it, go on."""
+    ops, span = ahead.block.ops, group.copies[0].span
+    acquire = ir.RingAcquire(group.ring, span=span, hint="slot")
+    ops.append(acquire)
+    for copy in group.copies:
+        source = ahead.mapping.get(copy.source, copy.source)
+        target = slot_view(group.buffers[copy.target], acquire.result, ops)
+        ops.append(ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, span=copy.span))
+    ops.append(ir.RingCommit(group.ring, span=span))
+
+
+def slot_view(buffer: ir.Value, slot: ir.Value, ops: list[ir.OpBase]) -> ir.Value:
+    """One slot of a ring's buffer as a tile; its ops are appended."""
+    zero = ir.Constant(0, ir.dtype("index"))
+    shape = buffer.buffer.static_shape
+    view = ir.View(
+        buffer, [slot, *[zero.result] * (len(shape) - 1)], (1, *shape[1:]), in_bounds=True
+    )
+    ops += [zero, view]
+    return view.result
+
+
+def consumed(op: ir.OpBase, mapping: Mapping, slots: Slots) -> list[ir.OpBase]:
+    """A copy of an op for the consumers, in which tiles of rings are their slots."""
+
+    def rule(new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        match new:
+            case ir.View(base=tile) if tile in slots:
+                buffer, slot = slots[tile]
+                offsets, sizes = [slot, *new.offsets], (1, *new.sizes)
+                view = ir.View(buffer, offsets, sizes, True, span=new.span, hint=new.hint)
+                return [builder.emit(view).result]
+            case ir.Load(buffer=tile) if tile in slots:
+                buffer, slot = slots[tile]
+                indices = [slot, *new.indices]
+                load = ir.Load(buffer, indices, new.in_bounds, span=new.span, hint=new.hint)
+                return [builder.emit(load).result]
+            case _:
+                used = [v for v in new.operand_values() if v in slots]
+        if not used:
+            return None
+        views = {v: slot_view(*slots[v], builder.block.ops) for v in used}
+        regions = {n: getattr(new, n) for n in new.SPEC.regions}
+        return list(builder.emit(clone(new, views, regions)).results)
+
+    return rewrite_block(ir.Block([], [op]), mapping, rule).ops
+
+
+def _prune(block: ir.Block, needed: set[ir.Value]) -> None:
+    """Take out of the producer's blocks, which are its own, what no load needs."""
+    kept: list[ir.OpBase] = []
+    for op in reversed(block.ops):
+        inside = [o for b in op.blocks() for o in ir.walk(b)]
+        acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
+        acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.Yield)
+        if not acts and not any(r in needed for r in op.results):
+            continue
+        for inner in reversed(list(op.blocks())):
+            _prune(inner, needed)
+        needed.update(op.operand_values())
+        kept.append(op)
+    block.ops = kept[::-1]

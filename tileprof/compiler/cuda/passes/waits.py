@@ -1,0 +1,295 @@
+"""Waits for asynchronous work, each at the first op that needs it, with the largest correct count.
+
+Matrix products of a warp group complete in the order in which they were committed.  A product whose
+result, or whose operand, an op is about to touch must be complete; every younger one may still run.
+In a loop the count is the least over all ways to get there.
+
+    gemm → s          (group 1)
+    gemm → o          (group 2)
+    max of s          wait, 1 pending: group 2 runs on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
+from tileprof.ir.rewrite import clone
+
+from .walking import Touch, accesses, base, per_launch, touches
+
+__all__ = ["insert_waits"]
+
+
+def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """Products of tensor cores become asynchronous; waits stand where results are needed."""
+    return per_launch(kernel, lambda launch: _Waits(launch, lowering).done())
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A committed group of products, or of bulk stores."""
+
+    op: ir.OpBase
+    """Of the kernel before this pass."""
+    turn: int
+    """0: of this turn of the loop around it; 1: of an earlier one."""
+    result: ir.Value | None
+    """The accumulator."""
+    reads: frozenset[ir.Value]
+    """Buffers that it reads until it is complete."""
+    token: ir.Value
+    younger: int = 0
+    """Groups that were surely committed after it."""
+
+    @property
+    def key(self) -> tuple[ir.OpBase, int]:
+        """The same in every walk over a loop."""
+        return self.op, self.turn
+
+
+_Groups = tuple[_Group, ...]
+
+
+def _join(*ways: _Groups) -> _Groups:
+    """What may be running after any of several ways, oldest first."""
+    held: dict[tuple[ir.OpBase, int], _Group] = {}
+    for group in (g for way in ways for g in way):
+        known = held.get(group.key, group)
+        held[group.key] = replace(group, younger=min(known.younger, group.younger))
+    return tuple(sorted(held.values(), key=lambda g: -g.younger))
+
+
+def _committed(groups: _Groups, new: _Group) -> _Groups:
+    """One more group; what the same op committed before belongs to an earlier turn."""
+    aged = []
+    for group in groups:
+        turn = 1 if group.op is new.op else group.turn
+        aged.append(replace(group, turn=turn, younger=group.younger + 1))
+    return (*_join(tuple(aged)), new)
+
+
+@dataclass
+class _State:
+    """Groups that may be running, oldest first."""
+
+    wgmma: _Groups = ()
+    stores: _Groups = ()
+
+    def copy(self) -> _State:
+        """The same, to be changed on its own."""
+        return _State(self.wgmma, self.stores)
+
+    def become(self, *ways: _State) -> None:
+        """What may be running when any of these is the state."""
+        self.wgmma = _join(*(w.wgmma for w in ways))
+        self.stores = _join(*(w.stores for w in ways))
+
+
+_Late = list[tuple[ir.RingRelease, frozenset[ir.Value]]]
+
+
+@dataclass
+class _Waits:
+    launch: ir.Launch
+    lowering: Lowering
+    mapping: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    """From values before this pass to those after it."""
+    tiles: dict[ir.Value, frozenset[ir.Value]] = field(default_factory=dict)
+    """The buffers of each ring."""
+
+    def done(self) -> ir.Launch:
+        """The launch with waits."""
+        for op in ir.walk(self.launch.body):
+            if isinstance(op, ir.AsyncCopy) and op.ring is not None:
+                held = self.tiles.get(op.ring, frozenset())
+                self.tiles[op.ring] = held | {base(op.target)}
+        state = _State()
+        body = self._block(self.launch.body, state)
+        self._drain(body, state)
+        made = clone(self.launch, {}, {"body": body})
+        assert isinstance(made, ir.Launch)
+        return made
+
+    def _block(self, block: ir.Block, state: _State) -> ir.Block:
+        """A copy of a block with waits; `state` becomes that at its end."""
+        args = [ir.Value(a.type, a.name) for a in block.args]
+        self.mapping.update(zip(block.args, args))
+        made = ir.Block(args)
+        late: _Late = []
+        for op in block.ops:
+            if isinstance(op, ir.RingRelease):
+                self._release(op, made, state, late)
+            else:
+                self._op(op, made, state)
+            self._release_late(made, state, late)
+        for release, read in late:
+            self._wait_for(read, made, state, "the slot is freed")
+            made.ops.append(clone(release, self.mapping, {}))
+        return made
+
+    def _drain(self, block: ir.Block, state: _State) -> None:
+        """Nothing may be running when the threads end."""
+        if state.wgmma:
+            self._wait(state, block, 0, "the end")
+        if state.stores:
+            block.ops.append(ir.Wait("bulk", [], [], read=True, reason="the end"))
+
+    # -- one op
+
+    def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        match op:
+            case ir.For() | ir.While():
+                self._loop(op, made, state)
+            case ir.If():
+                self._branch(op, made, state)
+            case ir.Roles():
+                self._roles(op, made)
+            case ir.Gemm() if op.lowering.startswith("wgmma"):
+                self._product(op, made, state)
+            case ir.Copy(lowering="tma"):
+                self._store(op, made, state)
+            case _:
+                for touch in accesses(op):
+                    self._before(touch, op, made, state)
+                regions = {n: self._copied(getattr(op, n)) for n in op.SPEC.regions}
+                self._emit(op, made, regions)
+
+    def _copied(self, block: ir.Block) -> ir.Block:
+        return ir.clone_block(block, self.mapping)
+
+    def _emit(
+        self, op: ir.OpBase, made: ir.Block, regions: dict[str, ir.Block] | None = None
+    ) -> None:
+        new = clone(op, self.mapping, regions or {})
+        self.mapping.update(zip(op.results, new.results))
+        made.ops.append(new)
+
+    def _before(self, touch: Touch, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        """Wait for whatever an access conflicts with."""
+        held = base(touch.value)
+        reason = f"{op.mnemonic} uses {buffer_name(held)}"
+        needed = [g for g in state.wgmma if g.result is held or (touch.writes and held in g.reads)]
+        if needed:
+            self._wait(state, made, min(g.younger for g in needed), reason, op)
+        if touch.writes and any(held in g.reads for g in state.stores):
+            wait = ir.Wait("bulk", [], [], read=True, reason=reason, span=op.span)
+            made.ops.append(wait)
+            state.stores = ()
+
+    def _product(self, op: ir.Gemm, made: ir.Block, state: _State) -> None:
+        result = base(op.c)
+        # Products into one accumulator run in order by themselves.
+        for touch in touches(op):
+            if base(touch.value) is not result:
+                self._before(touch, op, made, state)
+        held = clone(op, self.mapping, {})
+        assert isinstance(held, ir.Gemm)
+        new = ir.AsyncGemm(
+            held.a,
+            held.b,
+            held.c,
+            op.transpose_a,
+            op.transpose_b,
+            op.clear,
+            op.policy,
+            op.hints,
+            op.lowering,
+            span=op.span,
+        )
+        made.ops.append(new)
+        reads = frozenset({base(op.a), base(op.b)})
+        state.wgmma = _committed(state.wgmma, _Group(op, 0, result, reads, new.result))
+
+    def _store(self, op: ir.Copy, made: ir.Block, state: _State) -> None:
+        """A tile stored by TMA: its source may be overwritten once it has been read."""
+        for touch in touches(op):
+            self._before(touch, op, made, state)
+        held = clone(op, self.mapping, {})
+        assert isinstance(held, ir.Copy)
+        new = ir.AsyncCopy(held.source, held.target, None, "tma", op.hints, span=op.span)
+        made.ops += [new, ir.Commit("bulk", span=op.span)]
+        group = _Group(op, 0, None, frozenset({base(op.source)}), new.result)
+        state.stores = _committed(state.stores, group)
+
+    # -- control flow
+
+    def _loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        entry = state.copy()
+        # Two turns show everything that can be running at the start of one.
+        for _ in range(2):
+            trial = entry.copy()
+            for name in op.SPEC.regions:
+                self._block(getattr(op, name), trial)
+            entry.become(entry, trial)
+        final = entry.copy()
+        regions = {n: self._block(getattr(op, n), final) for n in op.SPEC.regions}
+        self._emit(op, made, regions)
+        state.become(state, final)
+
+    def _branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
+        then, otherwise = state.copy(), state.copy()
+        regions = {
+            "then": self._block(op.then, then),
+            "otherwise": self._block(op.otherwise, otherwise),
+        }
+        self._emit(op, made, regions)
+        state.become(then, otherwise)
+
+    def _roles(self, op: ir.Roles, made: ir.Block) -> None:
+        state = _State()
+        consumer = self._block(op.consumer, state)
+        self._drain(consumer, state)
+        self._emit(op, made, {"producer": self._copied(op.producer), "consumer": consumer})
+
+    # -- slots of rings
+
+    def _release(self, op: ir.RingRelease, made: ir.Block, state: _State, late: _Late) -> None:
+        """Free a slot as soon as nothing reads it any more."""
+        tiles = self.tiles.get(op.ring, frozenset())
+        readers = [g for g in state.wgmma if g.reads & tiles]
+        if readers and not (op.lag or op.last):
+            late.append((op, tiles))
+            return
+        if readers:
+            # With a lag the youngest reader works on the slot of this turn, and may go on.
+            pending = readers[-1].younger + (0 if op.last else 1)
+            self._wait(state, made, pending, "the slot before is freed", op)
+        made.ops.append(clone(op, self.mapping, {}))
+
+    def _release_late(self, made: ir.Block, state: _State, late: _Late) -> None:
+        for entry in list(late):
+            if not any(g.reads & entry[1] for g in state.wgmma):
+                late.remove(entry)
+                made.ops.append(clone(entry[0], self.mapping, {}))
+
+    # -- waiting
+
+    def _wait_for(
+        self, read: frozenset[ir.Value], made: ir.Block, state: _State, reason: str
+    ) -> None:
+        needed = [g.younger for g in state.wgmma if g.reads & read]
+        if needed:
+            self._wait(state, made, min(needed), reason)
+
+    def _wait(
+        self,
+        state: _State,
+        made: ir.Block,
+        pending: int,
+        reason: str,
+        op: ir.OpBase | None = None,
+    ) -> None:
+        """Wait until at most `pending` groups run; those that are complete leave the state."""
+        done = [g for g in state.wgmma if g.younger >= pending]
+        if not done:
+            return
+        visible = {v for o in made.ops for v in o.results}
+        tokens = [g.token for g in done if g.token in visible]
+        results = dict.fromkeys(self.mapping[g.result] for g in done if g.result is not None)
+        span = op.span if op is not None else None
+        wait = ir.Wait("wgmma", tokens, list(results), pending, reason=reason, span=span)
+        made.ops.append(wait)
+        state.wgmma = tuple(g for g in state.wgmma if g.younger < pending)
