@@ -1,7 +1,7 @@
 // Copies that run beside the threads: cp.async, TMA and bulk copies.
-// Addresses in shared memory are multiples of 16 bytes (TMA: 128); `c0` is the innermost coordinate,
-// in elements.  Loads arrive at an mbarrier with their bytes; stores are waited for in groups of the
-// thread that issued them.
+// Addresses in shared memory are multiples of 16 bytes (TMA: 128); `c0` is the innermost
+// coordinate, in elements.  Loads arrive at an mbarrier with their bytes; stores are waited for in
+// groups of the thread that issued them.
 #pragma once
 #include "base.cuh"
 

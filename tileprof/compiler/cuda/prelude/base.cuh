@@ -96,13 +96,12 @@ template <class T> TP_INLINE T tp_shr(T a, T by) {
   return by < 0 || by >= bits ? (T)(a < 0 ? -1 : 0) : (T)(a >> by);
 }
 template <class T> TP_INLINE T tp_popcount(T a) {
-  if constexpr (sizeof(T) == 8) return (T)__popcll(a);
-  return (T)__popc((uint32_t)a & (0xffffffffu >> (32 - sizeof(T) * 8 & 31)));
+  typedef typename TpRaw<sizeof(T)>::type Raw;
+  return (T)(sizeof(T) == 8 ? __popcll((uint64_t)a) : __popc((Raw)a));
 }
 template <class T> TP_INLINE T tp_clz(T a) {
-  if constexpr (sizeof(T) == 8) return (T)__clzll(a);
-  const int unused = 32 - sizeof(T) * 8;
-  return (T)(__clz((uint32_t)a & (0xffffffffu >> (unused & 31))) - unused);
+  typedef typename TpRaw<sizeof(T)>::type Raw;
+  return (T)(sizeof(T) == 8 ? __clzll((int64_t)a) : __clz((Raw)a) - 32 + (int)sizeof(T) * 8);
 }
 
 // The other operand for a NaN.

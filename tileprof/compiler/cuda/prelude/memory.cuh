@@ -13,30 +13,10 @@ template <> struct TpAccess<8> { typedef uint2 type; };
 template <> struct TpAccess<16> { typedef uint4 type; };
 template <class T, int N> struct TpArray { T at[N]; };
 
-// How memory is read and written: where it is, and whether it will be used again soon.
+// How memory is read and written: whether it will be used again soon.
 struct TpPlain {
   template <class A> TP_INLINE A load(const A *from) { return *from; }
   template <class A> TP_INLINE void store(A *to, A value) { *to = value; }
-};
-struct TpGlobal {
-  template <class A> TP_INLINE A load(const A *from) {
-    __builtin_assume(__isGlobal(from));
-    return *from;
-  }
-  template <class A> TP_INLINE void store(A *to, A value) {
-    __builtin_assume(__isGlobal(to));
-    *to = value;
-  }
-};
-struct TpShared {
-  template <class A> TP_INLINE A load(const A *from) {
-    __builtin_assume(__isShared(from));
-    return *from;
-  }
-  template <class A> TP_INLINE void store(A *to, A value) {
-    __builtin_assume(__isShared(to));
-    *to = value;
-  }
 };
 // Global memory that nothing writes while the kernel runs and that is read once.
 struct TpStream {
@@ -169,7 +149,7 @@ TP_INLINE void tp_store_values_by(T *to, const V *from) {
     tp_store_values_by<WAY, N>(to, from);                                                   \
   }
 TP_ACCESS(, TpPlain)
-TP_ACCESS(_global, TpGlobal)
-TP_ACCESS(_shared, TpShared)
+TP_ACCESS(_global, TpPlain)
+TP_ACCESS(_shared, TpPlain)
 TP_ACCESS(_stream, TpStream)
 #undef TP_ACCESS
