@@ -15,6 +15,7 @@ from tileprof.runtime.launch import LoadedKernel, load
 from tileprof.runtime.selection import choose
 
 from .trace import Given, Traced
+from .warm import LESSONS, WarmCalls
 
 __all__ = ["Plan", "Variant", "check_tensor", "given_of", "place", "spec_of", "to_scalar"]
 
@@ -82,6 +83,8 @@ class Variant:
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
         """The kernel ready on a device."""
+        if device.startswith("cuda"):
+            instrument = "off"  # kernels on a GPU write no records
         key = (device, instrument)
         if key not in self._loaded:
             self._loaded[key] = load(self.program(instrument), device)
@@ -107,6 +110,8 @@ class Plan:
     location: Location | None
     ready: tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None
     """Values of the symbols and shapes of the outputs, where no scalar argument changes them."""
+    lessons: int = 0
+    """Calls that may still be shown to the native launcher."""
 
     @classmethod
     def make(
@@ -142,10 +147,18 @@ class Plan:
         )
         if not (plan.scalars and variant.traced.derived):
             plan.ready = plan._settle(())
+            # The first call is none of them: a kernel that runs once needs no launcher.
+            plan.lessons = 1 + LESSONS if plan.loaded.device.startswith("cuda") else 0
         return plan
 
-    def run(self, args: Sequence[Any]) -> Any:
-        """Launch on these arguments; gives the outputs."""
+    def run(
+        self,
+        args: Sequence[Any],
+        warm: WarmCalls | None = None,
+        given: tuple[Any, ...] = (),
+    ) -> Any:
+        """Launch on these arguments; gives the outputs.  `warm` may learn from the call, whose
+        arguments were `given`."""
         if self.scalars:
             args = self._converted(args)
         values = [args[at] if at >= 0 else None for at in self.sources]
@@ -153,6 +166,12 @@ class Plan:
         for (at, param), shape in zip(self.outputs, shapes):
             values[at] = allocate(self.first, shape, param.type.dtype)  # type: ignore[union-attr]
         self.loaded.launch(values, symbols)
+        if self.lessons and warm is not None:
+            self.lessons -= 1
+            if self.lessons < LESSONS and not warm.learn(
+                self.loaded, given, self.sources, values, symbols, self.returned
+            ):
+                self.lessons = 0
         if len(self.returned) == 1:
             return values[self.returned[0]]
         return tuple(values[at] for at in self.returned) or None

@@ -11,7 +11,9 @@ from tileprof import ir
 from tileprof.compiler import Program
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, UsageError
+from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
+from tileprof.runtime.selection import chosen
 
 from .calls import Plan, Variant, place, spec_of
 from .functions import Kernelized, PrimFunc
@@ -19,6 +21,7 @@ from .spans import here
 from .specialize import trace_prim_func
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
+from .warm import WarmCalls
 
 __all__ = ["MAX_PLANS", "Kernel", "check_extents", "check_options", "compile", "debugging"]
 
@@ -51,6 +54,7 @@ class Kernel:
         self._debug = debug
         self._variants: dict[frozenset[str], Variant] = {}
         self._plans: dict[Any, Plan] = {}
+        self._warm = WarmCalls({})
         # Mistakes are told now; but a kernel that runs as plain Python is not traced before.
         if names is None or not (debug or debugging()):
             names = self._variant.traced.params
@@ -89,6 +93,15 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; gives the outputs, one or a tuple of them, or None."""
+        warm = self._warm.call
+        if warm is not None and not kwargs and hooks.listener is None and chosen.get() is None:
+            made = warm(args)
+            if made is not NotImplemented:
+                return made
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call that goes the whole way."""
         if kwargs or len(args) != len(self._names):
             args = self._bind(args, kwargs)
         if self._debug or debugging():
@@ -105,7 +118,7 @@ class Kernel:
             if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
-        return plan.run(args)
+        return plan.run(args, None if kwargs else self._warm, args)
 
     def _variant_for(self, specs: Sequence[TensorSpec | None]) -> Variant:
         """The variant for these arguments: those that are not contiguous have strides."""

@@ -15,7 +15,9 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, UsageError
+from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
+from tileprof.runtime.selection import chosen
 
 from .calls import Plan, Variant, given_of, place, spec_of
 from .compiled import MAX_PLANS, Kernel, check_extents, check_options, compile, debugging
@@ -26,6 +28,7 @@ from .specialize import trace_eager
 from .static import is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
+from .warm import WarmCalls
 
 __all__ = ["JitFunction", "Kernel", "compile", "jit"]
 
@@ -52,6 +55,7 @@ class JitFunction(Kernelized):
         self._variants: dict[Any, Variant] = {}
         self._kernels: dict[Any, Kernel] = {}
         self._depends: tuple[str, ...] | None = None
+        self._warm = WarmCalls(function.__globals__, lambda: self._depends or ())
 
     # -- lazy: a factory of kernels
 
@@ -80,6 +84,16 @@ class JitFunction(Kernelized):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Eager: run on these arrays.  Lazy: the kernel for these arguments."""
+        warm = self._warm.call
+        if warm is not None and not kwargs and hooks.listener is None and chosen.get() is None:
+            made = warm(args)
+            if made is not NotImplemented:
+                return made
+        return self._call(args, kwargs)
+
+    def _call(self, given: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call that goes the whole way."""
+        args = given
         if self._lazy or self.lazy:
             return self._factory(args, kwargs)
         if kwargs or len(args) != len(self._names):
@@ -95,7 +109,7 @@ class JitFunction(Kernelized):
             plan = self._plan(args, specs, key)
             if plan is None:
                 return self._factory(args, {})
-        return plan.run(args)
+        return plan.run(args, None if kwargs else self._warm, given)
 
     def _run_plain(self, args: Sequence[Any]) -> tuple[Any, BaseException | None]:
         """Run the function as plain Python; gives what it returns and the error that ended it."""

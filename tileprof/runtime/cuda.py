@@ -60,6 +60,9 @@ class CudaVariant:
 class CudaExecutable:
     """One kernel on one device; `build` gives the binary for a need."""
 
+    device_type = 2
+    """Of DLPack: kDLCUDA."""
+
     def __init__(
         self, kernel: ir.Kernel, build: Callable[[Need], CudaBinary], device: CudaDevice
     ) -> None:
@@ -71,7 +74,7 @@ class CudaExecutable:
         }
         self._outputs = frozenset(at for at, p in enumerate(kernel.params) if p.role == "out")
         self.written = written_params(kernel)
-        self._overlaps = [
+        self.overlaps = [
             (w, o) for w in self.written for o in self._tensors
             if o != w and not {w, o} & self._outputs and (o not in self.written or w < o)
         ]  # fmt: skip
@@ -133,6 +136,26 @@ class CudaExecutable:
             staged.free()
         return RunResult(result.time_ns, result.grid, result.blocks, copies=tuple(staged.copies))
 
+    def prepare(
+        self, values: Sequence[Any], symbols: tuple[int, ...]
+    ) -> tuple[list[Function], list[Call]] | None:
+        """The functions and launches for arguments on the device; None where a call has more to do
+        than to launch."""
+        if any(is_host(values[at]) for at in self._tensors):
+            return None
+        addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
+        variant = self.variant(self.need(values, addresses, symbols))
+        if variant.reports:
+            return None
+        return variant.functions, self._calls(variant, values, addresses, symbols, 0)
+
+    def refuse(self, code: int) -> None:
+        """Raise what the code of a launch stands for."""
+        try:
+            self.device.driver.fail("cuLaunchKernelEx", code)
+        except DriverFailure as failure:
+            raise self._fault(failure) from None
+
     # -- which variant
 
     def need(
@@ -149,7 +172,7 @@ class CudaExecutable:
                 if any(r % _ALIGNMENT or r <= 0 for r in rows) or not all(extents):
                     unaligned.add(spec.param)
         return frozenset(unaligned), any(
-            self._overlap(addresses, symbols, a, b) for a, b in self._overlaps
+            self._overlap(addresses, symbols, a, b) for a, b in self.overlaps
         )
 
     def _overlap(self, addresses: Sequence[int], symbols: tuple[int, ...], a: int, b: int) -> bool:
@@ -179,9 +202,7 @@ class CudaExecutable:
         self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...], stream: int
     ) -> RunResult:
         variant = self.variant(self.need(values, addresses, symbols))
-        results = variant.binary.host.run(values, symbols)
-        grids = variant.grids(results)
-        calls = [Call(values, addresses, symbols, results, g, stream, 0) for g in grids]
+        calls = self._calls(variant, values, addresses, symbols, stream)
         waits = hooks.listener is not None and not self.device.driver.is_capturing(stream)
         events = self._record(stream) if waits else None
         try:
@@ -193,8 +214,23 @@ class CudaExecutable:
         except DriverFailure as failure:
             raise self._fault(failure) from None
         time_ns = self._elapsed(stream, events) if events else -1
-        blocks = sum(f.blocks(g) for f, g in zip(variant.functions, grids))
-        return RunResult(time_ns, grids[0] if grids else (), blocks)
+        blocks = sum(f.blocks(c.grid) for f, c in zip(variant.functions, calls))
+        return RunResult(time_ns, calls[0].grid if calls else (), blocks)
+
+    def _calls(
+        self,
+        variant: CudaVariant,
+        values: Sequence[Any],
+        addresses: Sequence[int],
+        symbols: tuple[int, ...],
+        stream: int,
+    ) -> list[Call]:
+        """One for each launch of the kernel."""
+        results = variant.binary.host.run(values, symbols)
+        return [
+            Call(values, addresses, symbols, results, grid, stream, 0)
+            for grid in variant.grids(results)
+        ]
 
     def _reported(self, variant: CudaVariant, function: Function, call: Call, number: int) -> None:
         """Launch, wait, and say what the kernel had to say."""

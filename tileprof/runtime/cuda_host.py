@@ -45,6 +45,11 @@ class HostProgram:
         body.ops.append(ir.Yield([mapping[v] for v in results]))
         return cls(kernel.with_body(body, ()))
 
+    def reads(self, at: int) -> bool:
+        """Whether the results depend on parameter `at`."""
+        value = self.kernel.body.args[at]
+        return any(value in op.operand_values() for op in self.kernel.ops())
+
     def run(self, values: Sequence[Any], symbols: Sequence[int]) -> tuple[Any, ...]:
         """The results for the arguments of a call, as Python numbers.
 

@@ -111,7 +111,7 @@ class Function:
             if spec.cluster > _PORTABLE_CLUSTER:
                 driver.call("cuFuncSetAttribute", self.handle, NON_PORTABLE_CLUSTER, 1)
         except DriverFailure as failure:
-            raise self._refused(failure, "?") from None
+            raise self.refused(failure, "?") from None
 
     def blocks(self, grid: Sequence[int]) -> int:
         """Blocks of a launch over the author's grid; 0 where there is nothing to do."""
@@ -134,10 +134,7 @@ class Function:
         blocks = self.blocks(call.grid)
         if not blocks:
             return
-        frame = self._free.pop() if self._free else Frame(self.layout, self.size, self._config)
-        self.fill(frame, call)
-        frame.config.grid[:] = (blocks, 1, 1)
-        frame.config.stream = call.stream
+        frame = self.frame(call)
         driver = self.device.driver
         code = driver.launch(frame.launch, self.handle, frame.parameters, None)
         self._free.append(frame)
@@ -145,11 +142,15 @@ class Function:
             try:
                 driver.fail("cuLaunchKernelEx", code)
             except DriverFailure as failure:
-                raise self._refused(failure, blocks) from None
+                raise self.refused(failure, blocks) from None
 
-    def fill(self, frame: Frame, call: Call) -> None:
-        """Write the parameters of a call into a frame."""
+    def frame(self, call: Call) -> Frame:
+        """A frame with the parameters and the configuration of a call."""
+        frame = self._free.pop() if self._free else Frame(self.layout, self.size, self._config)
         self._pack(frame.bytes, 0, *[self._value(p, call) for p in self.layout])
+        frame.config.grid[:] = (self.blocks(call.grid), 1, 1)
+        frame.config.stream = call.stream
+        return frame
 
     def _value(self, parameter: Parameter, call: Call) -> Any:
         at = parameter.argument.index
@@ -170,7 +171,7 @@ class Function:
         assert parameter.convert is not None
         return parameter.convert(held)
 
-    def _refused(self, failure: DriverFailure, blocks: object) -> ExecutionError:
+    def refused(self, failure: DriverFailure, blocks: object) -> ExecutionError:
         """A launch that was refused, with its numbers."""
         spec = self.spec
         if failure.code not in (INVALID_VALUE, OUT_OF_MEMORY, LAUNCH_OUT_OF_RESOURCES):

@@ -18,16 +18,16 @@ from tileprof.ir.types import Dim
 
 from .cuda_driver import Driver, DriverFailure
 
-__all__ = ["BYTES", "TensorMaps", "value_of"]
+__all__ = ["BYTES", "DATA_TYPES", "SWIZZLES", "TensorMaps", "value_of"]
 
 BYTES = 128
 _MAX_MAPS = 4096
-_DATA_TYPES = {
+DATA_TYPES = {
     "bool": 0, "uint8": 0, "int8": 0, "float8_e4m3": 0, "float8_e5m2": 0, "uint16": 1, "int16": 1,
     "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "index": 5,
     "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
-_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTE_256 = 3
 
 
@@ -62,7 +62,7 @@ class TensorMaps:
             self._driver.call(
                 "cuTensorMapEncodeTiled",
                 made,
-                _DATA_TYPES[spec.dtype.name],
+                DATA_TYPES[spec.dtype.name],
                 rank,
                 address,
                 (ctypes.c_uint64 * rank)(*shape),
@@ -70,7 +70,7 @@ class TensorMaps:
                 (ctypes.c_uint32 * rank)(*reversed(spec.box)),
                 (ctypes.c_uint32 * rank)(*[1] * rank),
                 0,
-                _SWIZZLES[spec.swizzle],
+                SWIZZLES[spec.swizzle],
                 _PROMOTE_256,
                 0,
             )

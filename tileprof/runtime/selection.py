@@ -14,9 +14,10 @@ from tileprof.errors import ArgumentError, UsageError
 
 from .arguments import TensorSpec
 
-__all__ = ["choose", "device", "environment_device", "parse_device"]
+__all__ = ["choose", "chosen", "device", "environment_device", "parse_device"]
 
-_chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
+chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
+"""What `device` says, None outside of it."""
 _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
 
 
@@ -41,11 +42,11 @@ def environment_device() -> str:
 @contextmanager
 def device(name: str) -> Iterator[None]:
     """Run the kernels that are called inside on `interpreter`, `cpu` or `cuda:N`."""
-    token = _chosen.set(parse_device(name))
+    token = chosen.set(parse_device(name))
     try:
         yield
     finally:
-        _chosen.reset(token)
+        chosen.reset(token)
 
 
 def choose(specs: Iterable[TensorSpec]) -> str:
@@ -54,7 +55,7 @@ def choose(specs: Iterable[TensorSpec]) -> str:
     First `with tileprof.device(…)`, then `TILEPROF_DEVICE`, then where the arguments are: host
     arrays go to `cpu`, or to the interpreter where no C++ compiler is found.
     """
-    name = _chosen.get() or environment_device()
+    name = chosen.get() or environment_device()
     if name:
         return name
     places = {s.device for s in specs}

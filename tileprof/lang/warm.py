@@ -1,0 +1,83 @@
+"""Warm calls: those that a native launcher answers, because an earlier call was like them.
+
+In: calls that went the whole way.  Out: `call`, a function from the tuple of arguments to the
+outputs, which gives NotImplemented for a call that has to go the whole way; None while there is
+nothing to answer with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tileprof.runtime import hooks
+from tileprof.runtime.launch import LoadedKernel
+from tileprof.runtime.selection import chosen, environment_device
+
+from .dtypes import dtype
+
+if TYPE_CHECKING:
+    from tileprof.runtime.cuda_native import Launcher
+
+__all__ = ["LESSONS", "WarmCalls"]
+
+LESSONS = 8
+"""Calls of one plan that are looked at: arguments at other alignments, other values of scalars."""
+_PLAIN = frozenset({int, float, str, bool, type(None), dtype})
+"""Compile-time arguments that cannot change in place."""
+
+
+class WarmCalls:
+    """What one function has learnt; its kernel depends on the globals `depends` of `scope`."""
+
+    __slots__ = ("_depends", "_launcher", "_scope", "call")
+
+    def __init__(
+        self, scope: Mapping[str, Any], depends: Callable[[], tuple[str, ...]] = tuple
+    ) -> None:
+        self._scope, self._depends = scope, depends
+        self._launcher: Launcher | None = None
+        self.call: Callable[[tuple[Any, ...]], Any] | None = None
+
+    def learn(
+        self,
+        loaded: LoadedKernel,
+        given: tuple[Any, ...],
+        sources: Sequence[int],
+        values: Sequence[Any],
+        symbols: Sequence[int],
+        returned: tuple[int, ...],
+    ) -> bool:
+        """Look at a call that has succeeded; False where calls of this kind cannot be learnt.
+
+        `given`: the arguments as they were passed; `sources`: for each parameter the position of
+        its argument, -1 for an output.
+        """
+        if hooks.listener is not None or chosen.get() is not None or environment_device():
+            return True  # this call says nothing about others
+        from tileprof.runtime.cuda_native import Known, Launcher, launcher_library
+
+        library = launcher_library()
+        executable: Any = loaded.executable
+        if library is None or not _plain(given, sources):
+            return False
+        if self._launcher is None:
+            self._launcher = Launcher(executable, library)
+        known = Known(
+            given,
+            tuple(at if at < len(given) else -1 for at in sources),
+            values,
+            tuple(symbols),
+            returned,
+            self._scope,
+            self._depends(),
+        )
+        if self._launcher.learn(executable, known):
+            self.call = self._launcher.call
+            return True
+        return False
+
+
+def _plain(given: Sequence[Any], sources: Sequence[int]) -> bool:
+    """Whether the arguments that are no parameters can be compared by identity and value."""
+    return all(type(v) in _PLAIN for at, v in enumerate(given) if at not in sources)
