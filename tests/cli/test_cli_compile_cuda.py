@@ -152,7 +152,7 @@ def without_nvrtc() -> Any:
 
 def test_remarks_without_nvrtc(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the passes, and what is missing."""
-    monkeypatch.setattr(nvrtc, "version", without_nvrtc)
+    monkeypatch.setattr(nvrtc, "identity", without_nvrtc)
     found = cli(*GPU, "--emit", "remarks")
     assert (found.code, found.out) == (0, f"{CHOSEN}\n")
     assert found.err == (

@@ -82,7 +82,7 @@ def test_what_decides_the_bytes_decides_the_name(monkeypatch: pytest.MonkeyPatch
     made.append(compile_cubin(INCLUDING, SM_90A, Controls()).path)
     changed = replace(INCLUDING, headers=((HEADER[0], HEADER[1] + "\n"),))
     made.append(compile_cubin(changed, SM_90A, Controls()).path)
-    monkeypatch.setattr(nvrtc, "version", lambda: (99, 9))
+    monkeypatch.setattr(nvrtc, "identity", lambda: "another")
     made.append(tiny().path)
     assert len(set(made)) == len(made)
 
@@ -314,6 +314,34 @@ def test_without_nvrtc(setup: str, expected: str) -> None:
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
     assert "pip install 'tileprof[cuda]'. A GPU is not needed." in done.stdout
+
+
+HIT = """
+import sys
+from tests.cuda.test_build import tiny
+sys.modules.pop("cuda.bindings.nvrtc")
+sys.modules["cuda.bindings"] = None
+print(len(tiny().bytes))
+"""
+
+
+def test_what_is_cached_does_not_load_nvrtc() -> None:
+    """Where a wheel says which NVRTC it is; else the library does."""
+    made = tiny()
+    done = subprocess.run(
+        [sys.executable, "-c", HIT],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout == f"{len(made.bytes)}\n", done.stderr
+
+
+def test_the_identity_without_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version of the library."""
+    monkeypatch.setattr(nvrtc, "_WHEELS", ())
+    assert nvrtc.identity.__wrapped__() == "{}.{}".format(*nvrtc.version())
 
 
 def test_a_copy_that_the_bindings_do_not_find(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def compile_ptx(source: CudaSource, target: Target, controls: Controls) -> str:
     """The PTX of a text, which the driver of a newer GPU can finish; errors as `compile_cubin`.
 
     A driver reads it when it supports at least the CUDA version `nvrtc.version()`.  That of a
-    target whose name ends in `a` runs on this architecture alone.
+    target whose name ends in `a` runs on this architecture alone.  It keeps no limit of registers.
     """
     virtual = target.name.replace("sm_", "compute_")
     front_end = (flag for flag in _FLAGS if "ptxas" not in flag)
@@ -142,7 +142,7 @@ def _entry(source: CudaSource, options: tuple[str, ...]) -> _Entry:
 def _key(source: CudaSource, options: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     headers = (part for header in source.headers for part in header)
-    for part in (source.text, *headers, "", *options, repr(nvrtc.version())):
+    for part in (source.text, *headers, "", *options, nvrtc.identity()):
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:24]

@@ -13,13 +13,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 from tileprof.errors import InternalError, MissingDependencyError
 
-__all__ = ["Compiled", "compile_text", "version"]
+__all__ = ["Compiled", "compile_text", "identity", "version"]
 
+_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _HINT = "Install it with: pip install 'tileprof[cuda]'. A GPU is not needed."
 
 
@@ -46,6 +49,20 @@ def version() -> tuple[int, int]:
     error, major, minor = _library().nvrtcVersion()
     _check(error, "nvrtcVersion")
     return major, minor
+
+
+@cache
+def identity() -> str:
+    """What tells one NVRTC from another, in more detail than its version.
+
+    Installed wheels say it; the library, which takes a while to load, is asked where there are
+    none.  MissingDependencyError where there is no library either.
+    """
+    found = []
+    for name in _WHEELS:
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {metadata.version(name)}")
+    return ", ".join(found) or "{}.{}".format(*version())
 
 
 def compile_text(
