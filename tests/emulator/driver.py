@@ -86,7 +86,7 @@ class _Report(ctypes.Structure):
         ("cursor", ctypes.c_uint64),
         ("capacity", ctypes.c_uint64),
         ("lost", ctypes.c_uint64),
-        ("messages", ctypes.c_char * _PRINTED),
+        ("messages", ctypes.c_ubyte * _PRINTED),
     )
 
     def failure(self) -> Failure | None:

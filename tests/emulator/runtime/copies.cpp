@@ -271,7 +271,7 @@ void land_something() {
   if (random_below(2) && land_load()) return;
   Block &owner = machine.blocks[random_below((uint32_t)machine.blocks.size())];
   if (random_below(2)) {
-    multiply_next(owner.groups[random_below((uint32_t)owner.groups.size())]);
+    multiply_part(owner.groups[random_below((uint32_t)owner.groups.size())], (int)random_below(4));
     return;
   }
   for (int tries = 0; tries < 4; tries++)

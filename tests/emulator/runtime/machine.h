@@ -85,12 +85,13 @@ struct Warp {
   int present, first_lane;
 };
 
-// One product: what its 128 threads brought.
+// One product: what its 128 threads brought.  Each warp does 16 of its 64 rows, any time after its
+// own 32 lanes came.
 struct Multiply {
   Product product;
   uint64_t a_descriptor, b_descriptor;
   bool accumulate;
-  int filled;
+  int filled[4];
   void *registers[128];
   uint32_t a[128][4];
 };
@@ -99,7 +100,8 @@ struct WarpGroup {
   Block *owner;
   Thread *threads[128];
   std::deque<Multiply> queue;  // those not executed
-  int64_t executed;
+  int64_t executed;            // by all four warps
+  int64_t parts[4];            // by each
   std::vector<Thread *> waiters;
 };
 
@@ -185,6 +187,6 @@ void products_end(Thread *thread);
 // Something of the copy engine or of the tensor cores gets done; false: nothing was under way.
 bool land_load();
 void land_something();
-bool multiply_next(WarpGroup &group);
+bool multiply_part(WarpGroup &group, int warp);
 
 }  // namespace tp_emulator

@@ -66,20 +66,21 @@ static float element(const Matrix &matrix, int mn, int k) {
 
 // Products ----------------------------------------------------------------------------------------
 
-static void read_a(const Block &owner, const Multiply &job, std::vector<float> &a) {
+// The rows of a warp.
+static void read_a(const Block &owner, const Multiply &job, int warp, std::vector<float> &a) {
   const int k = job.product.k;
   if (!job.product.a_in_registers) {
     const Matrix matrix = decode(owner, job.a_descriptor, job.product.a_type, job.product.a_transposed);
-    for (int m = 0; m < 64; m++)
-      for (int x = 0; x < k; x++) a[m * k + x] = element(matrix, m, x);
+    for (int m = 0; m < 16; m++)
+      for (int x = 0; x < k; x++) a[m * k + x] = element(matrix, 16 * warp + m, x);
     return;
   }
   const int size = size_of(job.product.a_type), each = 4 / size;
-  for (int t = 0; t < 128; t++) {
+  for (int lane = 0; lane < 32; lane++) {
     for (int i = 0; i < 4; i++) {
-      const int row = t / 32 * 16 + t % 32 / 4 + 8 * (i % 2);
-      const int first = t % 4 * each + i / 2 * 4 * each;
-      const unsigned char *bytes = (const unsigned char *)&job.a[t][i];
+      const int row = lane / 4 + 8 * (i % 2);
+      const int first = lane % 4 * each + i / 2 * 4 * each;
+      const unsigned char *bytes = (const unsigned char *)&job.a[32 * warp + lane][i];
       for (int j = 0; j < each; j++)
         a[row * k + first + j] = value_of(job.product.a_type, bytes + j * size);
     }
@@ -98,7 +99,7 @@ static void read_b(const Block &owner, const Multiply &job, std::vector<float> &
 static void multiply(const Multiply &job, const std::vector<float> &a, const std::vector<float> &b,
                      std::vector<float> &sums) {
   const int n = job.product.n, k = job.product.k;
-  for (int m = 0; m < 64; m++) {
+  for (int m = 0; m < 16; m++) {
     float *row = &sums[m * n];
     for (int x = 0; x < k; x++) {
       const float factor = a[m * k + x];
@@ -118,12 +119,12 @@ static bool of_integers(const Product &product) {
   return product.a_type == Number::s8 || product.a_type == Number::u8;
 }
 
-// Lane t of a group holds rows t / 4 % 8 and 8 below of its warp's 16, and two columns of each 8.
-static void hand_out(Thread &thread, const Multiply &job, int t, const std::vector<float> &sums) {
-  Held *held = find(thread, job.registers[t]);
+// A lane holds rows lane / 4 and 8 below of its warp's 16, and two columns of each 8.
+static void hand_out(Thread &thread, const Multiply &job, const std::vector<float> &sums) {
+  Held *held = find(thread, job.registers[thread.number % 128]);
   for (int i = 0; i < job.product.n / 2; i++) {
-    const int row = t / 32 * 16 + t % 32 / 4 + 8 * (i / 2 % 2);
-    const int column = i / 4 * 8 + 2 * (t % 4) + i % 2;
+    const int row = thread.lane / 4 + 8 * (i / 2 % 2);
+    const int column = i / 4 * 8 + 2 * (thread.lane % 4) + i % 2;
     const float sum = sums[row * job.product.n + column];
     uint32_t &value = held->values[i];
     if (of_integers(job.product)) {
@@ -137,18 +138,34 @@ static void hand_out(Thread &thread, const Multiply &job, int t, const std::vect
   }
 }
 
-bool multiply_next(WarpGroup &group) {
-  if (group.queue.empty() || group.queue.front().filled < 128) return false;
-  const Multiply &job = group.queue.front();
+static void pop_executed(WarpGroup &group) {
+  while (*std::min_element(group.parts, group.parts + 4) > group.executed) {
+    group.queue.pop_front();
+    group.executed++;
+  }
+}
+
+bool multiply_part(WarpGroup &group, int warp) {
+  const size_t at = (size_t)(group.parts[warp] - group.executed);
+  if (at >= group.queue.size() || group.queue[at].filled[warp] < 32) return false;
+  const Multiply &job = group.queue[at];
   const size_t n = (size_t)job.product.n, k = (size_t)job.product.k;
-  std::vector<float> a(64 * k), b(k * n), sums(64 * n);
-  read_a(*group.owner, job, a);
+  std::vector<float> a(16 * k), b(k * n), sums(16 * n);
+  read_a(*group.owner, job, warp, a);
   read_b(*group.owner, job, b);
   multiply(job, a, b, sums);
-  for (int t = 0; t < 128; t++) hand_out(*group.threads[t], job, t, sums);
-  group.queue.pop_front();
-  group.executed++;
+  for (int lane = 0; lane < 32; lane++) hand_out(*group.threads[32 * warp + lane], job, sums);
+  group.parts[warp]++;
+  pop_executed(group);
   return true;
+}
+
+// All that can be done up to product `until`; whether it is done.
+static bool multiply_until(WarpGroup &group, int64_t until) {
+  for (int warp = 0; warp < 4; warp++)
+    while (group.parts[warp] < until && multiply_part(group, warp)) {
+    }
+  return group.executed >= until;
 }
 
 // Issue -------------------------------------------------------------------------------------------
@@ -195,7 +212,7 @@ static Multiply &slot(WarpGroup &group, int64_t index, const Product &product, u
     made.a_descriptor = a;
     made.b_descriptor = b;
     made.accumulate = accumulate;
-    made.filled = 0;
+    std::fill(made.filled, made.filled + 4, 0);
   }
   Multiply &job = group.queue[at];
   if (!same(job.product, product) || job.a_descriptor != a || job.b_descriptor != b ||
@@ -217,7 +234,12 @@ void wgmma(const Product &product, void *d, int registers, const uint32_t *a, ui
   const int t = thread.number % 128;
   job.registers[t] = d;
   if (a) memcpy(job.a[t], a, sizeof job.a[t]);
-  if (++job.filled == 128) wake_all(group.waiters);
+  if (++job.filled[t / 32] == 32) {
+    wake_all(group.waiters);
+    // The hardware may read its operands at once, before other warps come.
+    while (random_below(4) == 0 && multiply_part(group, t / 32)) {
+    }
+  }
   glance();
 }
 
@@ -229,7 +251,6 @@ void wgmma_fence() {
 void wgmma_commit() {
   Thread &thread = *self();
   thread.commits.push_back(thread.issued);
-  thread.products_fenced = false;
   glance();
 }
 
@@ -237,10 +258,14 @@ void wgmma_commit() {
 
 // The oldest product's accumulators are given back, unless a later product has them too.
 static void give_back(Thread &thread) {
-  void *registers = thread.pending_registers.front();
+  unsigned char *registers = (unsigned char *)thread.pending_registers.front();
   thread.pending_registers.pop_front();
   Held *held = find(thread, registers);
-  if (--held->in_flight == 0) memcpy(registers, held->values.data(), held->values.size() * 4);
+  if (--held->in_flight) return;
+  const size_t bytes = held->values.size() * 4;
+  for (size_t i = 0; i < bytes; i++)
+    if (registers[i] != POISON) fail("accumulators were written while a product was under way");
+  memcpy(registers, held->values.data(), bytes);
 }
 
 void wgmma_wait(int groups_left) {
@@ -248,12 +273,13 @@ void wgmma_wait(int groups_left) {
   WarpGroup &group = *thread.group;
   const int64_t last = (int64_t)thread.commits.size() - groups_left;
   const int64_t until = last > 0 ? thread.commits[(size_t)last - 1] : 0;
-  while (group.executed < until) {
-    if (multiply_next(group)) continue;
+  while (!multiply_until(group, until)) {
     group.waiters.push_back(&thread);
     block("tp_wgmma_wait");
   }
   for (; thread.retired < until; thread.retired++) give_back(thread);
+  // From here on registers may be used, so the next products need a fence again.
+  thread.products_fenced = false;
   glance();
 }
 
