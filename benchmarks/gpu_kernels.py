@@ -1,0 +1,164 @@
+"""The kernels that `benchmarks/kernels.py` measures: plain tile code, nothing written for one size.
+
+Matrix products take their operands in any of three layouts: NN (A: M×K, B: K×N), NT (B: N×K) and
+TN (A: K×M).
+"""
+
+import tileprof
+import tileprof.lang as T
+
+
+@tileprof.jit
+def matmul(A, B, block_M: int = 128, block_N: int = 256, block_K: int = 64, stages: int = 4):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((K, N), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), T.bfloat16)
+        B_shared = T.alloc_shared((block_K, block_N), T.bfloat16)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(B[k * block_K, bx * block_N], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        T.copy(C_local, C[by * block_M, bx * block_N])
+    return C
+
+
+@tileprof.jit
+def matmul_nt(
+    A,
+    B,
+    dtype: str = "bfloat16",
+    block_M: int = 128,
+    block_N: int = 256,
+    block_K: int = 64,
+    stages: int = 4,
+    threads: int = 256,
+):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), dtype)
+    B: T.Tensor((N, K), dtype)
+    C = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), dtype)
+        B_shared = T.alloc_shared((block_N, block_K), dtype)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(B[bx * block_N, k * block_K], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+        T.copy(C_local, C[by * block_M, bx * block_N])
+    return C
+
+
+@tileprof.jit
+def matmul_tn(A, B, block_M: int = 128, block_N: int = 256, block_K: int = 64, stages: int = 4):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((K, M), T.bfloat16)
+    B: T.Tensor((K, N), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((block_K, block_M), T.bfloat16)
+        B_shared = T.alloc_shared((block_K, block_N), T.bfloat16)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[k * block_K, by * block_M], A_shared)
+            T.copy(B[k * block_K, bx * block_N], B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_A=True)
+        T.copy(C_local, C[by * block_M, bx * block_N])
+    return C
+
+
+@tileprof.jit
+def softmax(X, threads: int = 256):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(M, threads=threads) as row:
+        x = T.alloc_fragment((1, N), T.bfloat16)
+        e = T.alloc_fragment((1, N), T.float32)
+        top = T.alloc_fragment((1,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+
+        T.copy(X[row, 0], x)
+        T.reduce_max(x, top, dim=1)
+        for i, j in T.Parallel(1, N):
+            e[i, j] = T.exp2((x[i, j] - top[i]) * 1.44269504)
+        T.reduce_sum(e, total, dim=1)
+        for i, j in T.Parallel(1, N):
+            Y[row + i, j] = e[i, j] / total[i]
+    return Y
+
+
+@tileprof.jit
+def rms_norm(X, W, epsilon: float = 1e-6, threads: int = 256):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    W: T.Tensor((N,), T.bfloat16)
+    Y = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(M, threads=threads) as row:
+        x = T.alloc_fragment((1, N), T.bfloat16)
+        square = T.alloc_fragment((1, N), T.float32)
+        mean = T.alloc_fragment((1,), T.float32)
+
+        T.copy(X[row, 0], x)
+        for i, j in T.Parallel(1, N):
+            square[i, j] = T.cast(x[i, j], T.float32) * T.cast(x[i, j], T.float32)
+        T.reduce_sum(square, mean, dim=1)
+        for i in T.Parallel(1):
+            mean[i] = T.rsqrt(mean[i] / N + epsilon)
+        for i, j in T.Parallel(1, N):
+            Y[row + i, j] = T.cast(x[i, j], T.float32) * mean[i] * T.cast(W[j], T.float32)
+    return Y
+
+
+@tileprof.jit
+def add(X, Y, block: int = 2048, threads: int = 256):
+    N = T.const("N")
+    X: T.Tensor((N,), T.bfloat16)
+    Y: T.Tensor((N,), T.bfloat16)
+    Z = T.empty((N,), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            Z[bx * block + i] = X[bx * block + i] + Y[bx * block + i]
+    return Z
+
+
+@tileprof.jit
+def cast(X, block: int = 4096, threads: int = 256):
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            Y[bx * block + i] = X[bx * block + i]
+    return Y
+
+
+@tileprof.jit
+def transpose(X, block: int = 64, threads: int = 256):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((N, M), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=threads) as (bx, by):
+        tile = T.alloc_shared((block, block), T.bfloat16)
+        T.copy(X[by * block, bx * block], tile)
+        for i, j in T.Parallel(block, block):
+            Y[bx * block + i, by * block + j] = tile[j, i]
+    return Y

@@ -1,0 +1,180 @@
+"""How GPU work is timed here, and under what circumstances it was.
+
+A ratio is the median over interleaved pairs: ours, the peer's, ours, … each a batch of launches
+between two CUDA events, so that a change of the clock meets both sides.  Its interval holds the
+middle 90 % of the pairs.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+PAIRS = 21
+BATCH_MS = 4.0
+"""Launches are repeated until a batch takes about this long."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Interleaved times of ours and of one peer, in ms a launch."""
+
+    peer: str
+    ours_ms: float
+    peer_ms: float
+    ratio: float
+    """Peer's time over ours: above 1 we are faster."""
+    low: float
+    high: float
+    pairs: int
+
+
+@dataclass
+class Work:
+    """One row of the table."""
+
+    name: str
+    amount: float
+    """Floating-point operations, or bytes."""
+    unit: str
+    """TFLOP/s or GB/s."""
+    asked: float
+    aim: float
+    results: list[Pairs] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def decisive(self) -> Pairs | None:
+        """The pair with the fastest peer."""
+        return min(self.results, key=lambda p: p.peer_ms, default=None)
+
+    def rate(self, ms: float) -> float:
+        """The amount at a time."""
+        return self.amount / (ms * 1e-3) / (1e12 if self.unit == "TFLOP/s" else 1e9)
+
+    def row(self) -> dict[str, Any]:
+        """For the results file."""
+        best = self.decisive
+        return {
+            "work": self.name,
+            "unit": self.unit,
+            "asked": self.asked,
+            "aim": self.aim,
+            "met": best is not None and best.ratio >= self.asked,
+            "ours": self.rate(best.ours_ms) if best else None,
+            "ratio": best.ratio if best else None,
+            "peers": [{**asdict(p), "rate": self.rate(p.peer_ms)} for p in self.results],
+            "note": self.note,
+        }
+
+    def __str__(self) -> str:
+        best = self.decisive
+        if best is None:
+            return f"{self.name:<34} {self.note}"
+        mark = "ok" if best.ratio >= self.asked else "MISSED"
+        return (
+            f"{self.name:<34} {self.rate(best.ours_ms):8.0f} {self.unit:<8} "
+            f"{best.ratio:6.3f}× {best.peer:<10} [{best.low:.3f}, {best.high:.3f}] "
+            f"asked {self.asked:.2f} {mark} {self.note}"
+        )
+
+
+def batch_ms(run: Callable[[], Any], launches: int) -> float:
+    """Time of a launch in a batch, by CUDA events, in ms."""
+    import torch
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(launches):
+        run()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / launches
+
+
+def compare(
+    ours: Callable[[], Any], peers: Mapping[str, Callable[[], Any]], pairs: int = PAIRS
+) -> list[Pairs]:
+    """Ours against each peer, in turns."""
+    found = []
+    for name, peer in peers.items():
+        once = [max(batch_ms(run, 3), 1e-4) for run in (ours, peer)]
+        counts = [max(1, min(400, round(BATCH_MS / ms))) for ms in once]
+        mine, theirs = [], []
+        for turn in range(pairs):
+            order = [(ours, counts[0], mine), (peer, counts[1], theirs)]
+            for run, launches, times in order if turn % 2 else reversed(order):
+                times.append(batch_ms(run, launches))
+        ratios = sorted(p / o for o, p in zip(mine, theirs))
+        found.append(
+            Pairs(
+                name,
+                statistics.median(mine),
+                statistics.median(theirs),
+                statistics.median(ratios),
+                ratios[round(0.05 * (pairs - 1))],
+                ratios[round(0.95 * (pairs - 1))],
+                pairs,
+            )
+        )
+    return found
+
+
+def replayed(calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
+    """The calls captured as one CUDA graph."""
+    import torch
+
+    for call in calls:
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    kept = []
+    with torch.cuda.graph(graph):
+        for call in calls:
+            kept.append(call())
+
+    def replay(graph: Any = graph, kept: Any = kept) -> None:
+        graph.replay()
+
+    return replay
+
+
+def clocks() -> dict[str, str]:
+    """What `nvidia-smi` says now."""
+    fields = "name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu"
+    done = subprocess.run(
+        ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+    )
+    values = [v.strip() for v in done.stdout.split("\n")[0].split(",")]
+    return dict(zip(fields.split(","), values))
+
+
+def circumstances() -> dict[str, Any]:
+    """Device, versions and date of a run."""
+    import torch
+
+    import tileprof
+
+    found: dict[str, Any] = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        "device": torch.cuda.get_device_name(),
+        "gpu": clocks(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "tileprof": tileprof.__version__,
+    }
+    try:
+        import tilelang
+
+        found["tilelang"] = tilelang.__version__
+    except Exception as error:
+        found["tilelang"] = f"not measured: {type(error).__name__}"
+    return found
