@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError
 
-__all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout"]
+__all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout", "unit"]
 
 Coordinates = tuple[int, ...]
 
@@ -181,6 +181,11 @@ _SHORT = {"registers": "regs", "lanes": "lanes", "warps": "warps"}
 _DIGIT = re.compile(r"(?:(\d+)x)?\(([\d,]*)\)")
 
 
+def unit(rank: int, dim: int, by: int) -> Coordinates:
+    """A step of `by` elements along one dimension."""
+    return tuple(by if d == dim else 0 for d in range(rank))
+
+
 @cache
 def parse_layout(text: str, shape: Coordinates) -> RegisterLayout:
     """The layout of a fragment of `shape` that `str` printed."""
@@ -217,36 +222,7 @@ def blocked(
     """
     if threads % 32:
         raise InternalError(f"a fragment over {threads} threads")
-    rank = len(shape)
-    order = tuple(reversed(range(rank))) if order is None else tuple(order)
-    free_lanes, warps_left = 32, threads // 32
-    free_warps, odd = warps_left & -warps_left, warps_left // (warps_left & -warps_left)
-    registers: list[Digit] = []
-    repeats: list[Digit] = []
-    lanes: list[Digit] = []
-    warps: list[Digit] = []
+    from .candidates import distributed
 
-    def unit(dim: int, by: int) -> Coordinates:
-        return tuple(by if d == dim else 0 for d in range(rank))
-
-    for position, dim in enumerate(order):
-        extent, reach = shape[dim], 1
-        if position == 0 and vector > 1:
-            registers.append(Digit(vector, unit(dim, 1)))
-            reach = vector
-        while reach < extent and free_lanes > 1:
-            lanes.append(Digit(2, unit(dim, reach)))
-            reach, free_lanes = reach * 2, free_lanes // 2
-        while reach < extent and free_warps > 1:
-            warps.append(Digit(2, unit(dim, reach)))
-            reach, free_warps = reach * 2, free_warps // 2
-        # An odd number of warps divides what it divides; elsewhere these warps hold copies.
-        if odd > 1 and reach < extent and -(-extent // reach) % odd == 0:
-            warps.append(Digit(odd, unit(dim, reach)))
-            reach, odd = reach * odd, 1
-        if reach < extent:
-            repeats.append(Digit(-(-extent // reach), unit(dim, reach)))
-    copy = (0,) * rank
-    lanes.append(Digit(free_lanes, copy))
-    warps += [Digit(free_warps, copy), Digit(odd, copy)]
-    return RegisterLayout.make(shape, registers + repeats, lanes, warps)
+    along = tuple(reversed(range(len(shape)))) if order is None else tuple(order)
+    return distributed(shape, threads, vector, along, along)

@@ -1,0 +1,114 @@
+"""How threads exchange elements: the steps of a reduction and of a change of layout.
+
+Both are worked out from layouts alone.  The pass that decides on layouts asks for the shared memory
+that they need, and the emitter for the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tileprof import ir
+
+from .registers import RegisterLayout
+
+__all__ = ["Reduction", "accumulator_bytes", "convert_scratch", "is_within_threads"]
+__all__ += ["plan_reduce", "reduce_scratch", "staged_row", "staged_shape", "unreduced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The steps of a reduction of a fragment along one dimension."""
+
+    groups: tuple[tuple[int, ...], ...]
+    """For each result, the source's registers that go into it."""
+    masks: tuple[int, ...]
+    """Distances in lanes of the butterfly."""
+    warps: tuple[int, ...]
+    """Distances in warps of all parts of a result, from the first warp; (0,) within a warp."""
+    radices: tuple[tuple[int, int], ...]
+    """Digits of the warp number along the dimension: weight and radix."""
+    slots: int
+    """Lanes of a warp with results of their own."""
+    kept: tuple[int, ...]
+    """Bits of the lane number that tell them apart."""
+
+
+def unreduced(op: ir.Reduce) -> tuple[int | None, ...]:
+    """The dimension of the source that each dimension of a reduction's target is; None for one of
+    extent 1."""
+    source, target = op.source.buffer.static_shape, op.target.buffer.static_shape
+    kept = iter([d for d, extent in enumerate(source) if d != op.dim and extent != 1])
+    return tuple(None if extent == 1 else next(kept) for extent in target)
+
+
+def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
+    """How to reduce a fragment along `dim`."""
+    along = [(i, d) for i, d in enumerate(source.lanes) if d.step[dim]]
+    kept = tuple(i for i, d in enumerate(source.lanes) if any(d.step) and not d.step[dim])
+    groups: list[list[int]] = [[0]]
+    weight = 1
+    for digit in source.registers:
+        if digit.step[dim]:
+            groups = [[r + k * weight for k in range(digit.radix) for r in g] for g in groups]
+        else:
+            groups = [[r + k * weight for r in g] for k in range(digit.radix) for g in groups]
+        weight *= digit.radix
+    radices, weight, distances = [], 1, [0]
+    for digit in source.warps:
+        if digit.step[dim]:
+            radices.append((weight, digit.radix))
+            distances = [d + k * weight for k in range(digit.radix) for d in distances]
+        weight *= digit.radix
+    return Reduction(
+        tuple(tuple(sorted(g)) for g in groups),
+        tuple(1 << i for i, _ in along),
+        tuple(distances),
+        tuple(radices),
+        1 << len(kept),
+        kept,
+    )
+
+
+def reduce_scratch(source: RegisterLayout, dim: int, dtype: ir.DType) -> int:
+    """Bytes of shared memory for results of type `dtype`; 0 where shuffles do."""
+    plan = plan_reduce(source, dim)
+    if len(plan.warps) == 1:
+        return 0
+    return len(plan.groups) * (source.threads // 32) * plan.slots * accumulator_bytes(dtype)
+
+
+def accumulator_bytes(dtype: ir.DType) -> int:
+    """Bytes of a partial result: 16- and 8-bit floats are summed in float32."""
+    return 4 if dtype.is_float and dtype.bits < 32 else dtype.bytes
+
+
+# -- changes of layout
+
+
+def is_within_threads(source: RegisterLayout, target: RegisterLayout) -> bool:
+    """Whether each thread has in `source` what it needs in `target`."""
+    return target.register_weights(tuple(range(source.rank)), source) is not None
+
+
+def staged_shape(source: RegisterLayout, target: RegisterLayout) -> tuple[int, ...]:
+    """Extents that hold all elements of two layouts, padding included."""
+    return tuple(max(a, b) for a, b in zip(source.covered, target.covered, strict=True))
+
+
+def staged_row(shape: Sequence[int], dtype: ir.DType) -> int:
+    """Elements from one row to the next in the memory of a conversion: 16 bytes are left free, so
+    that neighbouring rows begin in other banks."""
+    return (shape[-1] if shape else 1) + (max(16 // dtype.bytes, 1) if len(shape) > 1 else 0)
+
+
+def convert_scratch(source: RegisterLayout, target: RegisterLayout, dtype: ir.DType) -> int:
+    """Bytes of shared memory that a change of layout takes; 0 where none."""
+    if is_within_threads(source, target):
+        return 0
+    shape = staged_shape(source, target)
+    rows = 1
+    for extent in shape[:-1]:
+        rows *= extent
+    return rows * staged_row(shape, dtype) * dtype.bytes
