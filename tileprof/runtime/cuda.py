@@ -31,6 +31,10 @@ __all__ = ["CudaExecutable", "CudaVariant", "Need"]
 
 Need = tuple[frozenset[int], bool]
 """Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
+_Facts = tuple[frozenset[int], tuple[tuple[int, int, int, int], ...]]
+"""What follows from the symbols: tensors that are not aligned wherever they lie; pairs that must
+not overlap, and the bytes of both."""
+_MAX_FACTS = 4096
 _ALIGNMENT = 16
 _MOST_EXTENT = (1 << 31) - 1
 
@@ -83,6 +87,7 @@ class CudaExecutable:
             for at, name in enumerate(kernel.symbols)
             if any(name in t.shape for t in self._tensors.values())
         ]
+        self._facts: dict[tuple[int, ...], _Facts] = {}
         self._reports: list[Report] = []
         self._events: list[tuple[int, int]] = []
         # Errors of the kernel come before its first launch.
@@ -144,7 +149,7 @@ class CudaExecutable:
         if any(is_host(values[at]) for at in self._tensors):
             return None
         addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
-        variant = self.variant(self.need(values, addresses, symbols))
+        variant = self.variant(self.need(addresses, symbols))
         if variant.reports:
             return None
         return variant.functions, self._calls(variant, values, addresses, symbols, 0)
@@ -158,28 +163,34 @@ class CudaExecutable:
 
     # -- which variant
 
-    def need(
-        self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...]
-    ) -> Need:
-        """What these arguments do not fulfil."""
-        unaligned = {at for at in self._tensors if addresses[at] % _ALIGNMENT}
-        plain = self.variant((frozenset(), False))
-        if plain.maps:
-            named = dict(zip(self.kernel.symbols, symbols))
-            for spec in plain.maps:
-                rows = (value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1])
-                extents = (value_of(d, named) for d in spec.shape)
-                if any(r % _ALIGNMENT or r <= 0 for r in rows) or not all(extents):
-                    unaligned.add(spec.param)
-        return frozenset(unaligned), any(
-            self._overlap(addresses, symbols, a, b) for a, b in self.overlaps
-        )
+    def need(self, addresses: Sequence[int], symbols: tuple[int, ...]) -> Need:
+        """What arguments at these addresses do not fulfil."""
+        unaligned, overlaps = self._facts.get(symbols) or self._look_at(symbols)
+        for at in self._tensors:
+            if addresses[at] % _ALIGNMENT:
+                unaligned |= {at}
+        for a, b, a_bytes, b_bytes in overlaps:
+            if addresses[a] < addresses[b] + b_bytes and addresses[b] < addresses[a] + a_bytes:
+                return unaligned, True
+        return unaligned, False
 
-    def _overlap(self, addresses: Sequence[int], symbols: tuple[int, ...], a: int, b: int) -> bool:
-        return (
-            addresses[a] < addresses[b] + self.span(b, symbols)
-            and addresses[b] < addresses[a] + self.span(a, symbols)
-        )  # fmt: skip
+    def _look_at(self, symbols: tuple[int, ...]) -> _Facts:
+        """Tensors whose rows cannot be copied by TMA, and the bytes of those that may overlap."""
+        named = dict(zip(self.kernel.symbols, symbols))
+        unaligned = set()
+        for spec in self.variant((frozenset(), False)).maps:
+            rows = (value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1])
+            extents = (value_of(d, named) for d in spec.shape)
+            if any(r % _ALIGNMENT or r <= 0 for r in rows) or not all(extents):
+                unaligned.add(spec.param)
+        found = (
+            frozenset(unaligned),
+            tuple((a, b, self.span(a, symbols), self.span(b, symbols)) for a, b in self.overlaps),
+        )
+        if len(self._facts) >= _MAX_FACTS:
+            self._facts.clear()
+        self._facts[symbols] = found
+        return found
 
     def span(self, at: int, symbols: tuple[int, ...]) -> int:
         """Bytes from the first element of a parameter to the end of its last."""
@@ -201,7 +212,7 @@ class CudaExecutable:
     def _launch(
         self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...], stream: int
     ) -> RunResult:
-        variant = self.variant(self.need(values, addresses, symbols))
+        variant = self.variant(self.need(addresses, symbols))
         calls = self._calls(variant, values, addresses, symbols, stream)
         waits = hooks.listener is not None and not self.device.driver.is_capturing(stream)
         events = self._record(stream) if waits else None

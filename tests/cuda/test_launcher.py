@@ -1,0 +1,330 @@
+"""Warm calls through the native launcher, with host tensors on a driver that records."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tileprof
+from tests.cuda import runtime_kernels as kernels
+from tests.cuda.fake_driver import FakeDriver
+from tileprof import ir
+from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
+from tileprof.errors import ExecutionError
+from tileprof.lang import calls, warm
+from tileprof.runtime import cuda as cuda_module
+from tileprof.runtime import cuda_native, hooks
+from tileprof.runtime.cuda import CudaExecutable, Need
+from tileprof.runtime.cuda_binary import CudaBinary
+from tileprof.runtime.cuda_host import HostProgram
+from tileprof.runtime.launch import LoadedKernel
+
+pytestmark = pytest.mark.skipif(bool(cuda_native.why_not()), reason=cuda_native.why_not())
+CPU = 1
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """A GPU whose tensors are those of the host; kernels are loaded on it."""
+    fake = FakeDriver()
+    fake.context = fake.device.context
+
+    def load(program: Any, device: str) -> LoadedKernel:
+        kernel, name = program.kernel, f"k{len(fake.sizes)}"
+        fake.sizes[name] = tuple(_size(kernel, a) for a in _arguments(kernel))
+        executable = CudaExecutable(kernel, lambda need: binary(kernel, need, name), fake.device)
+        return LoadedKernel(program, device, executable)
+
+    monkeypatch.setattr(CudaExecutable, "device_type", CPU)
+    monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
+    monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 0)
+    monkeypatch.setattr(calls, "load", load)
+    monkeypatch.setattr(calls, "choose", lambda specs: "cuda:0")
+    return fake
+
+
+def _arguments(kernel: ir.Kernel) -> tuple[Argument, ...]:
+    """Every parameter in order, a map of the first, and every symbol."""
+    made = []
+    for at, param in enumerate(kernel.params):
+        scalar = param.type if isinstance(param.type, ir.DType) else None
+        made.append(Argument("scalar" if scalar else "pointer", at, scalar))
+    index = ir.dtype("index")
+    symbols = [Argument("symbol", at, index) for at, _ in enumerate(kernel.symbols)]
+    return (*made, Argument("map", 0), *symbols)
+
+
+def _size(kernel: ir.Kernel, argument: Argument) -> int:
+    if argument.kind == "map":
+        return 128
+    return argument.dtype.bytes if argument.dtype else 8
+
+
+def binary(kernel: ir.Kernel, need: Need, name: str) -> CudaBinary:
+    """What a compiler would give; the block's size says which variant it is."""
+    launch = next(o for o in kernel.body.ops if isinstance(o, ir.Launch))
+    first = kernel.params[0].type
+    assert isinstance(first, ir.BufferType)
+    tensor = TensorMapSpec(0, first.dtype, (first.shape[0],), (1,), (64,), 0)
+    threads = 128 + len(need[0]) + 64 * need[1]
+    spec = LaunchSpec(name, _arguments(kernel), (tensor,), (), threads, 0)
+    host = HostProgram.of(kernel, launch.grid)
+    return CudaBinary(b"cubin", (spec,), (), host, (len(launch.grid),), "sm_90a")
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls that went the whole way."""
+    seen: list[Any] = []
+    run = calls.Plan.run
+
+    def counted(self: Any, args: Any, *rest: Any) -> Any:
+        seen.append(args)
+        return run(self, args, *rest)
+
+    monkeypatch.setattr(calls.Plan, "run", counted)
+    return seen
+
+
+def fresh(name: str) -> Any:
+    """A kernel that nobody has called."""
+    held = getattr(kernels, name)
+    return tileprof.jit(held.function)
+
+
+def vector(count: int = 64, offset: int = 0) -> torch.Tensor:
+    """A float32 tensor at a multiple of 16 bytes, plus some elements."""
+    return torch.zeros(count + offset)[offset:]
+
+
+def test_the_third_call_is_warm(gpu: FakeDriver, slow: list[Any]) -> None:
+    """It launches what the whole way launches, with the addresses of its own tensors."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(5):
+        add(a, b, c)
+    assert len(slow) == 2
+    first, *rest = gpu.launches
+    assert rest == [first] * 4
+    d = vector()
+    add(a, d, c)
+    assert len(slow) == 2
+    assert gpu.launches[-1].words()[:3] == (a.data_ptr(), d.data_ptr(), c.data_ptr())
+
+
+def test_maps_follow_addresses(gpu: FakeDriver, slow: list[Any]) -> None:
+    """A tensor at a new address gets a map of its own, and one that comes again keeps it."""
+    add = fresh("add")
+    tensors = [vector() for _ in range(4)]
+    for _ in range(2):
+        add(*tensors[:3])
+    for first in (tensors[3], tensors[0], tensors[3]):
+        add(first, *tensors[1:3])
+    assert len(slow) == 2
+    # Python's first; the launcher keeps its own.
+    addresses = [tensors[0], tensors[3], tensors[0]]
+    assert [e["address"] for e in gpu.encoded] == [t.data_ptr() for t in addresses]
+    assert gpu.encoded[0] == gpu.encoded[2]
+    assert len({launched.parameters[3] for launched in gpu.launches[2:]}) == 2
+
+
+def _other_shape(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(vector(32), vector(32), vector(32))
+
+
+def _unaligned(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(vector(64, 1), b, c)
+
+
+def _overlapping(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(c, b, c)
+
+
+def _strided(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(torch.zeros(128)[::2], b, c)
+
+
+def _keyword(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(a, b, C=c)
+
+
+def _block(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(a, b, c, 32)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [_other_shape, _unaligned, _overlapping, _strided, _keyword, _block],
+)
+def test_other_calls_go_the_whole_way(
+    gpu: FakeDriver, slow: list[Any], other: Callable[..., Any]
+) -> None:
+    """A call that is not like the learnt one launches what it does without a launcher."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    other(add, a, b, c)
+    assert len(slow) == 3
+    learnt = gpu.launches[-1]
+    plain = fresh("add")
+    other(plain, a, b, c)
+    alone = gpu.launches[-1]
+    assert (learnt.grid, learnt.block) == (alone.grid, alone.block)
+    add(a, b, c)
+    assert len(slow) == 4
+
+
+@pytest.mark.parametrize("other", [_unaligned, _overlapping, _other_shape])
+def test_variants_are_learnt(gpu: FakeDriver, slow: list[Any], other: Callable[..., Any]) -> None:
+    """Several kinds of calls are warm at once, each with its own kernel."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+        other(add, a, b, c)
+    count = len(slow)
+    blocks = [(launched.block, launched.grid) for launched in gpu.launches[-2:]]
+    add(a, b, c)
+    other(add, a, b, c)
+    assert len(slow) == count
+    assert [(launched.block, launched.grid) for launched in gpu.launches[-2:]] == blocks
+
+
+def test_outputs_are_new_tensors(gpu: FakeDriver, slow: list[Any]) -> None:
+    """Each call gives its own, and the launcher keeps none."""
+    double = fresh("double")
+    a = vector()
+    made = [double(a) for _ in range(4)]
+    assert len(slow) == 2
+    assert len({m.data_ptr() for m in made}) == 4
+    assert {(m.shape, m.dtype) for m in made} == {(a.shape, a.dtype)}
+    assert gpu.launches[-1].words()[:2] == (a.data_ptr(), made[-1].data_ptr())
+    held = [weakref.ref(m) for m in made]
+    del made
+    gc.collect()
+    assert [h() for h in held] == [None] * 4
+
+
+def test_arguments_are_not_kept(gpu: FakeDriver) -> None:
+    """Their memory goes when the caller lets it go."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    held = [weakref.ref(t) for t in (a, b, c)]
+    del a, b, c
+    gc.collect()
+    assert [h() for h in held] == [None] * 3
+
+
+def test_scalars(gpu: FakeDriver, slow: list[Any]) -> None:
+    """A number that only the device sees may differ; one that the grid follows from may not."""
+    scaled = fresh("scaled")
+    a = vector()
+    for _ in range(2):
+        scaled(a, 0.5, 3, 8)
+    for factor, number in ((2.5, -7), (3, 1 << 31)):
+        scaled(a, factor, number, 8)
+        words = gpu.launches[-1].parameters
+        assert words[1] == torch.tensor(float(factor)).numpy().tobytes()
+        assert int.from_bytes(words[2], "little") == number & 0xFFFFFFFF
+    assert len(slow) == 2
+    scaled(a, 0.5, 3, 9)
+    assert len(slow) == 3
+    assert [launched.grid[0] for launched in gpu.launches[-2:]] == [8, 9]
+
+
+def test_globals(gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that reads another value of a global is another kernel."""
+    add = fresh("grouped")
+    a = vector()
+    for _ in range(3):
+        add(a)
+    monkeypatch.setattr(kernels, "GROUP", 16)
+    add(a)
+    assert len(slow) == 3
+    assert [launched.grid[0] for launched in gpu.launches[-2:]] == [2, 4]
+
+
+@pytest.mark.parametrize("name", ["TILEPROF_DEVICE", "TILEPROF_DEBUG"])
+def test_environment(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What a user sets while the program runs holds from the next call on."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    launches = len(gpu.launches)
+    monkeypatch.setenv(name, "interpreter" if name == "TILEPROF_DEVICE" else "1")
+    assert add._warm.call((a, b, c)) is NotImplemented
+    assert len(gpu.launches) == launches
+
+
+def test_device_and_listener(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chosen device and a profile see every call."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    with tileprof.device("cuda:0"):
+        add(a, b, c)
+    assert len(slow) == 3
+
+
+def test_another_context(gpu: FakeDriver, slow: list[Any]) -> None:
+    """A thread that works on another device goes the whole way, which changes over and back."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    gpu.context = 0xBAD
+    add(a, b, c)
+    assert len(slow) == 3
+    assert gpu.context == 0xBAD
+
+
+def test_a_refused_launch(gpu: FakeDriver) -> None:
+    """An error as of the whole way."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    gpu.fails["cuLaunchKernelEx"] = 700
+    with pytest.raises(ExecutionError, match="`add`, or a kernel before it"):
+        add(a, b, c)
+
+
+def test_many_plans(gpu: FakeDriver, slow: list[Any]) -> None:
+    """More shapes than the launcher keeps: all are right, the recent ones warm."""
+    add = fresh("add")
+    for count in range(1, 50):
+        tensors = [vector(64 * count) for _ in range(3)]
+        for _ in range(3):
+            add(*tensors)
+        assert gpu.launches[-1].grid == (count, 1, 1)
+        assert len(slow) == 2 * count
+
+
+def test_without_a_library(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python alone launches the same."""
+    monkeypatch.setattr(cuda_native, "launcher_library", lambda: None)
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(4):
+        add(a, b, c)
+    assert len(slow) == 4
+    assert add._warm.call is None
+    assert gpu.launches == [gpu.launches[0]] * 4
+    assert hooks.listener is None
+    assert warm.LESSONS > 1
