@@ -115,19 +115,18 @@ def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[str] | None:
         found = ends(value, lambda v: _find(ctx, nest, v))
         if found is None:
             return None
-        found = nest.widened(value, found[0]), nest.widened(value, found[1])
         if not above:
             if not found[0].terms and found[0].constant < 0:
                 return None
             if found[0].terms:
-                needed.append(f"{found[0]} >= 0")
+                needed.append(f"{nest.widened(value, found[0])} >= 0")
         if not below:
             # Where the extent is part of the sum, as in `n - 1 < n`, only a number is left.
             over = found[1].plus(_sum(extent), -1)
             if not over.terms and over.constant >= 0:
                 return None
             if over.terms:
-                needed.append(f"{found[1]} < {paren(extent)}")
+                needed.append(f"{nest.widened(value, found[1])} < {paren(extent)}")
     return needed
 
 

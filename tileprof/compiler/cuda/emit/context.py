@@ -17,6 +17,7 @@ from tileprof.compiler.cuda.target import Target
 from tileprof.errors import InternalError
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
+from .points import Frame
 from .wgmma import WgmmaShape
 
 __all__ = ["Context", "RingState", "Tile"]
@@ -65,6 +66,14 @@ class Context(Values):
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
     """Instructions that the text calls, in order of use."""
     registers: dict[ir.Value, dict[int, int]] = field(default_factory=dict)
+    points: Frame | None = None
+    """The parallel loop around."""
+    raw: dict[ir.Value, str] = field(default_factory=dict)
+    """Loaded scalars as they lie in memory, where that text may stand for them."""
+    unrolled: set[ir.OpBase] = field(default_factory=set)
+    """Loops whose variable numbers registers."""
+    aliased: bool = False
+    """Whether a tensor that is written may overlap another."""
     writes_report: list[bool] = field(default_factory=lambda: [False])
     """Whether the function can fail or print, and so takes the report."""
 

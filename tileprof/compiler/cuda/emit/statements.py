@@ -156,6 +156,8 @@ def _for(ctx: Context, op: ir.For) -> None:
         forward = {1: f"++{name}", -1: f"--{name}"}.get(step if isinstance(step, int) else 0)
         kind = ctx.type_of(variable)
         pragma = _unrolling(op, start, stop, step)
+        if op in ctx.unrolled:
+            pragma = "#pragma unroll"
         if pragma:
             ctx.writer.line(pragma)
         head = f"for ({kind} {name} = {start}; {test}; {forward or f'{name} += {step}'})"

@@ -116,6 +116,7 @@ class _Unit:
             controls=self.controls,
             threads=threads,
             wgmma=self.wgmma,
+            aliased=self.aliased,
         )
         name = f"{self.name}_{number}"
         parameters, arguments = self._parameters(ctx, op)

@@ -1,0 +1,182 @@
+"""Single elements: read, written, combined, with the checks that the place of an access needs.
+
+An access that is proved inside is plain.  Otherwise a global one is guarded, and its negative
+indices stop the launch; one outside of a shared or local buffer stops the launch.
+Outside of parallel loops every thread reads, and one thread writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, paren, plus
+from tileprof.compiler.codegen.places import Place
+from tileprof.compiler.codegen.types import is_narrow, is_pair, literal, storage, stored, value_type
+from tileprof.errors import InternalError
+
+from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer
+from .context import Context
+from .points import Frame
+
+__all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "stored_text"]
+
+_ATOMIC = {
+    "add": "TpAdd",
+    "max": "TpLarger",
+    "min": "TpSmaller",
+    "and": "TpAnd",
+    "or": "TpOr",
+    "xor": "TpXor",
+    "exchange": "TpExchange",
+}
+
+
+def emit_load(ctx: Context, op: ir.Load) -> None:
+    """`const T x = buffer[…];`, or the expression in place."""
+    if ctx.points is not None and op in ctx.points.early:
+        _take(ctx, ctx.points, op)
+        return
+    buffer = ctx.buffer(op.buffer)
+    indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
+    element = _element(ctx, buffer, op.indices, indices)
+    text = f"tp_value({element})" if is_narrow(buffer.dtype) else element
+    if guard:
+        safe = literal(buffer.safe, buffer.dtype) if isinstance(buffer, GlobalBuffer) else "0"
+        ctx.define(op.result, f"{guard} ? {text} : {safe}")
+    elif op in ctx.inline:
+        ctx.values[op.result] = paren(text) if text.startswith("*") else text
+        ctx.raw[op.result] = element
+    else:
+        ctx.define(op.result, text)
+
+
+def _take(ctx: Context, frame: Frame, op: ir.Load) -> None:
+    """The element was loaded before."""
+    held = frame.early[op]
+    element = f"{held.name}[{plus(held.base, frame.position)}]"
+    ctx.raw[op.result] = element
+    if held.values:
+        ctx.values[op.result] = f"{held.values}[{frame.position}]"
+    else:
+        ctx.values[op.result] = f"tp_value({element})" if is_narrow(op.result.dtype) else element
+
+
+def emit_store(ctx: Context, op: ir.Store) -> None:
+    """`buffer[…] = x;`."""
+    if ctx.points is not None and op in ctx.points.late:
+        held = ctx.points.late[op]
+        text = _unrounded(ctx, op.value) if held.values else stored_text(ctx, op.value)
+        ctx.writer.line(f"{held.values or held.name}[{ctx.points.position}] = {text};")
+        return
+    buffer = ctx.buffer(op.buffer)
+    indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
+    statement = f"{_element(ctx, buffer, op.indices, indices)} = {stored_text(ctx, op.value)};"
+    when = " && ".join(p for p in (_alone(ctx, buffer), guard) if p)
+    ctx.writer.line(f"if ({when}) {statement}" if when else statement)
+
+
+def stored_text(ctx: Context, value: ir.Value) -> str:
+    """A value as an element in memory; one that was an element is not converted there and back."""
+    if not is_narrow(value.dtype):
+        return ctx.bare(value)
+    return ctx.raw.get(value) or stored(ctx.bare(value), value.dtype)
+
+
+def _unrounded(ctx: Context, value: ir.Value) -> str:
+    """A value that will be rounded to its type once more."""
+    text = ctx.bare(value)
+    inner = text.removeprefix(f"tp_round<{storage(value.dtype)}>")
+    return inner[1:-1] if inner != text and is_pair(inner) else text
+
+
+def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
+    """`const T old = tp_atomic<…>(&buffer[…], x);`, done by one thread for each point."""
+    buffer = ctx.buffer(op.buffer)
+    indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
+    ctx.headers.add("atomics.cuh")
+    private = isinstance(buffer, LocalBuffer | FragmentBuffer)
+    # What other threads can see is changed at once.
+    function = "tp_combine" if private else "tp_atomic"
+    element = _element(ctx, buffer, op.indices, indices)
+    value = f"({value_type(buffer.dtype)})({ctx.bare(op.value)})"
+    call = f"{function}<{_ATOMIC[op.kind]}>(&{element}, {value})".replace("&*", "")
+    alone = _alone(ctx, buffer)
+    when = " && ".join(p for p in (alone, guard) if p)
+    if not ctx.uses.get(op.result):
+        ctx.writer.line(f"if ({when}) {call};" if when else f"{call};")
+        return
+    safe = literal(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
+    if not alone:
+        ctx.define(op.result, f"{when} ? {call} : {safe}" if when else call)
+    elif ctx.points is None:
+        _broadcast(ctx, op.result, f"{guard} ? {call} : {safe}" if guard else call)
+    else:
+        raise InternalError(f"{op!r} gives its result to copies of a point")
+
+
+def _broadcast(ctx: Context, result: ir.Value, text: str) -> None:
+    """What the first thread computes becomes known to all."""
+    kind, name = ctx.type_of(result), ctx.names.fresh("broadcast")
+    ctx.writer.line(f"TP_SHARED_VARIABLE({kind}, {name});")
+    ctx.writer.line(f"if (tp_thread == 0) {name} = {text};")
+    ctx.writer.line(ctx.barrier())
+    ctx.define(result, name)
+    # The next one may come only after everybody has read.
+    ctx.writer.line(ctx.barrier())
+
+
+def _alone(ctx: Context, buffer: Buffer) -> str:
+    """The condition under which this thread is the one to change the buffer; '' for always."""
+    if isinstance(buffer, LocalBuffer | FragmentBuffer):
+        return ""
+    return "tp_thread == 0" if ctx.points is None else ctx.points.leader
+
+
+def _element(
+    ctx: Context, buffer: Buffer, indices: Sequence[ir.Value], texts: Sequence[Extent]
+) -> str:
+    if not isinstance(buffer, FragmentBuffer):
+        return buffer.element(texts)
+    frame = ctx.points
+    if frame is None or frame.layout is None:
+        raise InternalError(f"fragment {buffer.name} is used outside of points that have a layout")
+    return f"{buffer.array}[{frame.register(buffer, frame.dims(indices), texts)}]"
+
+
+def checked(
+    ctx: Context,
+    op: ir.OpBase,
+    buffer: Buffer,
+    indices: Sequence[ir.Value],
+    proved: bool,
+) -> tuple[list[Extent], str]:
+    """The indices as text, and the condition under which the element is there ('' for always)."""
+    texts = [ctx.index(v) for v in indices]
+    if proved or op in ctx.inside or not indices or isinstance(buffer, FragmentBuffer):
+        return texts, ""
+    texts = [t if isinstance(t, int) else _named(ctx, v, t) for v, t in zip(indices, texts)]
+    low, high = [], []
+    for value, text, extent in zip(indices, texts, buffer.shape, strict=True):
+        known_low, known_high = ctx.interval(value)
+        if known_low is None or known_low < 0:
+            low.append(f"{text} >= 0")
+        if not isinstance(extent, int) or known_high is None or known_high >= extent:
+            high.append(f"{text} < {paren(extent)}")
+    access = "read" if isinstance(op, ir.Load) else "written"
+    rank = len(indices)
+    place = Place("element", op.span, "", buffer.name, buffer.dims, rank, access)
+    if not isinstance(buffer, GlobalBuffer):
+        low, high = low + high, []
+    if low:
+        ctx.fail_unless(" && ".join(low), place, texts)
+    return texts, " && ".join(high)
+
+
+def _named(ctx: Context, value: ir.Value, text: str) -> str:
+    """A name for an index that is written several times."""
+    if text.isidentifier():
+        return text
+    name = ctx.names.fresh("at")
+    ctx.writer.line(f"const {ctx.type_of(value)} {name} = {text};")
+    return name

@@ -1,0 +1,447 @@
+"""The points of one thread as loops over its registers, with accesses of several elements.
+
+    TpBfloat x_in[32];
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) tp_get_global<8>(x_in + r * 8, x + …);     // all in flight at once
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      float y_out[8];
+      #pragma unroll
+      for (int e = 0; e < 8; ++e) y_out[e] = …;                            // the points of a vector
+      tp_put_global<8>(y + …, y_out);
+    }
+
+Global loads stand in front of as many points as registers are free for; loads from shared memory in
+front of their vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
+from tileprof.compiler.cuda.layouts import RegisterLayout
+
+from .access import checked
+from .buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
+from .context import Context
+from .points import Frame, Held, Run, leader, points, runs_of, thread_coordinates
+from .vectors import Planner, VectorAccess
+
+__all__ = ["RegisterLoops"]
+
+EmitBlock = Callable[[Context, ir.Block], None]
+IN_FLIGHT = 256
+"""Bytes a thread that loads in front of the points may take: 64 registers."""
+VECTOR = 16
+"""Bytes of the widest access."""
+UNROLLED = 512
+"""Points of a thread up to which all loops are unrolled; those of fragments always are."""
+
+
+@dataclass
+class RegisterLoops:
+    """The emission of one parallel loop that has a layout."""
+
+    ctx: Context
+    op: ir.Parallel
+    layout: RegisterLayout
+    point: Callable[[], None]
+    emit_block: EmitBlock
+    bases: list[Extent] = field(default_factory=list)
+    vector: list[Run] = field(default_factory=list)
+    groups: list[Run] = field(default_factory=list)
+    loads: list[VectorAccess] = field(default_factory=list)
+    stores: list[VectorAccess] = field(default_factory=list)
+    loops: tuple[Run, ...] = ()
+    """Those around the vector at hand, named."""
+    first: list[Extent] = field(default_factory=list)
+    """Coordinates of its first element."""
+    indices: dict[ir.Value, str] = field(default_factory=dict)
+    """What has been computed for it."""
+
+    def __post_init__(self) -> None:
+        self.frame = Frame(self.op, self.layout, leader(self.layout))
+        ctx = self.ctx
+        self.planner = Planner(
+            self.op,
+            self.layout,
+            ctx.buffers,
+            lambda value: ctx.values.get(value),
+            ctx.aliased,
+            ctx.controls.vectorize,
+        )
+
+    # -- before the loops
+
+    def prepare(self) -> None:
+        """Write down the thread's coordinates, and plan loops and accesses."""
+        ctx = self.ctx
+        ctx.points = self.frame
+        weights = self._survey()
+        digits = [
+            (d, tuple(w[at] for w in weights))
+            for at, d in enumerate(self.layout.registers)
+            if not d.is_copy
+        ]
+        self.vector = runs_of(digits[: self.planner.digits])
+        self.groups = runs_of(digits[self.planner.digits :])
+        self.loads = self.planner.loads()
+        self.stores = self.planner.stores(self.loads, self._packs)
+        for variable, text in zip(self.op.body.args, thread_coordinates(self.layout), strict=True):
+            if isinstance(text, str) and not text.isidentifier() and ctx.uses.get(variable):
+                name = ctx.names.fresh(f"{variable.name or 'i'}_at")
+                ctx.writer.line(f"const int {name} = {text};")
+                text = name
+            self.bases.append(text)
+
+    def conditions(self) -> list[str]:
+        """What the launch must fulfil for the fast form, besides accesses that are inside."""
+        return list(dict.fromkeys(c for a in (*self.loads, *self.stores) for c in a.conditions))
+
+    def _survey(self) -> list[list[int]]:
+        """Distances in registers of each fragment that the points touch, by digit."""
+        found: list[list[int]] = []
+        loops: dict[ir.Value, ir.OpBase] = {}
+        for each in ir.walk(self.op.body):
+            if isinstance(each, ir.For):
+                loops[each.body.args[0]] = each
+            if not isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                continue
+            buffer = self.ctx.buffers.get(each.buffer)
+            if not isinstance(buffer, FragmentBuffer):
+                continue
+            self.ctx.unrolled |= {loops[i] for i in each.indices if i in loops}
+            key = buffer.array, self.frame.dims(each.indices)
+            if key not in self.frame.fragments:
+                self.frame.fragments[key] = len(found)
+                found.append(self.frame.weights(buffer, key[1]))
+        return found
+
+    def _packs(self, op: ir.Store) -> bool:
+        """Whether a vector's elements of a fragment lie in consecutive registers and are worth
+        converting together."""
+        buffer = self.ctx.buffers.get(op.buffer)
+        if not isinstance(buffer, FragmentBuffer) or len(self.vector) != 1:
+            return False
+        dims = self.frame.dims(op.indices)
+        fixed = (isinstance(i.owner, ir.Constant) for i, d in zip(op.indices, dims) if d is None)
+        if not is_narrow(buffer.dtype) or isinstance(op.value.owner, ir.Load) or not all(fixed):
+            return False
+        return self.vector[0].weights[self.frame.fragments[buffer.array, dims]] == 1
+
+    @cached_property
+    def _rounded(self) -> set[ir.OpBase]:
+        """Ops whose result is only stored: the store rounds."""
+        found: set[ir.OpBase] = set()
+        ops = self.planner.ops
+        for at, op in enumerate(ops):
+            if not isinstance(op, ir.Store) or not is_narrow(op.value.dtype):
+                continue
+            made = op.value.owner
+            if made is None or not is_pure(made) or len(self.ctx.uses[op.value]) != 1:
+                continue
+            between = ops[ops.index(made) + 1 : at] if made in ops else [op]
+            if not any(o.SPEC.effect & (ir.Effect.WRITE | ir.Effect.CONTROL) for o in between):
+                found.add(made)
+        return found
+
+    # -- the two forms
+
+    def fast(self) -> None:
+        """All accesses are inside and aligned."""
+        self._loops(self.loads, self.stores)
+
+    def slow(self) -> None:
+        """Accesses that may be outside are made whole where a vector is inside or outside as a
+        whole, else one by one."""
+        loads = [a if self._holds(a) else replace(a, width=1) for a in self.loads]
+        loads = [a for a in loads if a.width > 1 or isinstance(a.buffer, GlobalBuffer)]
+        single = {a.op.buffer for a in self.stores if not self._holds(a)}
+        self._loops(loads, [a for a in self.stores if a.op.buffer not in single])
+
+    def _holds(self, access: VectorAccess) -> bool:
+        inside = access.op.in_bounds or access.op in self.ctx.inside
+        return not access.conditions and (inside or self.planner.is_whole(access))
+
+    def _loops(self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]) -> None:
+        far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]
+        near = [a for a in loads if isinstance(a.buffer, SharedBuffer)]
+        width = self.planner.width
+        size = sum(-(-a.buffer.dtype.bytes * width // 4) * 4 for a in far)
+        inner, outer = _divided(self.groups, IN_FLIGHT // size if size else 1)
+        with self.ctx.scope():
+            inner, outer = self._named(inner), self._named(outer)
+            self.loops = (*inner, *outer)
+            with self._nest(outer):
+                self._load_far(far, inner)
+                with self._once(), self._nest(inner), self._vector_begins():
+                    self._group(far, near, stores)
+        self.frame.early.clear()
+        self.frame.late.clear()
+
+    def _load_far(self, loads: Sequence[VectorAccess], inner: Sequence[Run]) -> None:
+        """Arrays of elements from global memory, for all vectors of the inner loops."""
+        width, base = self.planner.width, []
+        for run in inner:
+            base.append(times(run.name, width))
+            width *= run.count
+        for access in loads:
+            name = self._array(access, width, "in")
+            self.frame.early[access.op] = Held(name, plus(*base))
+        if loads:
+            with self._nest(inner), self._vector_begins():
+                for access in loads:
+                    self._load(access)
+
+    # -- loops
+
+    def _named(self, runs: Iterable[Run], hint: str = "r") -> list[Run]:
+        return [replace(r, name=self.ctx.names.fresh(hint)) for r in runs if r.count > 1]
+
+    @contextmanager
+    def _nest(self, runs: Sequence[Run]) -> Iterator[None]:
+        """Loops over register numbers, the last run outermost."""
+        if not runs:
+            yield
+            return
+        *rest, run = runs
+        total = points(self.groups) * self.planner.width
+        unrolled = self.frame.fragments or total <= UNROLLED or run not in self.loops
+        self.ctx.writer.line("#pragma unroll" if unrolled else "#pragma unroll 1")
+        head = f"for (int {run.name} = 0; {run.name} < {run.count}; ++{run.name})"
+        with self.ctx.writer.braces(head), self.ctx.scope(), self._nest(rest):
+            yield
+
+    @contextmanager
+    def _once(self) -> Iterator[None]:
+        """Something that `continue` can leave, where there is no loop."""
+        if self.loops or self.vector or not self.planner.leaves:
+            yield
+            return
+        with self.ctx.writer.braces("do", "} while (false);"):
+            yield
+
+    @contextmanager
+    def _vector_begins(self) -> Iterator[None]:
+        """Name the coordinates of the vector at hand.  Registers beyond the shape are left out; a
+        vector is inside or outside of it as a whole."""
+        layout, ctx = self.layout, self.ctx
+        self.first = []
+        for dim, variable in enumerate(self.op.body.args):
+            steps = [times(r.name, r.step[dim]) for r in self.loops]
+            text = plus(self.bases[dim], *steps)
+            self.first.append(self._coordinate(variable, text))
+        needed = [
+            f"{at} < {extent}"
+            for at, extent, covered in zip(self.first, layout.shape, layout.covered, strict=True)
+            if covered != extent
+        ]
+        self.indices = {}
+        if not needed:
+            yield
+            return
+        with ctx.writer.braces(f"if ({' && '.join(needed)})"), ctx.scope():
+            yield
+
+    def _coordinate(self, variable: ir.Value, text: Extent) -> Extent:
+        """A coordinate under a name, where it is a sum that somebody uses."""
+        if isinstance(text, int) or text.isidentifier() or not self.ctx.uses.get(variable):
+            return text
+        name = self.ctx.names.fresh(
+            variable.name or "ijklmn"[self.op.body.args.index(variable) % 6]
+        )
+        self.ctx.writer.line(f"const int {name} = {text};")
+        return name
+
+    @contextmanager
+    def _at(self, position: Extent) -> Iterator[None]:
+        """The loop variables and registers of the element at `position` of the vector at hand."""
+        ctx, frame, dim = self.ctx, self.frame, self.planner.dim
+        before = ctx.values, ctx.inline, ctx.raw, ctx.point
+        ctx.values, ctx.inline, ctx.raw = dict(ctx.values), set(ctx.inline), dict(ctx.raw)
+        ctx.point = list(ctx.point)
+        for at, variable in enumerate(self.op.body.args):
+            text = self.first[at]
+            if at == dim and position != 0:
+                text = self._coordinate(variable, plus(text, position))
+            ctx.values[variable] = str(text)
+            ctx.point.append((variable.name or "i", str(text)))
+        elements = [replace(r, name=_digit(position, r, dim)) for r in self.vector]
+        frame.runs, frame.position = (*elements, *self.loops), position
+        yield
+        ctx.values, ctx.inline, ctx.raw, ctx.point = before
+
+    # -- one vector
+
+    def _group(
+        self,
+        far: Sequence[VectorAccess],
+        near: Sequence[VectorAccess],
+        stores: Sequence[VectorAccess],
+    ) -> None:
+        """The points of one vector, with its loads from shared memory and its stores."""
+        for access in near:
+            self.frame.early[access.op] = Held(self._array(access, self.planner.width, "in"))
+            self._load(access)
+        for access in (*far, *near):
+            self._widen(access)
+        for access in stores:
+            name = self._array(access, self.planner.width, "out")
+            self.frame.late[access.op] = Held(name, 0, name if _converts(access.op) else "")
+        runs = self._named(self.vector, "e")
+        with self._nest(runs):
+            position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
+            with self._at(position):
+                self.ctx.inline |= self._rounded
+                self.point()
+        for access in stores:
+            self._store(access)
+
+    def _array(self, access: VectorAccess, count: int, way: str) -> str:
+        """Declare the array of a moved access."""
+        buffer = access.buffer
+        name = self.ctx.names.fresh(f"{buffer.name}_{way}")
+        values = way == "out" and _converts(access.op)
+        kind = value_type(buffer.dtype) if values else storage(buffer.dtype)
+        self.ctx.writer.line(f"{kind} {name}[{count}];")
+        return name
+
+    def _widen(self, access: VectorAccess) -> None:
+        """Elements that are computed with are converted together."""
+        op, width = access.op, self.planner.width
+        if not is_narrow(access.buffer.dtype) or width == 1:
+            return
+        users = self.ctx.uses.get(op.result, []) if isinstance(op, ir.Load) else []
+        if all(isinstance(u, ir.Store) for u in users):
+            return
+        held = self.frame.early[op]
+        name = self.ctx.names.fresh(f"{access.buffer.name}_values")
+        at = plus(held.name, held.base)
+        self.ctx.headers.add("elementwise.cuh")
+        self.ctx.writer.line(f"float {name}[{width}];")
+        self.ctx.writer.line(f"tp_widen_vector<{width}>({name}, {at});")
+        self.frame.early[op] = replace(held, values=name)
+
+    # -- one access
+
+    @contextmanager
+    def _piece(self, access: VectorAccess) -> Iterator[tuple[str, str, int]]:
+        """Address, guard, and how many elements are moved, at each place of the vector where an
+        instruction begins; one place where the whole vector is moved without a question."""
+        ctx, width, op = self.ctx, self.planner.width, access.op
+        inside = op.in_bounds or op in ctx.inside
+        count = access.width
+        if inside and count == min(width, VECTOR // access.buffer.dtype.bytes):
+            count = width
+        if count == width:
+            with self._at(0):
+                self._slice(access)
+                yield self._place(access, count)
+            return
+        step = tuple(count * (d == self.planner.dim) for d in range(self.layout.rank))
+        with ctx.scope():
+            loop = self._named([Run(width // count, step)], "e")
+            with self._nest(loop), self._at(times(loop[0].name, count)):
+                self.emit_block(ctx, ir.Block([], list(access.slice)))
+                yield self._place(access, count)
+
+    def _slice(self, access: VectorAccess) -> None:
+        """What the indices of a vector's first element are computed from, once for all accesses."""
+        missing = [o for o in access.slice if o.result not in self.indices]
+        self.ctx.values.update(self.indices)
+        self.emit_block(self.ctx, ir.Block([], missing))
+        self.indices |= {o.result: self.ctx.values[o.result] for o in missing}
+
+    def _place(self, access: VectorAccess, count: int) -> tuple[str, str, int]:
+        buffer, op = access.buffer, access.op
+        if isinstance(buffer, FragmentBuffer):
+            indices = [self.ctx.index(v) for v in op.indices]
+            number = self.frame.register(buffer, self.frame.dims(op.indices), indices)
+            return str(plus(buffer.array, number)), "", count
+        indices, guard = checked(self.ctx, op, buffer, op.indices, op.in_bounds)
+        return _address(buffer, indices), guard, count
+
+    def _load(self, access: VectorAccess) -> None:
+        buffer, held = access.buffer, self.frame.early[access.op]
+        assert isinstance(buffer, GlobalBuffer | SharedBuffer)
+        with self._piece(access) as (address, guard, count):
+            at = plus(held.base, self.frame.position)
+            to = plus(held.name, at)
+            safe = literal(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
+            safe = stored(safe, buffer.dtype)
+            if count == 1:
+                text = f"*({address})"
+                text = f"{guard} ? {text} : {safe}" if guard else text
+                self.ctx.writer.line(f"{held.name}[{at}] = {text};")
+                return
+            self.ctx.headers.add("elementwise.cuh")
+            get = f"tp_get_{_space(buffer)}<{count}>({to}, {address});"
+            if not guard:
+                self.ctx.writer.line(get)
+                return
+            self.ctx.writer.line(f"if ({guard}) {get}")
+            self.ctx.writer.line(f"else tp_fill_vector<{count}>({to}, {safe});")
+
+    def _store(self, access: VectorAccess) -> None:
+        buffer, held = access.buffer, self.frame.late[access.op]
+        alone = "" if isinstance(buffer, FragmentBuffer) else self.frame.leader
+        self.ctx.headers.add("elementwise.cuh")
+        with self._piece(access) as (address, guard, count):
+            source = plus(held.name, self.frame.position)
+            if isinstance(buffer, FragmentBuffer):
+                text = f"tp_narrow_vector<{count}>({address}, {source});"
+            elif held.values and is_narrow(buffer.dtype):
+                text = f"tp_put_values_{_space(buffer)}<{count}>({address}, {source});"
+            else:
+                text = f"tp_put_{_space(buffer)}<{count}>({address}, {source});"
+            when = " && ".join(p for p in (alone, guard) if p)
+            self.ctx.writer.line(f"if ({when}) {text}" if when else text)
+
+
+def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
+    """Inner loops of at most `fit` iterations together, and the rest as outer ones."""
+    inner: list[Run] = []
+    outer: list[Run] = []
+    for run in runs:
+        count = next((c for c in range(min(run.count, fit), 1, -1) if run.count % c == 0), 1)
+        if outer or count == 1:
+            outer.append(run)
+            continue
+        one, other = run.split(count)
+        fit //= count
+        inner.append(one)
+        if other.count > 1:
+            outer.append(other)
+    return inner, outer
+
+
+def _digit(position: Extent, run: Run, dim: int) -> str:
+    """The digit of a run of the vector at a place of it."""
+    step = run.step[dim]
+    if isinstance(position, int):
+        return str(position // step % run.count)
+    text = f"({paren(position)} / {step})" if step > 1 else paren(position)
+    return f"({text} % {run.count})"
+
+
+def _converts(op: ir.Load | ir.Store) -> bool:
+    """Whether the elements of a store are values that are converted together: not where they are
+    elements already."""
+    return isinstance(op, ir.Store) and not isinstance(op.value.owner, ir.Load)
+
+
+def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
+    return "global" if isinstance(buffer, GlobalBuffer) else "shared"
+
+
+def _address(buffer: GlobalBuffer | SharedBuffer, indices: Sequence[Extent]) -> str:
+    if isinstance(buffer, SharedBuffer):
+        return buffer.address(indices)
+    return str(plus(buffer.pointer, buffer.offset(indices)))
