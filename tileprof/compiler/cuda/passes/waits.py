@@ -288,7 +288,10 @@ class _Waits:
             return
         visible = {v for o in made.ops for v in o.results}
         tokens = [g.token for g in done if g.token in visible]
-        results = dict.fromkeys(self.mapping[g.result] for g in done if g.result is not None)
+        running = {g.result for g in state.wgmma if g.younger < pending}
+        results = dict.fromkeys(
+            self.mapping[g.result] for g in done if g.result is not None and g.result not in running
+        )
         span = op.span if op is not None else None
         wait = ir.Wait("wgmma", tokens, list(results), pending, reason=reason, span=span)
         made.ops.append(wait)
