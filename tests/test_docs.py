@@ -18,7 +18,7 @@ from tileprof import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LATER = {"report", "inspect"}
+LATER = {"report"}
 """Commands that are known and not there yet: they say so, and that is wrong use."""
 COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "doctor"]
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}

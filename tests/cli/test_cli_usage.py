@@ -28,7 +28,7 @@ def test_no_arguments_show_what_there_is(cli: Any, golden: Callable[..., None]) 
 
 
 @pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name not in ("report", "inspect")]
+    "command", [name for name in COMMANDS if name != "report"]
 )
 def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: str) -> None:
     """`--help` says what each argument is, and ends well."""
@@ -113,7 +113,8 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
     ("arguments", "what"),
     [
         ("report x.tprof --html out", "tileprof report"),
-        ("inspect x.cubin", "tileprof inspect"),
+        ("inspect x.py:k", "tileprof inspect FILE:KERNEL"),
+        ("inspect x.tprof", "tileprof inspect FILE.tprof"),
         ("run --pc-sampling x.py", "--pc-sampling"),
         ("run --pc-sampling=5 x.py", "--pc-sampling"),
         ("run --pc-sampling-exact x.py", "--pc-sampling-exact"),

@@ -16,7 +16,7 @@ from .effects import Effects, effects
 from .instructions import Control, Instruction
 from .line_table import Chain, Line, LineTable
 from .listing import listing, place
-from .opcodes import group_of, opcode_class
+from .opcodes import group_of, opcode_class, opcode_mix
 from .slices import Dependence
 from .spills import Spill
 
@@ -40,6 +40,7 @@ __all__ = [
     "group_of",
     "listing",
     "opcode_class",
+    "opcode_mix",
     "place",
     "read",
 ]

@@ -221,6 +221,12 @@ class Function:
             if block.is_reachable:
                 yield from self.instructions[block.start // BYTES : block.end // BYTES]
 
+    def inside(self, loop: Loop) -> Iterator[Instruction]:
+        """The instructions of a loop, with those of the loops in it."""
+        for index in sorted(loop.blocks):
+            block = self.blocks[index]
+            yield from self.instructions[block.start // BYTES : block.end // BYTES]
+
     def spills(self) -> tuple[Spill, ...]:
         """The spill stores and reloads, by offset."""
         return self._spills

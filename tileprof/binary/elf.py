@@ -122,6 +122,8 @@ def _parse(data: bytes) -> Elf:
     flags = struct.unpack_from("<I", data, 0x30)[0]
     table = struct.unpack_from("<Q", data, 0x28)[0]
     count, names_at = struct.unpack_from("<HH", data, 0x3C)
+    if table + 64 * count > len(data):
+        raise ValueError(f"its sections are listed up to byte {table + 64 * count} of {len(data)}")
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + 64 * i) for i in range(count)]
     names = _contents(data, headers[names_at])
     sections = tuple(_section(i, header, names, data) for i, header in enumerate(headers))
@@ -133,7 +135,7 @@ def _contents(data: bytes, header: tuple[int, ...]) -> bytes:
     if kind == NO_BITS:
         return b""
     if start + size > len(data):
-        raise ValueError(f"a section ends at byte {start + size}, the file at {len(data)}")
+        raise ValueError(f"a section ends at byte {start + size} of {len(data)}")
     return data[start : start + size]
 
 

@@ -5,7 +5,9 @@ itself to the kernel through the calls that were inlined.
 
 The line program is the standard's.  NVIDIA adds the extended opcode 0x90: two numbers, the row
 (from 1, in the same sequence) that holds the call, 0 for none, and the callee's name as an offset
-into `.debug_str`.  Both stay in force until the next one.  Tests compare with `nvdisasm -gi`.
+into `.debug_str`.  Both stay in force until the next one.  Tests compare with `nvdisasm -gi`; its
+text is not used here, since it leaves a chain out where only the call differs, and names no
+functions.
 """
 
 from __future__ import annotations

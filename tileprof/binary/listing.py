@@ -42,8 +42,12 @@ def _lines(function: Function, source: Callable[[Line], str]) -> Iterator[str]:
     heads = {loop.start: loop for loop in function.loops}
     notes = _spill_notes(function)
     shown: Chain | None = None
+    names = {start: name for name, start in function.procedures.items() if start}
     for each in function.reachable():
         chain = function.chain(each.offset)
+        if each.offset in names:
+            shown = None
+            yield f"\n{names[each.offset]}:"
         if chain != shown:
             shown = chain
             yield from _heading(chain, source)

@@ -16,6 +16,7 @@ __all__ = ["GROUPS", "group_of", "opcode_class", "opcode_mix"]
 GROUPS: dict[str, frozenset[str]] = {
     group: words(names)
     for group, names in {
+        "integer": "FLO",
         "matrix": "HGMMA QGMMA IGMMA BGMMA HMMA IMMA BMMA DMMA QMMA OMMA WARPGROUP",
         "tensor copy": "UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH UBLKCP UBLKRED "
         "UBLKPF",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from tileprof.errors import (
     ArgumentError,
+    CubinError,
     MissingDependencyError,
     OutputError,
     ProfileFileError,
@@ -22,7 +23,7 @@ from tileprof.errors import (
     UsageError,
 )
 
-from . import compile_command, diff, doctor, export, later, run, terminal, view
+from . import compile_command, diff, doctor, export, inspect_command, later, run, terminal, view
 from .parsing import suggestion
 
 __all__ = ["COMMANDS", "main"]
@@ -36,11 +37,18 @@ COMMANDS = {
         diff.COMMAND,
         export.COMMAND,
         compile_command.COMMAND,
-        later.INSPECT,
+        inspect_command.COMMAND,
         doctor.COMMAND,
     )
 }
-WRONG_USE = (UsageError, ArgumentError, ProfileFileError, OutputError, MissingDependencyError)
+WRONG_USE = (
+    UsageError,
+    ArgumentError,
+    ProfileFileError,
+    CubinError,
+    OutputError,
+    MissingDependencyError,
+)
 """What exits with 2; all else that can go wrong is in the kernel, and exits with 1."""
 
 

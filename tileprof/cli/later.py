@@ -9,7 +9,7 @@ from tileprof.errors import UsageError
 
 from .parsing import Command
 
-__all__ = ["INSPECT", "REPORT", "refuse"]
+__all__ = ["REPORT", "refuse"]
 
 
 def refuse(what: str) -> NoReturn:
@@ -25,4 +25,3 @@ def _later(name: str, help: str) -> Command:
 
 
 REPORT = _later("report", "what to change, and what it would bring")
-INSPECT = _later("inspect", "what a compiled kernel contains")

@@ -1,0 +1,134 @@
+"""`tileprof inspect`: what a compiled kernel contains, as text or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import terminal
+from .inspect_text import render_details, render_resources
+from .later import refuse
+from .parsing import Command, Parser
+
+if TYPE_CHECKING:
+    from tileprof.binary import Cubin, Function, Line
+
+__all__ = ["COMMAND"]
+
+USAGE = "FILE.cubin [--json]"
+SCHEMA = 1
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "inspect",
+        USAGE,
+        "Show what each kernel of a cubin takes, its loops, its spilled registers, the kinds of "
+        "its instructions, and its SASS under the source lines.",
+    )
+    parser.add_argument("file", metavar="FILE", help="a .cubin file of any compiler")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what was found; resources come first, since they need no disassembler."""
+    args = _parser().parse_args(arguments)
+    _refuse_later(args.file)
+    from tileprof import binary
+
+    cubin = binary.read(args.file)
+    if args.json:
+        terminal.show(json.dumps(_cubin(cubin), indent=1) + "\n")
+        return 0
+    terminal.show(render_resources(args.file, cubin))
+    for function in cubin.functions.values():
+        terminal.show(render_details(function))
+    return 0
+
+
+def _refuse_later(name: str) -> None:
+    if Path(name).exists() and not name.endswith(".tprof"):
+        return
+    if name.endswith(".tprof"):
+        refuse("`tileprof inspect FILE.tprof`")
+    if ".py:" in name:
+        refuse("`tileprof inspect FILE:KERNEL`")
+
+
+def _cubin(cubin: Cubin) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "architecture": cubin.architecture,
+        "sha256": cubin.sha256,
+        "functions": [_function(each) for each in cubin.functions.values()],
+    }
+
+
+def _function(function: Function) -> dict[str, Any]:
+    import dataclasses
+
+    return {
+        "name": function.name,
+        "kernel": function.is_kernel,
+        "resources": dataclasses.asdict(function.resources),
+        "opcodes": dict(function.mix),
+        "loops": _loops(function),
+        "spills": _spills(function),
+        "instructions": _instructions(function),
+    }
+
+
+def _loops(function: Function) -> list[dict[str, Any]]:
+    from tileprof.binary import opcode_mix
+
+    return [
+        {
+            "start": loop.start,
+            "depth": loop.depth,
+            "kind": loop.kind,
+            "parent": loop.parent,
+            "back_edges": loop.back_edges,
+            "lines": _chain(function.chain(loop.start)),
+            "opcodes": opcode_mix(function.inside(loop)),
+        }
+        for loop in function.loops
+    ]
+
+
+def _spills(function: Function) -> list[dict[str, Any]]:
+    return [
+        {
+            "offset": spill.offset,
+            "kind": spill.kind,
+            "store": spill.is_store,
+            "register": spill.register,
+            "bytes": spill.bytes,
+            "slot": spill.slot,
+            "depth": spill.depth,
+            "lines": _chain(spill.chain),
+            "sources": spill.sources,
+        }
+        for spill in function.spills()
+    ]
+
+
+def _instructions(function: Function) -> list[dict[str, Any]]:
+    return [
+        {
+            "offset": each.offset,
+            "sass": each.text,
+            "depth": function.depth(each.offset),
+            "lines": _chain(function.chain(each.offset)),
+        }
+        for each in function.reachable()
+    ]
+
+
+def _chain(chain: Sequence[Line]) -> list[dict[str, Any]]:
+    return [{"file": each.file, "line": each.line, "function": each.function} for each in chain]
+
+
+COMMAND = Command("inspect", "what a compiled kernel contains", main)
