@@ -16,18 +16,18 @@ In: a `gemm` with its `lowering`.  Out: `RegisterLayout`s in the shape of its op
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from tileprof import ir
 from tileprof.errors import InternalError
 
-from .instruction import Fma, Instruction, Mma, Wgmma, parse_instruction, pieces
+from .instruction import Fma, Instruction, Wgmma, parse_instruction, pieces
 from .registers import Digit, RegisterLayout
 from .shared import Swizzle
 
 __all__ = ["Operand", "accumulator_layout", "is_k_major", "matrix_dims", "operand_layout"]
-__all__ += ["panel_limits", "shared_layout", "widest_swizzle"]
+__all__ += ["panel_limits", "shared_layout", "step_layout", "widest_swizzle"]
 
 Operand = Literal["a", "b"]
 Product = ir.Gemm | ir.AsyncGemm
@@ -64,23 +64,36 @@ def accumulator_layout(op: Product, threads: int) -> RegisterLayout:
     if isinstance(instruction, Fma):
         return _placed(op.c, *_fma_tile(instruction, m, n), warps)
     registers = [Digit(2, (0, 1)), Digit(2, (8, 0)), _count(n // instruction.columns, (0, 8))]
-    registers.append(_count(m // instruction.rows, (_atom_step(instruction), 0)))
+    registers.append(_count(m // instruction.rows, (instruction.m, 0)))
     lanes = [Digit(4, (0, 2)), Digit(8, (1, 0))]
     return _placed(op.c, registers, lanes, warps)
 
 
 def operand_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
     """How the threads hold an operand that lies in a fragment, in the operand's shape."""
-    m, n, k = _mnk(op)
     instruction = parse_instruction(op.lowering)
     if isinstance(instruction, Fma) or (which == "b" and isinstance(instruction, Wgmma)):
         raise InternalError(f"operand {which} of `{op.lowering}` lies in a fragment")
+    return _operand(op, threads, which, _mnk(op)[2])
+
+
+def step_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
+    """What each thread needs of an operand for one step of K: 32 bytes of each row."""
+    value = op.a if which == "a" else op.b
+    return _operand(op, threads, which, 32 // value.dtype.bytes)
+
+
+def _operand(op: Product, threads: int, which: Operand, k: int) -> RegisterLayout:
+    """The layout of the first `k` elements along K."""
+    m, n, _ = _mnk(op)
+    instruction = parse_instruction(op.lowering)
+    assert not isinstance(instruction, Fma)
     value = op.a if which == "a" else op.b
     e = 4 // value.dtype.bytes
     registers = [Digit(e, (0, 1))]
     if which == "a":
         registers += [Digit(2, (8, 0)), _count(k, (0, 4 * e))]
-        registers.append(_count(m // instruction.rows, (_atom_step(instruction), 0)))
+        registers.append(_count(m // instruction.rows, (instruction.m, 0)))
     else:
         registers += [_count(k, (0, 4 * e)), _count(n // instruction.columns, (8, 0))]
     # A warp needs the rows of the product that it adds up, or its columns; others hold copies.
@@ -88,18 +101,16 @@ def operand_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
         Digit(digit.radix, (digit.step[0] if which == "a" else digit.step[1], 0))
         for digit in _warps(instruction, m, n, threads)
     ]
-    turned = op.transpose_a if which == "a" else not op.transpose_b
-    return _placed(value, registers, [Digit(4, (0, e)), Digit(8, (1, 0))], warps, turned=turned)
+    turned = not is_k_major(op, which)
+    shape = list(value.buffer.static_shape)
+    shape[matrix_dims(value)[0 if turned else 1]] = k
+    lanes = [Digit(4, (0, e)), Digit(8, (1, 0))]
+    return _placed(value, registers, lanes, warps, turned=turned, shape=shape)
 
 
 def _count(extent: int, step: tuple[int, int]) -> Digit:
     """A digit that covers `extent` in steps."""
     return Digit(extent // max(step), step)
-
-
-def _atom_step(instruction: Wgmma | Mma) -> int:
-    """Rows from one instruction of a warp to its next."""
-    return instruction.m
 
 
 def _warps(instruction: Instruction, m: int, n: int, threads: int) -> list[Digit]:
@@ -134,10 +145,11 @@ def _placed(
     warps: Iterable[Digit],
     *,
     turned: bool = False,
+    shape: Sequence[int] | None = None,
 ) -> RegisterLayout:
     """A layout of rows and columns (exchanged where `turned`) in the dimensions of an operand."""
     rows, columns = matrix_dims(value)
-    shape = value.buffer.static_shape
+    shape = value.buffer.static_shape if shape is None else shape
 
     def moved(digit: Digit) -> Digit:
         row, column = reversed(digit.step) if turned else digit.step
