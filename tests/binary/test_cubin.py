@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.binary.kernels import SHARED
-from tests.binary.support import STORED, compile_cuda, kernel
+from tests.binary.support import STORED, compile_cuda, kernel, need_disassembler
 from tileprof import binary
 from tileprof.binary import Parameter, disassembly
+from tileprof.binary import cubin as cubin_module
 from tileprof.errors import CubinError, MissingDependencyError
 
 
@@ -75,6 +76,19 @@ def test_the_stored_cubin() -> None:
     assert found.parameters == (Parameter(0, 0, 8), Parameter(1, 8, 8), Parameter(2, 16, 4))
     assert found.spill_instructions == 164
     assert cubin.functions["inlined"].resources.spill_instructions == 0
+
+
+def test_functions_of_a_large_cubin_are_disassembled_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes of one function alone is what comes of it with the others."""
+    need_disassembler()
+    whole = binary.read(STORED)
+    monkeypatch.setattr(cubin_module, "AT_ONCE", 0)
+    parts = binary.read(STORED.read_bytes() + b"  ")
+    for name, function in whole.functions.items():
+        assert parts.functions[name].instructions == function.instructions
+        assert function.instructions[0].name == "LDC"
 
 
 def test_the_same_bytes_are_read_once() -> None:

@@ -131,7 +131,9 @@ def _address(instruction: Instruction, index: int, operand: str) -> Iterator[str
         if name.startswith("UTMA"):
             size = _tensor_copy(instruction, index)
         elif name.startswith("UBLK"):
-            size = 2
+            # Two addresses of global memory, or an address and a barrier of shared memory; what is
+            # copied from shared memory has one address.
+            size = 1 if index == 1 and instruction.modifiers[:2] == ("G", "S") else 2
         elif before.endswith("gdesc["):
             # Two descriptors of 64 bits; one where A comes from registers.
             size = 4 if index == 1 else 2
