@@ -24,6 +24,8 @@ typedef unsigned long long uint64_t;
 #define TP_NO_UNROLL _Pragma("unroll 1")
 #define TP_INDEPENDENT
 #define TP_ALL_LANES 0xffffffffu
+// The block's dynamic shared memory; swizzles repeat after 1024 bytes.
+#define TP_SHARED_MEMORY(name) extern __shared__ __align__(1024) unsigned char name[]
 
 // What NVRTC lacks of the compiler's own functions that rendered expressions use.
 #define __builtin_fmaf(a, b, c) fmaf(a, b, c)
