@@ -32,7 +32,7 @@ from .printer import print_kernel
 from .rewrite import Rule, clone, clone_block, rewrite
 from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
 from .tile import Annotate, Assert, Copy, Fill, Gemm, Print, Reduce, Scan, TileAtomic, squeeze
-from .types import DTYPES, BufferType, Dim, DType, Space, Type, dtype, promote
+from .types import DTYPES, BufferType, Dim, DType, Space, Type, dtype, index, promote
 from .verify import verify
 
 Op = (
