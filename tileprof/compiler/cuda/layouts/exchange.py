@@ -13,8 +13,8 @@ from tileprof import ir
 
 from .registers import RegisterLayout
 
-__all__ = ["Reduction", "accumulator_bytes", "convert_scratch", "is_within_threads"]
-__all__ += ["plan_reduce", "reduce_scratch", "staged_row", "staged_shape", "unreduced"]
+__all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
+__all__ += ["staged_row", "staged_shape", "unreduced", "working_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,21 @@ class Reduction:
     """The steps of a reduction of a fragment along one dimension."""
 
     groups: tuple[tuple[int, ...], ...]
-    """For each result, the source's registers that go into it."""
+    """For each result, in the order of the registers of the layout that is left, the source's
+    registers that go into it."""
     masks: tuple[int, ...]
     """Distances in lanes of the butterfly."""
     warps: tuple[int, ...]
     """Distances in warps of all parts of a result, from the first warp; (0,) within a warp."""
     radices: tuple[tuple[int, int], ...]
     """Digits of the warp number along the dimension: weight and radix."""
-    slots: int
-    """Lanes of a warp with results of their own."""
     kept: tuple[int, ...]
-    """Bits of the lane number that tell them apart."""
+    """Bits of the lane number that tell lanes with results of their own apart."""
+
+    @property
+    def slots(self) -> int:
+        """Lanes of a warp with results of their own."""
+        return 1 << len(self.kept)
 
 
 def unreduced(op: ir.Reduce) -> tuple[int | None, ...]:
@@ -45,15 +49,14 @@ def unreduced(op: ir.Reduce) -> tuple[int | None, ...]:
 
 def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
     """How to reduce a fragment along `dim`."""
-    along = [(i, d) for i, d in enumerate(source.lanes) if d.step[dim]]
-    kept = tuple(i for i, d in enumerate(source.lanes) if any(d.step) and not d.step[dim])
     groups: list[list[int]] = [[0]]
     weight = 1
     for digit in source.registers:
+        numbers = [k * weight for k in range(digit.radix)]
         if digit.step[dim]:
-            groups = [[r + k * weight for k in range(digit.radix) for r in g] for g in groups]
-        else:
-            groups = [[r + k * weight for r in g] for k in range(digit.radix) for g in groups]
+            groups = [[r + n for n in numbers for r in g] for g in groups]
+        elif not digit.is_copy:
+            groups = [[r + n for r in g] for n in numbers for g in groups]
         weight *= digit.radix
     radices, weight, distances = [], 1, [0]
     for digit in source.warps:
@@ -63,25 +66,29 @@ def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
         weight *= digit.radix
     return Reduction(
         tuple(tuple(sorted(g)) for g in groups),
-        tuple(1 << i for i, _ in along),
+        tuple(1 << i for i, d in enumerate(source.lanes) if d.step[dim]),
         tuple(distances),
         tuple(radices),
-        1 << len(kept),
-        kept,
+        tuple(i for i, d in enumerate(source.lanes) if not d.is_copy and not d.step[dim]),
     )
 
 
-def reduce_scratch(source: RegisterLayout, dim: int, dtype: ir.DType) -> int:
-    """Bytes of shared memory for results of type `dtype`; 0 where shuffles do."""
+def reduce_scratch(source: RegisterLayout, dim: int, working: ir.DType) -> int:
+    """Bytes of shared memory for partial results of type `working`; 0 where shuffles do."""
     plan = plan_reduce(source, dim)
     if len(plan.warps) == 1:
         return 0
-    return len(plan.groups) * (source.threads // 32) * plan.slots * accumulator_bytes(dtype)
+    return len(plan.groups) * (source.threads // 32) * plan.slots * working.bytes
 
 
-def accumulator_bytes(dtype: ir.DType) -> int:
-    """Bytes of a partial result: 16- and 8-bit floats are summed in float32."""
-    return 4 if dtype.is_float and dtype.bits < 32 else dtype.bytes
+def working_type(source: ir.DType, target: ir.DType) -> ir.DType:
+    """The type in which elements are combined: floats in the wider type of both, float32 at least;
+    whole numbers in the target's."""
+    floats = [d for d in (target, source) if d.is_float]
+    if not floats:
+        return target
+    widest = max(floats, key=lambda d: d.bits)
+    return widest if widest.bits >= 32 else ir.dtype("float32")
 
 
 # -- changes of layout
@@ -98,9 +105,11 @@ def staged_shape(source: RegisterLayout, target: RegisterLayout) -> tuple[int, .
 
 
 def staged_row(shape: Sequence[int], dtype: ir.DType) -> int:
-    """Elements from one row to the next in the memory of a conversion: 16 bytes are left free, so
-    that neighbouring rows begin in other banks."""
-    return (shape[-1] if shape else 1) + (max(16 // dtype.bytes, 1) if len(shape) > 1 else 0)
+    """Elements from one row to the next in the memory of a conversion: a multiple of 16 bytes, of
+    which 16 are left free, so that neighbouring rows begin in other banks."""
+    chunk = max(16 // dtype.bytes, 1)
+    columns = shape[-1] if shape else 1
+    return -(-columns // chunk) * chunk + (chunk if len(shape) > 1 else 0)
 
 
 def convert_scratch(source: RegisterLayout, target: RegisterLayout, dtype: ir.DType) -> int:

@@ -9,6 +9,7 @@ from tileprof.compiler.cuda.layouts.exchange import (
     convert_scratch,
     is_within_threads,
     reduce_scratch,
+    working_type,
 )
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
 from tileprof.compiler.cuda.lowering import Lowering
@@ -105,7 +106,8 @@ class _Writer:
             setattr(new, each.field, each.made.result)
 
     def _scratch(self, builder: ir.Builder, op: ir.Reduce, new: ir.Reduce) -> None:
-        needed = reduce_scratch(self.known[op.source], op.dim, op.target.dtype)
+        working = working_type(op.source.dtype, op.target.dtype)
+        needed = reduce_scratch(self.known[op.source], op.dim, working)
         if needed:
             new.scratch = _memory(builder, needed)
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
+import numpy as np
+
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.cost import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
@@ -118,11 +120,10 @@ def _scattered(access: Access, loop: Loop, layout: RegisterLayout, size: int) ->
     """An access whose address is no sum: its lanes are evaluated one by one."""
     table = layout.table()[:32, 0, :]
     at = {v: table[:, d] for v, d in loop.variables.items()}
-    total = sum(
-        evaluate(index, at, (32,)) * stride
-        for index, stride in zip(access.op.indices, access.strides, strict=True)
-    )
-    offsets = [int(o) * size for o in total] if access.strides else [0] * 32
+    total = np.zeros(32, np.int64)
+    for index, stride in zip(access.op.indices, access.strides, strict=True):
+        total = total + evaluate(index, at, (32,)) * stride
+    offsets = [int(o) * size for o in total]
     taken = _wavefronts(offsets, size) if access.is_shared else _sectors(offsets, size)
     return Requests(layout.registers_per_thread, size, taken)
 

@@ -1,0 +1,134 @@
+"""Changes of layout: registers renamed within a thread, or elements passed through shared memory.
+
+tp_barrier();
+tp_store_vector<4>(held + at + 0, x);  …            // as the threads have them
+tp_barrier();
+tp_load_vector<2>(y, held + to + 0);  …             // as the threads need them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, plus, times
+from tileprof.compiler.codegen.types import storage
+from tileprof.compiler.cuda.layouts.exchange import staged_row, staged_shape
+from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
+from tileprof.errors import InternalError
+
+from .context import Context
+from .points import Run, leader, runs_of, thread_coordinates
+
+__all__ = ["emit_convert"]
+
+VECTOR = 16
+"""Bytes of the widest access."""
+
+
+def emit_convert(ctx: Context, op: ir.ConvertLayout) -> None:
+    """A fragment into one of another layout."""
+    source, target = ctx.fragment(op.source), ctx.fragment(op.target)
+    same = tuple(range(source.layout.rank))
+    weights = target.layout.register_weights(same, source.layout)
+    with ctx.names.scope():
+        ctx.writer.line("{")
+        with ctx.writer.deeper():
+            if weights is not None:
+                digits = [(d, (w,)) for d, w in zip(target.layout.registers, weights, strict=True)]
+                to, (at,) = _loops(ctx, runs_of(digits))
+                ctx.writer.line(f"{target.array}[{to}] = {source.array}[{at}];")
+            else:
+                _through_memory(ctx, op)
+        ctx.writer.close("}")
+
+
+def _loops(ctx: Context, runs: Sequence[Run]) -> tuple[Extent, list[Extent]]:
+    """The heads of unrolled loops; the register number inside, and what the weights say."""
+    terms: list[Extent] = []
+    others: list[list[Extent]] = [[] for _ in (runs[0].weights if runs else (0,))]
+    weight = 1
+    for run in runs:
+        name = ctx.names.fresh("r")
+        ctx.writer.line(f"TP_UNROLL_ALL for (int {name} = 0; {name} < {run.count}; ++{name})")
+        terms.append(times(name, weight))
+        for held, distance in zip(others, run.weights, strict=True):
+            held.append(times(name, distance))
+        weight *= run.count
+    return plus(*terms), [plus(*held) for held in others]
+
+
+def _through_memory(ctx: Context, op: ir.ConvertLayout) -> None:
+    if op.scratch is None:
+        raise InternalError(f"{op!r} goes through shared memory and has none")
+    ctx.headers.add("memory.cuh")
+    source, target = ctx.fragment(op.source), ctx.fragment(op.target)
+    shape = staged_shape(source.layout, target.layout)
+    strides = _strides(shape, staged_row(shape, op.source.dtype))
+    type_ = storage(op.source.dtype)
+    held = ctx.names.fresh("held")
+    pointer = ctx.shared(op.scratch).pointer
+    ctx.writer.line(f"{type_} *const {held} = ({type_} *){pointer};")
+    ctx.writer.line(ctx.barrier())
+    first = leader(source.layout)
+    ctx.writer.line(f"if ({first}) {{" if first else "{")
+    with ctx.writer.deeper():
+        _pass(ctx, op, source.layout, strides, source.array, held, store=True)
+    ctx.writer.close("}")
+    ctx.writer.line(ctx.barrier())
+    _pass(ctx, op, target.layout, strides, target.array, held, store=False)
+
+
+def _strides(shape: tuple[int, ...], row: int) -> list[int]:
+    """Elements between neighbours in the memory of a conversion."""
+    strides, step = [1], row
+    for extent in reversed(shape[:-1]):
+        strides.insert(0, step)
+        step *= extent
+    return strides[-len(shape) :] if shape else []
+
+
+def _pass(
+    ctx: Context,
+    op: ir.ConvertLayout,
+    layout: RegisterLayout,
+    strides: Sequence[int],
+    array: str,
+    held: str,
+    *,
+    store: bool,
+) -> None:
+    """All registers of a thread to or from the memory."""
+
+    def offset(step: Sequence[int]) -> int:
+        return sum(a * b for a, b in zip(step, strides, strict=True))
+
+    width = _width(layout, op.source.dtype)
+    base = plus(*(times(c, s) for c, s in zip(thread_coordinates(layout), strides, strict=True)))
+    at = ctx.names.fresh("at")
+    ctx.writer.line(f"const int {at} = {base};")
+    runs = runs_of([(d, (offset(d.step),)) for d in layout.registers])
+    if width > 1:
+        inner, rest = runs[0].split(width)
+        del inner
+        runs = [*([rest] if rest.count > 1 else []), *runs[1:]]
+    number, (place,) = _loops(ctx, runs)
+    register, memory = plus(times(number, width)), plus(held, at, place)
+    name = f"tp_{'store' if store else 'load'}_vector<{width}>"
+    first, second = (
+        (memory, f"{array} + {register}") if store else (f"{array} + {register}", memory)
+    )
+    ctx.writer.line(f"{name}({first}, {second});")
+
+
+def _width(layout: RegisterLayout, dtype: ir.DType) -> int:
+    """Elements of one access: neighbours in registers and in memory, and aligned there."""
+    width, limit = 1, VECTOR // dtype.bytes
+    for position, digit in enumerate(layout.registers):
+        if digit != Digit(2, unit(layout.rank, layout.rank - 1, width)) or width * 2 > limit:
+            break
+        others = (*layout.registers[position + 1 :], *layout.lanes, *layout.warps)
+        if any(d.step[-1] % (width * 2) for d in others):
+            break
+        width *= 2
+    return width

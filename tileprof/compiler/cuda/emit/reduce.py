@@ -1,0 +1,263 @@
+"""Reductions of fragments: in each thread, between lanes, between warps.
+
+    float sum_part[2];
+    sum_part[0] = (x[0] + x[1]) + (x[2] + x[3]);                     // registers, as a tree
+    …
+    sum_part[r] = sum_part[r] + tp_shuffle_xor(sum_part[r], 1);      // lanes, as a butterfly
+    …
+    tp_barrier();  …[warp] = …;  tp_barrier();  …                    // warps, through `scratch`
+    sum[0] = sum_part[0];
+
+All threads that hold an element of the target get the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import bare
+from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
+from tileprof.compiler.cuda.layouts.exchange import (
+    Reduction,
+    plan_reduce,
+    unreduced,
+    working_type,
+)
+from tileprof.compiler.cuda.layouts.registers import RegisterLayout
+from tileprof.errors import InternalError
+
+from .buffers import FragmentBuffer
+from .context import Context
+from .convert import emit_convert
+from .points import thread_coordinates
+from .scan import emit_scan
+
+__all__ = ["emit_convert", "emit_reduce", "emit_scan", "joined"]
+
+_INFIX = {"sum": "+", "abssum": "+", "bitand": "&", "bitor": "|", "bitxor": "^"}
+_CALLS = {"max": "tp_max", "absmax": "tp_max", "min": "tp_min"}
+
+
+def joined(kind: str, dtype: ir.DType, left: str, right: str) -> str:
+    """Two values of a working type as one."""
+    type_ = value_type(dtype)
+    if kind in _CALLS:
+        chosen = "" if dtype.is_float else f"<{type_}>"
+        return f"{_CALLS[kind]}{chosen}({bare(left)}, {bare(right)})"
+    text = f"({left} {_INFIX[kind]} {right})"
+    # C++ computes with small integers as `int`.
+    return f"({type_}){text}" if dtype.bits < 32 else text
+
+
+def identity(kind: str, dtype: ir.DType) -> str:
+    """What changes nothing when it is joined."""
+    if kind not in ("max", "min", "bitand"):
+        number: int | float = 0
+    elif kind == "bitand":
+        number = -1
+    elif dtype.is_float:
+        number = float("-inf") if kind == "max" else float("inf")
+    elif dtype.kind == "bool":
+        number = kind == "min"
+    else:
+        signed = dtype.kind != "uint"
+        low, high = (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
+        if not signed:
+            low, high = 0, (1 << dtype.bits) - 1
+        number = low if kind == "max" else high
+    return literal(number, dtype)
+
+
+def emit_reduce(ctx: Context, op: ir.Reduce) -> None:
+    """A reduction of a fragment into a fragment."""
+    source, target = ctx.fragment(op.source), ctx.fragment(op.target)
+    working = working_type(op.source.dtype, op.target.dtype)
+    plan = plan_reduce(source.layout, op.dim)
+    with ctx.names.scope():
+        ctx.writer.line("{")
+        with ctx.writer.deeper():
+            part = ctx.names.fresh(f"{target.array}_part")
+            ctx.writer.line(f"{value_type(working)} {part}[{len(plan.groups)}];")
+            _in_threads(ctx, op, source, plan, working, part)
+            _between_lanes(ctx, op, plan, working, part)
+            if len(plan.warps) > 1:
+                _between_warps(ctx, op, source.layout, plan, working, part)
+            _stored(ctx, op, source, target, working, part)
+        ctx.writer.close("}")
+
+
+def _tree(parts: Sequence[str], join: Callable[[str, str], str]) -> str:
+    """All parts as one, in as few steps as possible."""
+    while len(parts) > 1:
+        pairs = [join(a, b) for a, b in zip(parts[::2], parts[1::2])]
+        parts = [*pairs, *parts[len(pairs) * 2 :]]
+    return parts[0]
+
+
+def _in_threads(
+    ctx: Context,
+    op: ir.Reduce,
+    source: FragmentBuffer,
+    plan: Reduction,
+    working: ir.DType,
+    part: str,
+) -> None:
+    """`part[r]`: what the thread itself holds of result r."""
+    coordinate, offsets, limit = _padding(ctx, source.layout, op.dim)
+    type_, of = value_type(working), op.source.dtype
+
+    def element(register: int) -> str:
+        text = f"{source.array}[{register}]"
+        if is_narrow(of):
+            text = f"tp_value({text})"
+        if value_type(of) != type_:
+            text = f"({type_}){text}"
+        if op.kind.startswith("abs"):
+            text = f"tp_abs({text})"
+        if coordinate and offsets[register] >= limit:
+            inside = f"{coordinate} < {op.source.buffer.static_shape[op.dim] - offsets[register]}"
+            text = f"({inside} ? {text} : {identity(op.kind, working)})"
+        return text
+
+    for number, registers in enumerate(plan.groups):
+        extent = op.source.buffer.static_shape[op.dim]
+        held = [r for r in registers if offsets[r] < extent]
+        whole = _tree([element(r) for r in held], lambda a, b: joined(op.kind, working, a, b))
+        ctx.writer.line(f"{part}[{number}] = {bare(whole)};")
+
+
+def _padding(ctx: Context, layout: RegisterLayout, dim: int) -> tuple[str, list[int], int]:
+    """The thread's coordinate along `dim` where some elements are padding ('' otherwise), what each
+    register adds to it, and from which of these on a register may be padding."""
+    offsets = layout.register_offsets()[:, dim].tolist()
+    threads = sum((d.radix - 1) * d.step[dim] for d in (*layout.lanes, *layout.warps))
+    limit = layout.shape[dim] - threads
+    if layout.covered[dim] == layout.shape[dim] or max(offsets) < limit:
+        return "", offsets, limit
+    coordinate = thread_coordinates(layout)[dim]
+    if isinstance(coordinate, int):
+        return "", offsets, limit
+    name = ctx.names.fresh("at")
+    ctx.writer.line(f"const int {name} = {coordinate};")
+    return name, offsets, limit
+
+
+def _between_lanes(
+    ctx: Context, op: ir.Reduce, plan: Reduction, working: ir.DType, part: str
+) -> None:
+    if not plan.masks:
+        return
+    ctx.headers.add("shuffle.cuh")
+    name, at = _each(ctx, plan, part)
+    for mask in plan.masks:
+        other = f"tp_shuffle_xor({at}, {mask})"
+        text = f"{at} = {bare(joined(op.kind, working, at, other))};"
+        ctx.writer.line(f"{name}{text}")
+
+
+def _each(ctx: Context, plan: Reduction, part: str) -> tuple[str, str]:
+    """The head of a statement for each result, and the result in it."""
+    count = len(plan.groups)
+    if count == 1:
+        return "", f"{part}[0]"
+    name = ctx.names.fresh("r")
+    return f"TP_UNROLL_ALL for (int {name} = 0; {name} < {count}; ++{name}) ", f"{part}[{name}]"
+
+
+def _between_warps(
+    ctx: Context,
+    op: ir.Reduce,
+    layout: RegisterLayout,
+    plan: Reduction,
+    working: ir.DType,
+    part: str,
+) -> None:
+    """Partial results of warps meet in the scratch memory: result, warp, lane."""
+    if op.scratch is None:
+        raise InternalError(f"{op!r} goes through shared memory and has none")
+    writer, type_ = ctx.writer, value_type(working)
+    scratch = ctx.names.fresh("parts")
+    writer.line(f"{type_} *const {scratch} = ({type_} *){ctx.shared(op.scratch).pointer};")
+    slot, idle = _slot(plan)
+    warps = layout.threads // 32
+    head, at = _each(ctx, plan, part)
+    number = at[len(part) + 1 : -1]
+
+    def place(warp: str) -> str:
+        row = warp if number == "0" else f"({number} * {warps} + {warp})"
+        return (
+            f"{scratch}[{row}]" if plan.slots == 1 else f"{scratch}[{row} * {plan.slots} + {slot}]"
+        )
+
+    writer.line(ctx.barrier())
+    writer.line(f"if ((tp_lane & {idle}) == 0) {{" if idle else "{")
+    with writer.deeper():
+        writer.line(f"{head}{place('tp_warp')} = {at};")
+    writer.close("}")
+    writer.line(ctx.barrier())
+    first = ctx.names.fresh("first")
+    writer.line(f"const int {first} = {_first_warp(plan)};")
+    others = [place(f"({first} + {d})" if d else first) for d in plan.warps]
+    whole = _tree(others, lambda a, b: joined(op.kind, working, a, b))
+    writer.line(f"{head}{at} = {bare(whole)};")
+
+
+def _slot(plan: Reduction) -> tuple[str, int]:
+    """The number of a lane among those with results of their own, and the bits of the others."""
+    terms, idle, position = [], 31, 0
+    bits = list(plan.kept)
+    while bits:
+        run = 1
+        while run < len(bits) and bits[run] == bits[0] + run:
+            run += 1
+        idle &= ~(((1 << run) - 1) << bits[0])
+        text = f"tp_lane >> {bits[0]}" if bits[0] else "tp_lane"
+        text = f"({text} & {(1 << run) - 1})" if bits[0] + run < 5 else f"({text})"
+        terms.append(f"({text} << {position})" if position else text)
+        position += run
+        bits = bits[run:]
+    return " + ".join(terms) if len(terms) < 2 else f"({' + '.join(terms)})", idle
+
+
+def _first_warp(plan: Reduction) -> str:
+    """The warp with the first part of what this warp has a part of."""
+    if all(radix == 2 for _, radix in plan.radices):
+        mask = sum(weight for weight, _ in plan.radices)
+        return f"tp_warp & ~{mask}"
+    away = " - ".join(f"tp_warp / {w} % {radix} * {w}" for w, radix in plan.radices)
+    return f"tp_warp - {away}"
+
+
+def _stored(
+    ctx: Context,
+    op: ir.Reduce,
+    source: FragmentBuffer,
+    target: FragmentBuffer,
+    working: ir.DType,
+    part: str,
+) -> None:
+    """Results into the registers of the target."""
+    dims = unreduced(op)
+    left = source.layout.select(dims, target.shape)
+    weights = left.register_weights(tuple(range(left.rank)), target.layout)
+    if weights is None:
+        raise InternalError(f"{op!r} reduces {source.layout} into {target.layout}")
+    places = np.zeros(1, np.int64)
+    for digit, weight in zip(left.registers, weights, strict=True):
+        places = (np.arange(digit.radix)[:, None] * weight + places[None, :]).reshape(-1)
+    narrow, type_ = is_narrow(op.target.dtype), value_type(op.target.dtype)
+    for number, place in enumerate(places.tolist()):
+        at, value = f"{target.array}[{place}]", f"{part}[{number}]"
+        if not op.clear:
+            old = f"tp_value({at})" if narrow else at
+            if type_ != value_type(working):
+                old = f"({value_type(working)}){old}"
+            value = joined(op.kind, working, old, value)
+        if not narrow and type_ != value_type(working):
+            value = f"({storage(op.target.dtype)}){value}"
+        ctx.writer.line(
+            f"{at} = {stored(bare(value), op.target.dtype) if narrow else bare(value)};"
+        )
