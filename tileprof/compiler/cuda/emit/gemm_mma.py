@@ -97,5 +97,5 @@ def _take(ctx: Context, op: ir.Gemm, which: Operand, atoms: int, steps: int) -> 
     ctx.writer.line("TP_UNROLL_ALL")
     ctx.writer.line(
         f"for (int i = 0; i < {atoms}; ++i) "
-        f"memcpy({which} + {words} * i, {held} + {elements} * {at}, {4 * words});"
+        f"tp_to_words<{words}>({which} + {words} * i, {held} + {elements} * {at});"
     )

@@ -169,9 +169,10 @@ def _group(ctx: Context, instruction: Wgmma) -> tuple[Extent, Extent]:
 
 def _take(ctx: Context, op: ir.Gemm, count: int) -> None:
     """The words of an operand in registers: instructions read them until they are waited for."""
+    ctx.headers.add("matrix.cuh")
     held = registers_of(ctx, op.a, operand_layout(op, ctx.threads, "a"))
     ctx.writer.line(f"uint32_t a[{4 * count}];")
-    ctx.writer.line(f"memcpy(a, {held}, {16 * count});")
+    ctx.writer.line(f"tp_to_words<{4 * count}>(a, {held});")
     ctx.writer.line(f"tp_wgmma_hold<{4 * count}>(a);")
 
 

@@ -73,7 +73,7 @@ def _words(
     """`words[count]` from the registers that start at `first`."""
     if not narrows:
         ctx.writer.line(f"uint32_t words[{count}];")
-        ctx.writer.line(f"memcpy(words, {source.array} + {first}, {4 * count});")
+        ctx.writer.line(f"tp_to_words<{count}>(words, {source.array} + {first});")
         return
     pairs = [[f"{source.array}[{plus(first, 2 * at + e)}]" for e in (0, 1)] for at in range(count)]
     packed = ", ".join(f"tp_pack2<{storage(to)}>({low}, {high})" for low, high in pairs)
@@ -96,7 +96,7 @@ def _loaded(ctx: Context, op: ir.Copy, target: FragmentBuffer) -> bool:
         address = tile.address(_coordinates(found, steps))
         ctx.writer.line(f"tp_ldmatrix{found.suffix}(words, {address});")
         first = _first_register(number, op.target.dtype)
-        ctx.writer.line(f"memcpy({target.array} + {first}, words, {4 * count});")
+        ctx.writer.line(f"tp_from_words<{count}>({target.array} + {first}, words);")
     ctx.writer.close("}")
     return True
 

@@ -82,3 +82,23 @@ TP_INLINE uint32_t tp_tf32(float x) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
 }
+
+// Elements in registers as words of 32 bits, lowest first, and back; N words.
+template <class T> struct TpWord { T at[4 / sizeof(T)]; };
+template <int N, class T> TP_INLINE void tp_to_words(uint32_t *words, const T *from) {
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++) {
+    TpWord<T> word;
+    TP_UNROLL_ALL
+    for (int j = 0; j < (int)(4 / sizeof(T)); j++) word.at[j] = from[i * (4 / sizeof(T)) + j];
+    words[i] = tp_bit_cast<uint32_t>(word);
+  }
+}
+template <int N, class T> TP_INLINE void tp_from_words(T *to, const uint32_t *words) {
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++) {
+    const TpWord<T> word = tp_bit_cast<TpWord<T>>(words[i]);
+    TP_UNROLL_ALL
+    for (int j = 0; j < (int)(4 / sizeof(T)); j++) to[i * (4 / sizeof(T)) + j] = word.at[j];
+  }
+}
