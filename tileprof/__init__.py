@@ -15,6 +15,7 @@ from tileprof.profiler import Session, activate, deactivate, finalize, profile, 
 
 if TYPE_CHECKING:
     from tileprof.lang.jit_function import compile, jit
+    from tileprof.lang.saved import load_kernel
     from tileprof.runtime.selection import device
 
 __version__ = "0.1.0"
@@ -31,12 +32,18 @@ __all__ = [
     "finalize",
     "jit",
     "load",
+    "load_kernel",
     "profile",
     "scope",
     "start",
 ]
 
-_LATE = {"compile": "tileprof.lang", "jit": "tileprof.lang", "device": "tileprof.runtime.selection"}
+_LATE = {
+    "compile": "tileprof.lang",
+    "jit": "tileprof.lang",
+    "load_kernel": "tileprof.lang.saved",
+    "device": "tileprof.runtime.selection",
+}
 """Loaded at first use: a program that is only profiled never pays for the compiler."""
 
 

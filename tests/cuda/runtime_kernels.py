@@ -62,3 +62,18 @@ def grouped(A):
     with T.Kernel(T.ceildiv(N, GROUP), threads=64) as bx:
         for i in T.Parallel(GROUP):
             A[bx * GROUP + i] = A[bx * GROUP + i] + 1
+
+
+@jit
+def sums(A, block=64):
+    """The sum of each block of A."""
+    N = T.dynamic("N")
+    A: T.Tensor((N,), T.float32)
+    C = T.empty((T.ceildiv(N, block),), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        held = T.alloc_fragment((block,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.copy(A[bx * block], held)
+        T.reduce_sum(held, total)
+        C[bx] = total[0]
+    return C

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tileprof import ir
@@ -57,18 +58,23 @@ class Kernel:
         self._warm = WarmCalls({})
         # Mistakes are told now; but a kernel that runs as plain Python is not traced before.
         if names is None or not (debug or debugging()):
-            names = self._variant.traced.params
+            names = self.variant.traced.params
         self._names = names
 
     @functools.cached_property
-    def _variant(self) -> Variant:
+    def variant(self) -> Variant:
         """The variant for contiguous arguments."""
         return Variant(self._retrace({}))
 
     @property
+    def arguments(self) -> tuple[str, ...]:
+        """What a call takes, in order."""
+        return self._names
+
+    @property
     def traced(self) -> ir.Kernel:
         """The program as the frontend wrote it."""
-        return self._variant.traced.kernel
+        return self.variant.traced.kernel
 
     @property
     def location(self) -> Location | None:
@@ -80,7 +86,7 @@ class Kernel:
     @property
     def program(self) -> Program:
         """The program after all passes."""
-        return self._variant.program()
+        return self.variant.program()
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -90,6 +96,13 @@ class Kernel:
     def get_kernel_source(self) -> str:
         """The source that is given to the system compiler."""
         return self.program.cpp.text
+
+    def save(self, path: str | Path, targets: Sequence[str] = ()) -> None:
+        """Write the kernel, compiled for GPUs, to a file that `tileprof.load_kernel` reads; see
+        `saved.save`."""
+        from .saved import save
+
+        save(self, path, targets)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; gives the outputs, one or a tuple of them, or None."""
@@ -125,7 +138,7 @@ class Kernel:
         held = zip(self._names, specs)
         strided = frozenset(n for n, s in held if s is not None and s.strides is not None)
         if not strided:
-            return self._variant
+            return self.variant
         if strided not in self._variants:
             given = {n: Given(contiguous=n not in strided) for n in self._names}
             self._variants[strided] = Variant(self._retrace(given))

@@ -34,10 +34,9 @@ class HostProgram:
 
     @classmethod
     def of(cls, kernel: ir.Kernel, results: Sequence[ir.Value]) -> HostProgram:
-        """The part of a kernel's body that computes `results`."""
-        needed = _needed(kernel, results)
+        """The ops that compute `results` from the parameters and symbols of a kernel."""
         mapping: dict[ir.Value, ir.Value] = {}
-        whole = ir.Block(kernel.body.args, [o for o in kernel.body.ops if o in needed])
+        whole = ir.Block(kernel.body.args, _needed(results))
         body = ir.clone_block(whole, mapping)
         for value in results:
             if value not in mapping:
@@ -70,19 +69,23 @@ class HostProgram:
         return tuple(v.item() if hasattr(v, "item") else v for v in made)
 
 
-def _needed(kernel: ir.Kernel, results: Sequence[ir.Value]) -> set[ir.OpBase]:
-    """The ops at the top of the body that the results follow from."""
-    found: set[ir.OpBase] = set()
-    waiting = list(results)
-    while waiting:
-        owner = waiting.pop().owner
+def _needed(results: Sequence[ir.Value]) -> list[ir.OpBase]:
+    """The ops that values follow from, in an order in which they can run."""
+    found: dict[ir.OpBase, None] = {}
+
+    def visit(value: ir.Value) -> None:
+        owner = value.owner
         if owner is None or owner in found:
-            continue
-        found.add(owner)
-        waiting += owner.operand_values()
-        for block in owner.blocks():
-            waiting += [v for op in ir.walk(block) for v in op.operand_values()]
-    return found
+            return
+        inner = [op for block in owner.blocks() for op in ir.walk(block)]
+        for each in (*owner.operand_values(), *(v for op in inner for v in op.operand_values())):
+            if each.owner not in inner:
+                visit(each)
+        found[owner] = None
+
+    for value in results:
+        visit(value)
+    return list(found)
 
 
 def _run(block: ir.Block, env: dict[ir.Value, Any]) -> list[Any]:

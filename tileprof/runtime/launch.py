@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileprof import ir
@@ -18,6 +18,7 @@ from .device import Executable, RunResult
 from .hooks import KernelDescription, RemarkDescription, SiteDescription
 
 if TYPE_CHECKING:
+    from .cuda import Need
     from .cuda_binary import CudaBinary
 
 __all__ = ["LoadedKernel", "load"]
@@ -25,10 +26,13 @@ __all__ = ["LoadedKernel", "load"]
 _MAX_WORK = 1024
 
 
-def load(program: Program, device: str) -> LoadedKernel:
-    """Make a program ready on `cpu`, `cuda:N` or `interpreter`."""
+def load(
+    program: Program, device: str, build: Callable[[Need], CudaBinary] | None = None
+) -> LoadedKernel:
+    """Make a program ready on `cpu`, `cuda:N` or `interpreter`; `build` gives what is compiled for
+    a GPU already."""
     if device.startswith("cuda:"):
-        return LoadedKernel(program, device, _on_cuda(program, int(device.removeprefix("cuda:"))))
+        return LoadedKernel(program, device, _on_cuda(program, device, build))
     match device:
         case "cpu":
             from .cpu import CpuExecutable
@@ -44,21 +48,22 @@ def load(program: Program, device: str) -> LoadedKernel:
             raise InternalError(f"there is no device `{device}`")
 
 
-def _on_cuda(program: Program, number: int) -> Executable:
-    from tileprof.compiler.cuda.pipeline import compile_cuda
-
-    from .cuda import CudaExecutable, Need
-    from .cuda_binary import CudaBinary
+def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | None) -> Executable:
+    from .cuda import CudaExecutable
     from .cuda_device import find_device
 
-    device = find_device(number)
+    device = find_device(int(name.removeprefix("cuda:")))
 
-    def build(need: Need) -> CudaBinary:
+    def compiled(need: Need) -> CudaBinary:
+        from tileprof.compiler.cuda.pipeline import compile_cuda
+
+        from .cuda_binary import CudaBinary
+
         unaligned, aliased = need
         made = compile_cuda(program.kernel, device.target, None, unaligned, aliased=aliased)
         return CudaBinary.of(program.kernel, made, ptx=device.from_ptx)
 
-    return CudaExecutable(program.kernel, build, device)
+    return CudaExecutable(program.kernel, build or compiled, device)
 
 
 class LoadedKernel:

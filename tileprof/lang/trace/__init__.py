@@ -8,6 +8,7 @@ One class in layers: `core` (open blocks, emitting) < `scalars` < `buffers` < `t
 """
 
 from .core import Retrace
+from .evaluate import Evaluator
 from .signature import Given, Knowledge, Traced, Tracer
 
-__all__ = ["Given", "Knowledge", "Retrace", "Traced", "Tracer"]
+__all__ = ["Evaluator", "Given", "Knowledge", "Retrace", "Traced", "Tracer"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tileprof import ir
@@ -20,7 +21,17 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "max": max,
 }
 
-Evaluator = Callable[[Sequence[Any], Mapping[str, int]], int]
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A function from the values of the parameters and symbols to the number that `value` is."""
+
+    value: ir.Value
+    evaluate: Callable[[Sequence[Any], Mapping[str, int]], int]
+
+    def __call__(self, values: Sequence[Any], known: Mapping[str, int]) -> int:
+        """The number for a call."""
+        return self.evaluate(values, known)
 
 
 def evaluator(
@@ -49,4 +60,4 @@ def evaluator(
                     hint="Extents are made with +, -, *, //, %, `T.min`, `T.max`, `T.ceildiv`.",
                 )
 
-    return lambda args, known: evaluate(value, args, known)
+    return Evaluator(value, lambda args, known: evaluate(value, args, known))
