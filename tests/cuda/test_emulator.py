@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -10,8 +14,10 @@ import numpy as np
 import pytest
 
 from tests.emulator import EmulationError, Printed, emulate
+from tests.emulator.building import INCLUDE
 from tileprof import ir
-from tileprof.compiler.cuda.prelude import with_dependencies
+from tileprof.compiler import codegen
+from tileprof.compiler.cuda.prelude import FOLDER, with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec, TensorMapSpec
 
 SEEDS = range(8)
@@ -35,7 +41,7 @@ class Program:
         arguments += [Argument("report", 0)] * report
         headers = (
             "base", "numbers", "functions", "memory", "barriers", "async", "shuffle", "matrix",
-            "wgmma", "atomics", "report",
+            "wgmma", "atomics", "report", "elementwise",
         )  # fmt: skip
         texts = with_dependencies(f"{h}.cuh" for h in headers)
         includes = "".join(f'#include "{name}"\n' for name, _ in texts)
@@ -183,6 +189,18 @@ def test_failures_and_prints_reach_the_report() -> None:
     assert quiet.run([out]) == [Printed(3, 0, 5, (5, 7, word))]
 
 
+def test_a_variable_in_static_shared_memory() -> None:
+    """One for each block."""
+    out = np.zeros(512, np.int32)
+    body = """
+      TP_SHARED_VARIABLE(int, told);
+      if (t == 7) told = blockIdx.x;
+      tp_cluster_barrier();
+      out[blockIdx.x * 128 + t] = told;"""
+    Program(body, "int *out", [out], grid=4, cluster=2).run([out], 1)
+    assert (out == np.arange(512) // 128).all()
+
+
 def test_atomics_of_every_width() -> None:
     """All threads add to one element, in shared and in global memory."""
     arrays: list[Array] = [np.zeros(4, np.float16), np.zeros(2, np.int32)]
@@ -199,6 +217,30 @@ def test_atomics_of_every_width() -> None:
     Program(body, "TpHalf *half, int *out", arrays, shared=16).run(arrays)
     assert arrays[0].tolist() == [0, 128, 0, 0]
     assert arrays[1].tolist() == [256, 127]
+
+
+FUNCTION = re.compile(r"\b(tp_\w+)\s*\(")
+INSIDE = {"tp_odd", "tp_atomic_word", "tp_wgmma_hold_one"}
+
+
+def preprocessed(header: Path, *folders: Path) -> str:
+    """A header, what it includes, and macros expanded."""
+    command = ["g++", "-E", "-P", "-x", "c++", "-D__CUDA_ARCH__=900"]
+    command += [f"-I{folder}" for folder in folders] + [str(header)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("header", sorted(p.name for p in FOLDER.glob("*.cuh")))
+def test_nothing_of_the_prelude_is_missing(header: str, tmp_path: Path) -> None:
+    """Headers with instructions have a counterpart with the same functions; others run as they
+    are."""
+    (tmp_path / "generated_wgmma.h").touch()
+    (tmp_path / header).write_text((FOLDER / header).read_text())
+    own = INCLUDE / header if (INCLUDE / header).exists() else tmp_path / header
+    text = preprocessed(own, tmp_path, INCLUDE, codegen.prelude.FOLDER)
+    assert not re.search(r"\basm\b", text), f"{header} needs a counterpart"
+    wanted = FUNCTION.findall(preprocessed(FOLDER / header, FOLDER))
+    assert set(wanted) - set(FUNCTION.findall(text)) <= INSIDE
 
 
 # -- copies
@@ -599,8 +641,8 @@ WGMMA = """
   tp_wgmma_commit();
   tp_wgmma_wait<0>();
   for (int i = 0; i < N / 2; i++) {
-    const int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2;
-    out[row * N + column] = d[i];
+    const int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8;
+    out[row * N + i / 4 * 8 + t % 4 * 2 + i % 2] = d[i];
   }
 """
 PARAMETERS = (
@@ -661,8 +703,8 @@ def wgmma(
     first = "ra + 4 * k" if registers else a.descriptor(0)
     gather = """
       uint32_t ra[16];
-      for (int i = 0; i < 16; i++)
-        ra[i] = ((const uint32_t *)a)[(t / 32 * 16 + t % 32 / 4 + i % 2 * 8) * 32 + i / 2 * 4 + t % 4];
+      const uint32_t *const words = (const uint32_t *)a + (t / 32 * 16 + t % 32 / 4) * 32 + t % 4;
+      for (int i = 0; i < 16; i++) ra[i] = words[i % 2 * 256 + i / 2 * 4];
     """
     text = text.replace("PRODUCT", f"{name}(d, {first}, {b.descriptor(16384)}, k > 0);")
     text = text.replace("A_REGISTERS", gather if registers else "")
@@ -716,18 +758,33 @@ def test_wgmma_mistakes_show(old: str, new: str, registers: bool) -> None:
     program, arrays, want = wgmma(*operands, registers, text)
     if old == "k > 0":
         body = program.source.text.replace(old, new)
-        program.source = CudaSource(
-            "kernel", body, program.source.headers, program.source.launches, ()
-        )
+        program.source = replace(program.source, text=body)
     assert fails_for_some_seed(program, arrays, want)
+
+
+def test_wgmma_with_half_sums() -> None:
+    """Two sums to a register."""
+    operands = Operand("a", 64, 128, False), Operand("b", 64, 128, False)
+    text = WGMMA.replace("PRODUCT", "HALF").replace("float d[N / 2]", "uint32_t d[N / 4]")
+    text = text.replace("= d[i]", "= tp_value(((TpHalf *)d)[i])")
+    program, arrays, want = wgmma(*operands, text=text)
+    a, b = (o.descriptor(at) for o, at in zip(operands, (0, 16384)))
+    call = f"tp_wgmma_m64n64k16_f16_f16_ss_into_f16(d, {a}, {b}, k > 0);"
+    body = program.source.text.replace("HALF", call)
+    program.source = replace(program.source, text=body)
+    halves: list[Array] = [a.astype(np.float16) for a in arrays[:2]]
+    program.run([*halves, arrays[2]])
+    assert (arrays[2] == want.astype(np.float16)).all()
 
 
 CHAIN = """
   TpHalf *const sa = (TpHalf *)shared, *const sb = sa + 64 * 16;
   float d[8] = {1, 1, 1, 1, 1, 1, 1, 1}, e[8];
   for (int round = 0; round < 3; round++) {
-    for (int i = t; i < 1024; i += 128) sa[i % 16 / 8 * 512 + i / 16 * 8 + i % 8] = tp_store<TpHalf>(i % 7 + round);
-    for (int i = t; i < 256; i += 128) sb[i % 16 / 8 * 128 + i / 16 * 8 + i % 8] = tp_store<TpHalf>(i % 5);
+    for (int i = t; i < 1024; i += 128)
+      sa[i % 16 / 8 * 512 + i / 16 * 8 + i % 8] = tp_store<TpHalf>(i % 7 + round);
+    for (int i = t; i < 256; i += 128)
+      sb[i % 16 / 8 * 128 + i / 16 * 8 + i % 8] = tp_store<TpHalf>(i % 5);
     tp_fence_async();
     tp_barrier();
     tp_wgmma_fence();
@@ -852,8 +909,7 @@ def gemm(text: str = GEMM) -> tuple[Program, list[Array], Array]:
     maps = [spec_of(x, i, box, swizzle) for i, (x, (box, swizzle)) in enumerate(zip(arrays, boxes))]
     parameters = PARAMETERS.replace("float *out", "TpBfloat *out")
     parameters += ", const __grid_constant__ TpTensorMap map2"
-    more = {"threads": 384, "shared": 65568, "grid": 4}
-    program = Program(text, parameters, arrays, maps=maps, **more)
+    program = Program(text, parameters, arrays, threads=384, shared=65568, grid=4, maps=maps)
     return program, arrays, exact.astype(ml_dtypes.bfloat16).astype(np.float32)
 
 

@@ -24,7 +24,9 @@ STORE = Path(tempfile.gettempdir()) / f"tileprof-emulator-{os.getuid()}"
 # Registers that nobody wrote hold a pattern, not what was there by chance.
 FLAGS = ("-std=c++17", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing", "-w")
 TEXT_FLAGS = ("-O1", "-ftrivial-auto-var-init=pattern")
-_WGMMA = re.compile(r"\b(tp_wgmma_m64n(\d+)k(\d+)_([a-z0-9]+)_([a-z0-9]+)_(ss|rs)(_ta)?(_tb)?)\b")
+_WGMMA = re.compile(
+    r"\b(tp_wgmma_m64n(\d+)k(\d+)_([a-z0-9]+)_([a-z0-9]+)_(ss|rs)(_ta)?(_tb)?(_into_f16)?)\b"
+)
 _SUMS = {"s8": "int32_t", "u8": "int32_t"}
 
 
@@ -89,8 +91,9 @@ def _build(key: str, arguments: Sequence[str], folder: Path) -> Path:
 def _products(text: str) -> str:
     """A definition of each product of a warp group that a text names."""
     lines = []
-    for name, n, k, a, b, way, ta, tb in sorted(set(_WGMMA.findall(text))):
-        flags = ", ".join("true" if flag else "false" for flag in (ta, tb))
-        sums = _SUMS.get(a, "float")
-        lines.append(f"TP_WGMMA_{way.upper()}({name}, {sums}, {n}, {k}, {a}, {b}, {flags})")
+    for name, n, k, a, b, way, ta, tb, half in sorted(set(_WGMMA.findall(text))):
+        flags = ", ".join("true" if f else "false" for f in (way == "rs", ta, tb, half))
+        sums = "uint32_t" if half else _SUMS.get(a, "float")
+        start = f"TP_WGMMA_{way.upper()}({name}, {sums}, {int(n) // (4 if half else 2)}"
+        lines.append(f"{start}, {n}, {k}, {a}, {b}, {flags})")
     return "\n".join([*lines, ""])

@@ -143,11 +143,12 @@ class _Call:
                 return tensor_map(wanted, self.arrays[wanted.param].address, self.symbols)
             case "report":
                 return ctypes.addressof(self.report).to_bytes(8, "little")
-        value: Any = {
-            "scalar": lambda: self.values[at],
-            "symbol": lambda: self.symbols[self.kernel.symbols[at]],
-            "host": lambda: self.host[at],
-        }[argument.kind]()
+            case "scalar":
+                value = self.values[at]
+            case "symbol":
+                value = self.symbols[self.kernel.symbols[at]]
+            case "host":
+                value = self.host[at]
         assert argument.dtype is not None, argument
         return number_bytes(value, argument.dtype)
 

@@ -11,6 +11,10 @@ template <class Kind, class T, class V> TP_INLINE V tp_atomic(T *at, V value) {
   tp_emulator::glance();
   return tp_atomic_step<Kind>(at, value);
 }
+template <class T> TP_INLINE void tp_atomic_add_global(T *at, float v) {
+  if (tp_emulator::is_shared(at)) tp_emulator::fail("tp_atomic_add_global in shared memory");
+  tp_atomic<TpAdd>(at, v);
+}
 template <int N, class T> TP_INLINE void tp_atomic_add_vector(T *at, const float *v) {
   tp_emulator::check_aligned(at, N * sizeof(T), "atomic vector");
   if (tp_emulator::is_shared(at)) tp_emulator::fail("an atomic vector in shared memory");

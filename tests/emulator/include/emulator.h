@@ -15,8 +15,15 @@
 #define __align__(n) alignas(n)
 #define __restrict__ __restrict
 #define TP_SHARED_MEMORY(name) unsigned char *const name = tp_emulator::now->shared
+// Each has 64 bytes behind dynamic shared memory.
+#define TP_SHARED_VARIABLE(type, name)                       \
+  type &name = *(type *)(tp_emulator::now->shared +          \
+                         tp_emulator::STATIC_SHARED + 64 * __COUNTER__)
 
 namespace tp_emulator {
+
+// Where static shared memory starts; as much as anybody may ask for lies before.
+constexpr size_t STATIC_SHARED = 252 * 1024;
 
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -91,7 +98,7 @@ void bulk_wait(int groups_left, bool only_read);
 struct Product {
   int n, k;
   Number a_type, b_type;
-  bool a_in_registers, a_transposed, b_transposed;
+  bool a_in_registers, a_transposed, b_transposed, half_sums;
 };
 void wgmma(const Product &product, void *d, int registers, const uint32_t *a, uint64_t a_descriptor,
            uint64_t b_descriptor, bool accumulate);

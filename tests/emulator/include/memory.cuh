@@ -33,6 +33,18 @@ TP_INLINE void tp_store_values_by(T *to, const V *from) {
   tp_store_by<WHERE, N>(to, written);
 }
 
+// Values as words of narrow elements, and back.
+template <class T, int N> TP_INLINE void tp_pack(uint32_t *words, const float *values) {
+  T stored[N];
+  for (int i = 0; i < N; i++) stored[i] = tp_store<T>(values[i]);
+  __builtin_memcpy(words, stored, N * sizeof(T));
+}
+template <class T, int N> TP_INLINE void tp_unpack(float *values, const uint32_t *words) {
+  T stored[N];
+  __builtin_memcpy(stored, words, N * sizeof(T));
+  for (int i = 0; i < N; i++) values[i] = tp_value(stored[i]);
+}
+
 #define TP_ACCESS(SUFFIX, WHERE)                                                            \
   template <int N, class T> TP_INLINE void tp_load_vector##SUFFIX(T *to, const T *from) {   \
     tp_load_by<WHERE, N>(to, from);                                                         \

@@ -18,6 +18,9 @@ template <class T> TP_INLINE void tp_unpack2(uint32_t word, float &low, float &h
   low = tp_value(T{(decltype(T::bits))word});
   high = tp_value(T{(decltype(T::bits))(word >> 8 * sizeof(T))});
 }
+TP_INLINE float tp_narrowing(float x) { return x; }
+TP_INLINE float tp_narrowing(double x) { return tp_round_odd(x); }
+template <class V> TP_INLINE float tp_narrowing(V x) { return tp_round_odd((double)x); }
 template <class T> TP_INLINE uint32_t tp_pack4(float a, float b, float c, float d) {
   return tp_pack2<T>(a, b) | tp_pack2<T>(c, d) << 16;
 }

@@ -24,16 +24,17 @@ template <int N> TP_INLINE void tp_wgmma_wait() { tp_emulator::wgmma_wait(N); }
 template <int N, class T> TP_INLINE void tp_wgmma_hold(T *) {}
 template <class T, int N> TP_INLINE void tp_wgmma_hold(T (&)[N]) {}
 
-#define TP_PRODUCT(N, K, A, B, RS, TA, TB) \
-  const tp_emulator::Product product = {N, K, tp_emulator::Number::A, tp_emulator::Number::B, RS, TA, TB}
-#define TP_WGMMA_SS(NAME, SUM, N, K, A, B, TA, TB)                                  \
-  TP_INLINE void NAME(SUM *d, uint64_t a, uint64_t b, int accumulate) {             \
-    TP_PRODUCT(N, K, A, B, false, TA, TB);                                          \
-    tp_emulator::wgmma(product, d, N / 2, nullptr, a, b, accumulate != 0);          \
+// The rest is the product: n, k, types, whether A is in registers, A and B transposed, half sums.
+#define TP_PRODUCT(N, K, A, B, ...) \
+  const tp_emulator::Product product = {N, K, tp_emulator::Number::A, tp_emulator::Number::B, __VA_ARGS__}
+#define TP_WGMMA_SS(NAME, SUM, REGISTERS, ...)                                           \
+  TP_INLINE void NAME(SUM *d, uint64_t a, uint64_t b, int accumulate) {                  \
+    TP_PRODUCT(__VA_ARGS__);                                                             \
+    tp_emulator::wgmma(product, d, REGISTERS, nullptr, a, b, accumulate != 0);           \
   }
-#define TP_WGMMA_RS(NAME, SUM, N, K, A, B, TA, TB)                                  \
-  TP_INLINE void NAME(SUM *d, const uint32_t *a, uint64_t b, int accumulate) {      \
-    TP_PRODUCT(N, K, A, B, true, TA, TB);                                           \
-    tp_emulator::wgmma(product, d, N / 2, a, 0, b, accumulate != 0);                \
+#define TP_WGMMA_RS(NAME, SUM, REGISTERS, ...)                                           \
+  TP_INLINE void NAME(SUM *d, const uint32_t *a, uint64_t b, int accumulate) {           \
+    TP_PRODUCT(__VA_ARGS__);                                                             \
+    tp_emulator::wgmma(product, d, REGISTERS, a, 0, b, accumulate != 0);                 \
   }
 #include "generated_wgmma.h"

@@ -36,6 +36,11 @@ float value_of(Number type, const unsigned char *at) {
   }
 }
 
+void store_half(unsigned char *at, float value) {
+  const TpHalf half = tp_store<TpHalf>(value);
+  memcpy(at, &half, sizeof half);
+}
+
 template <class T> static void join_as(char how, unsigned char *target, const unsigned char *by) {
   const auto a = tp_value(read<T>(target)), b = tp_value(read<T>(by));
   const T joined = tp_store<T>(how == '+' ? a + b : how == '<' ? tp_min(a, b) : tp_max(a, b));

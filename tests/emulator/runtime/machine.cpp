@@ -156,7 +156,7 @@ static void start_block(Block &owner, int64_t number, int rank) {
 
 static void check_block(const Block &owner) {
   machine.running = nullptr;
-  for (size_t at = (size_t)machine.launch->shared; at < SHARED_ROOM; at++) {
+  for (size_t at = (size_t)machine.launch->shared; at < STATIC_SHARED; at++) {
     if (owner.shared[at] != POISON) {
       fail("block %lld wrote byte %zu of its shared memory, which has %d", (long long)owner.number,
            at, machine.launch->shared);

@@ -119,6 +119,12 @@ static bool of_integers(const Product &product) {
   return product.a_type == Number::s8 || product.a_type == Number::u8;
 }
 
+static void hand_out_half(unsigned char *at, bool accumulate, float sum) {
+  if (!accumulate) memset(at, 0, 2);
+  const float total = value_of(Number::f16, at) + sum;
+  store_half(at, total);
+}
+
 // A lane holds rows lane / 4 and 8 below of its warp's 16, and two columns of each 8.
 static void hand_out(Thread &thread, const Multiply &job, const std::vector<float> &sums) {
   Held *held = find(thread, job.registers[thread.number % 128]);
@@ -126,6 +132,10 @@ static void hand_out(Thread &thread, const Multiply &job, const std::vector<floa
     const int row = thread.lane / 4 + 8 * (i / 2 % 2);
     const int column = i / 4 * 8 + 2 * (thread.lane % 4) + i % 2;
     const float sum = sums[row * job.product.n + column];
+    if (job.product.half_sums) {
+      hand_out_half((unsigned char *)held->values.data() + 2 * i, job.accumulate, sum);
+      continue;
+    }
     uint32_t &value = held->values[i];
     if (of_integers(job.product)) {
       value = (job.accumulate ? value : 0u) + (uint32_t)(int32_t)sum;
@@ -173,7 +183,7 @@ static bool multiply_until(WarpGroup &group, int64_t until) {
 static bool same(const Product &a, const Product &b) {
   return a.n == b.n && a.k == b.k && a.a_type == b.a_type && a.b_type == b.b_type &&
          a.a_in_registers == b.a_in_registers && a.a_transposed == b.a_transposed &&
-         a.b_transposed == b.b_transposed;
+         a.b_transposed == b.b_transposed && a.half_sums == b.half_sums;
 }
 
 static void check_fence(const Thread &thread, const Held *held, const Product &product) {
