@@ -53,10 +53,10 @@ def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
         if op.layout:
             shape = tuple(int(ctx.index(e)) for e in op.extents)
             loops = RegisterLoops(ctx, op, parse_layout(op.layout, shape), point, emit_block)
-            with ctx.scope():
-                loops.prepare()
-                conditions += [c for c in loops.conditions() if c not in conditions]
-                _variants(ctx, conditions, outside, proved, loops.fast, loops.slow)
+            # The names of its coordinates stay taken: they stand beside the loops, not inside.
+            loops.prepare()
+            conditions += [c for c in loops.conditions() if c not in conditions]
+            _variants(ctx, conditions, outside, proved, loops.fast, loops.slow)
         else:
             ctx.points = Frame(op, None)
 
