@@ -12,12 +12,16 @@ import pytest
 from tileprof.cli import doctor
 from tileprof.cli.doctor import Finding
 from tileprof.compiler import build
+from tileprof.runtime import cuda_native
 
 FOUND = (
     Finding("Python", "3.13.1 (/usr/bin/python3)", ""),
     Finding("numpy", "2.4.0", "needed", 'pip install "numpy"'),
     Finding("C++ compiler", "g++ 14.2.0 (/usr/bin/g++)", "kernels at the speed of C++", "apt"),
     Finding("cache folder", "/home/me/.cache/tileprof", "compiled kernels", "set TILEPROF_CACHE"),
+    Finding("CUDA driver", "CUDA 13.0", "kernels on a GPU", "install it"),
+    Finding("GPU", "cuda:0 NVIDIA H200 (sm_90a)", "kernels on a GPU", "see `nvidia-smi`"),
+    Finding("NVRTC", "13.0", "kernels compiled for a GPU", 'pip install "tileprof[cuda]"'),
 )
 
 
@@ -36,7 +40,8 @@ def test_what_it_says(
     ("lacking", "verdict"),
     [
         ("", "Everything is there."),
-        ("numpy", "Kernels run on the CPU; profiles can be made, opened and compared."),
+        ("GPU", "Kernels run on the CPU; profiles can be made, opened and compared."),
+        ("NVRTC", "Kernels run on the CPU; profiles can be made, opened and compared."),
         ("C++ compiler", "Kernels run in the interpreter; profiles can be made, opened and "),
         ("cache folder", "Kernels run in the interpreter; profiles can be made, opened and "),
     ],
@@ -58,10 +63,13 @@ def test_each_missing_thing_has_a_remedy(cli: Any, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(importlib.metadata, "version", none)
     monkeypatch.setattr(build, "find_compiler", lambda: None)
-    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    monkeypatch.setattr(doctor, "_driver", lambda: ("", ""))
+    monkeypatch.setattr(doctor, "_nvrtc", str)
+    monkeypatch.setattr(doctor, "_nvdisasm", str)
+    monkeypatch.setattr(cuda_native, "find_compiler", lambda: None)
     lines = cli("doctor").out.splitlines()
     missing = [at for at, line in enumerate(lines) if line.startswith("missing")]
-    assert len(missing) == 12
+    assert len(missing) == 13
     assert all(" get it: " in lines[at + 1] for at in missing)
     assert 'get it: pip install "tileprof[cuda]"' in "\n".join(lines)
 

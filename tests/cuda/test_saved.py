@@ -53,7 +53,7 @@ def made(kernel: ir.Kernel, target: str, *, general: bool, ptx: bool) -> CudaBin
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[int, int]], FakeDriver]:
     """A GPU of a compute capability, and a compiler for it."""
 
-    def compile_cuda(kernel: Any, target: Any, controls: Any, unaligned: Any, *, aliased: bool) -> Any:  # fmt: skip
+    def compile_cuda(kernel: Any, target: Any, _: Any, unaligned: Any, *, aliased: bool) -> Any:
         assert bool(unaligned) == aliased
         return SimpleNamespace(target=target.name, general=aliased)
 

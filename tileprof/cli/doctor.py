@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import importlib.metadata
 import os
 import platform
@@ -16,6 +15,7 @@ from .parsing import Command, Parser
 __all__ = ["COMMAND", "Finding", "examine"]
 
 GPU = "kernels on a GPU"
+CUDA_EXTRA = 'pip install "tileprof[cuda]"'
 COMPILING = "CUDA, PTX and SASS of kernels, also without a GPU"
 
 
@@ -52,8 +52,11 @@ def _line(each: Finding, width: int) -> str:
 def _verdict(missing: list[str]) -> str:
     if not missing:
         return "Everything is there."
-    if {"C++ compiler", "cache folder"} & set(missing):
+    lacking = set(missing)
+    if {"C++ compiler", "cache folder"} & lacking:
         return "Kernels run in the interpreter; profiles can be made, opened and compared."
+    if not {"CUDA driver", "GPU", "NVRTC"} & lacking:
+        return "Kernels run on the GPU; profiles can be made, opened and compared."
     return "Kernels run on the CPU; profiles can be made, opened and compared."
 
 
@@ -66,10 +69,68 @@ def examine() -> Iterator[Finding]:
     yield _cache()
     yield _package("torch", "PyTorch tensors as arguments", 'pip install "tileprof[torch]"')
     yield _package("llnl-hatchet", "Profile.to_hatchet()", 'pip install "tileprof[hatchet]"')
-    driver = ctypes.util.find_library("cuda")
-    yield Finding("CUDA driver", driver or "", GPU, "install the NVIDIA driver for your GPU")
-    for name in ("cuda-python", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
-        yield _package(name, COMPILING, 'pip install "tileprof[cuda]"')
+    yield from _cuda()
+
+
+def _cuda() -> Iterator[Finding]:
+    """The driver, its GPUs, what compiles for them, and what makes calls fast."""
+    remedy = "install the NVIDIA driver for your GPU"
+    driver, devices = _driver()
+    yield Finding("CUDA driver", driver, GPU, remedy)
+    yield Finding("GPU", devices, GPU, "see `nvidia-smi`; CUDA_VISIBLE_DEVICES may hide it")
+    yield Finding("NVRTC", _nvrtc(), "kernels compiled for a GPU", CUDA_EXTRA)
+    yield Finding("nvdisasm", _nvdisasm(), "machine code of kernels, by line", CUDA_EXTRA)
+    yield _launcher()
+
+
+def _driver() -> tuple[str, str]:
+    """Versions of the driver, and its GPUs; '' for what is not there."""
+    from tileprof.errors import TileprofError
+    from tileprof.runtime.cuda_device import find_device
+    from tileprof.runtime.cuda_driver import load_driver
+
+    try:
+        driver = load_driver()
+        count = driver.number("cuDeviceGetCount")
+    except TileprofError:
+        return "", ""
+    shown = []
+    for number in range(count):
+        try:
+            device = find_device(number)
+        except TileprofError as error:
+            shown.append(f"cuda:{number} cannot be used: {error.message}")
+        else:
+            how = "PTX for " if device.from_ptx else ""
+            shown.append(f"cuda:{number} {device.name} ({how}{device.target.name})")
+    return f"CUDA {driver.version()}", ", ".join(shown)
+
+
+def _nvrtc() -> str:
+    from tileprof.compiler.cuda import nvrtc
+    from tileprof.errors import TileprofError
+
+    try:
+        return ".".join(map(str, nvrtc.version()))
+    except TileprofError:
+        return ""
+
+
+def _nvdisasm() -> str:
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        return ""
+    return str(find_nvidia_binary_utility("nvdisasm") or "")
+
+
+def _launcher() -> Finding:
+    from tileprof.runtime.cuda_native import why_not
+
+    why = why_not()
+    purpose = f"calls on a GPU in a few microseconds; {why}" if why else ""
+    found = "" if why else "compiled when it is first used"
+    return Finding("native launcher", found, purpose, "see the lines above, or update PyTorch")
 
 
 def _package(name: str, purpose: str, remedy: str) -> Finding:
