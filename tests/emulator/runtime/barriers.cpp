@@ -184,6 +184,16 @@ static void advance(Mbarrier &barrier) {
   wake_all(barrier.waiters);
 }
 
+void arrive_at(Block &owner, uint64_t *word) {
+  Mbarrier &barrier = find(owner, word);
+  if (barrier.pending == 0) {
+    fail("too many arrivals at the mbarrier at 0x%x",
+         (unsigned)((unsigned char *)word - owner.shared) + SHARED_START);
+  }
+  barrier.pending--;
+  advance(barrier);
+}
+
 void mbarrier_arrive(uint64_t *word, int64_t expect, int block) {
   Thread *thread = self();
   const uint32_t address = shared_address(word);
@@ -193,11 +203,8 @@ void mbarrier_arrive(uint64_t *word, int64_t expect, int block) {
   uint64_t *there = (uint64_t *)(owner.shared + (address - SHARED_START));
   // Before, so that what the thread did last can be seen late or early.
   glance();
-  Mbarrier &barrier = find(owner, there);
-  if (barrier.pending == 0) fail("too many arrivals at the mbarrier at 0x%x", address);
-  barrier.pending--;
-  barrier.bytes += expect;
-  advance(barrier);
+  find(owner, there).bytes += expect;
+  arrive_at(owner, there);
   glance();
 }
 

@@ -28,7 +28,7 @@ void copy_async(void *target, const void *source, int bytes, int there) {
   glance();
   memset(target, POISON, (size_t)bytes);
   thread->copies.push_back(Copy{(unsigned char *)target, (const unsigned char *)source, bytes, there,
-                                thread->copy_groups});
+                                thread->copy_groups, thread->copies_issued++});
 }
 
 void copy_commit() { self()->copy_groups++; }
@@ -42,11 +42,21 @@ void copy_wait(int groups_left) {
   glance();
 }
 
-// The arrival comes no later than a landing that nobody forces; here it comes at once.
+// An arrival under way: when it comes, the copies that were issued before have landed.
 void copy_arrive(uint64_t *barrier) {
-  copy_commit();
-  copy_wait(0);
-  mbarrier_arrive(barrier, 0, -1);
+  Thread *thread = self();
+  Block &owner = *thread->owner;
+  shared_address(barrier);
+  const int64_t last = thread->copies_issued;
+  owner.loads++;
+  machine.loads.push_back(Load{&owner, [=, &owner] {
+    for (size_t i = 0; i < thread->copies.size();)
+      if (thread->copies[i].serial < last) land_copy(thread->copies, i);
+      else i++;
+    owner.loads--;
+    arrive_at(owner, barrier);
+  }});
+  glance();
 }
 
 // Loads -----------------------------------------------------------------------------------------

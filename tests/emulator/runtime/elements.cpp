@@ -1,8 +1,9 @@
+// Elements through the narrow types of the `cpu` prelude.
 #include "elements.h"
 
 #include <string.h>
 
-// The `cpu` prelude: it says what the narrow types mean.
+// Of the `cpu` prelude.
 #include "numbers.h"
 
 namespace tp_emulator {

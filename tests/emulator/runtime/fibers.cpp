@@ -1,3 +1,4 @@
+// Switching stacks: a few lines of assembly on x86-64, ucontext elsewhere.
 #include "fibers.h"
 
 #include <stdint.h>

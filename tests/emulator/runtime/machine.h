@@ -28,7 +28,7 @@ struct Copy {
   unsigned char *target;
   const unsigned char *source;
   int bytes, there;
-  int64_t group;
+  int64_t group, serial;
 };
 
 // A store of the copy engine: first it reads shared memory, later it writes global memory.
@@ -64,7 +64,7 @@ struct Thread : Seen {
   Waiting waiting;
   // cp.async
   std::vector<Copy> copies;
-  int64_t copy_groups;
+  int64_t copy_groups, copies_issued;
   // bulk stores
   std::vector<Store> stores;
   int64_t store_groups, store_groups_read;
@@ -178,6 +178,7 @@ void wake(Thread *thread);
 void wake_all(std::vector<Thread *> &threads);
 
 void complete_bytes(Block &owner, uint64_t *barrier, int64_t bytes);
+void arrive_at(Block &owner, uint64_t *barrier);
 void check_for_load(Block &owner, uint64_t *barrier);
 
 std::string describe(const Block &block, const Waiting &waiting);
