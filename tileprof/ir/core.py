@@ -97,10 +97,13 @@ OPS: dict[str, type[OpBase]] = {}
 """Every declared op by its name, and by each mnemonic that stands for it."""
 
 
-def operand(*, optional: bool = False) -> Any:
-    """A field that holds one value (None is allowed where `optional`)."""
+def operand(*, optional: bool = False, default: Any = MISSING) -> Any:
+    """A field that holds one value (None is allowed where `optional`, and may be left out with the
+    `default` None)."""
     meta = {"role": "operand"}
-    return field(default=None, metadata=meta) if optional else field(metadata=meta)
+    return (
+        field(default=None, metadata=meta) if optional or default is None else field(metadata=meta)
+    )
 
 
 def operands() -> Any:

@@ -119,7 +119,7 @@ class ConvertLayout(OpBase):
 
     source: Value = operand()
     target: Value = operand()
-    scratch: Value | None = operand(optional=True)
+    scratch: Value | None = operand(default=None)
     """A shared buffer that it goes through; None where shuffles do."""
 
 

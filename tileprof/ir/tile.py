@@ -115,7 +115,7 @@ class Reduce(OpBase):
     target: Value = operand()
     dim: int = attribute()
     clear: bool = attribute(default=True)
-    scratch: Value | None = operand(optional=True)
+    scratch: Value | None = operand(default=None)
     """Shared memory through which a GPU's warps combine their parts; None where none is needed."""
 
     def verify(self) -> Iterator[str]:

@@ -1,0 +1,375 @@
+"""Reductions, scans and changes of layout on the emulated machine, for hand-made and drawn layouts.
+
+Threads read and write their registers by number; NumPy says from the table of the layout which
+elements these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.codegen.types import storage
+from tileprof.compiler.codegen.writer import Names, Writer
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.context import Context
+from tileprof.compiler.cuda.emit.reduce import emit_convert, emit_reduce, emit_scan
+from tileprof.compiler.cuda.layouts.candidates import candidates, distributed
+from tileprof.compiler.cuda.layouts.exchange import (
+    convert_scratch,
+    reduce_scratch,
+    unreduced,
+    working_type,
+)
+from tileprof.compiler.cuda.layouts.registers import RegisterLayout, blocked, parse_layout
+from tileprof.compiler.cuda.layouts.shared import SharedLayout, parse_shared
+from tileprof.compiler.cuda.passes.layout_flow import down
+from tileprof.compiler.cuda.prelude import with_dependencies
+from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
+from tileprof.compiler.cuda.target import find_target
+
+Array = np.ndarray[Any, Any]
+SHARED = 64 * 1024
+
+
+class Machine:
+    """One block that loads registers or shared memory, runs one op and gives back the result."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        headers = {"base.cuh", "numbers.cuh", "functions.cuh", "barriers.cuh", "memory.cuh"}
+        self.ctx = Context(
+            Writer(), Names(), [], headers, {},
+            target=find_target("sm_90a"), controls=Controls(), threads=threads,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self.arrays: list[Array] = []
+
+    def fragment(self, value: ir.Value, layout: RegisterLayout, name: str) -> None:
+        """Declare a fragment."""
+        self.ctx.buffers[value] = FragmentBuffer(name, value.dtype, layout, name)
+        count = layout.registers_per_thread
+        self.ctx.writer.line(f"{storage(value.dtype)} {name}[{count}];")
+
+    def shared(self, value: ir.Value, layout: SharedLayout, offset: int) -> SharedBuffer:
+        """Declare a shared buffer."""
+        made = SharedBuffer(f"(tp_shared + {offset})", value.dtype, layout, "tile")
+        self.ctx.buffers[value] = made
+        return made
+
+    def parameter(self, array: Array) -> str:
+        """A global array of the element type."""
+        self.arrays.append(array)
+        return f"p{len(self.arrays) - 1}"
+
+    def registers(self, name: str, layout: RegisterLayout, array: Array, *, store: bool) -> None:
+        """Copy all registers of all threads from or to an array [threads, registers]."""
+        at, count = self.parameter(array), layout.registers_per_thread
+        own, other = f"{name}[r]", f"{at}[tp_thread * {count} + r]"
+        text = f"{other} = {own}" if store else f"{own} = {other}"
+        self.ctx.writer.line(f"for (int r = 0; r < {count}; ++r) {text};")
+
+    def run(self, seed: int = 0) -> None:
+        """Run the lines written so far."""
+        texts = with_dependencies(self.ctx.headers)
+        params = ", ".join(
+            f"{storage(ir.dtype(a.dtype.name))} *p{i}" for i, a in enumerate(self.arrays)
+        )
+        body = "\n".join(line.text for line in self.ctx.writer.lines)
+        prologue = (
+            "TP_SHARED_MEMORY(tp_shared);\nconst int tp_thread = threadIdx.x;\n"
+            "const int tp_lane = tp_thread & 31;\nconst int tp_warp = tp_thread >> 5;\n"
+        )
+        text = "".join(f'#include "{name}"\n' for name, _ in texts)
+        text += f'extern "C" __global__ void __launch_bounds__({self.threads}) k_0({params}) {{\n'
+        text += f"{prologue}{body}\n}}\n"
+        value = ir.Constant(1, ir.dtype("index")).result
+        arguments = tuple(Argument("pointer", i) for i in range(len(self.arrays)))
+        spec = LaunchSpec("k_0", arguments, (), (value,), self.threads, SHARED, 1)
+        source = CudaSource("k", text, texts, (spec,), ())
+        types = [ir.BufferType(a.shape, ir.dtype(a.dtype.name), "global") for a in self.arrays]
+        assert value.owner is not None
+        block = ir.Block([ir.Value(t) for t in types], [value.owner])
+        kernel = ir.Kernel("k", tuple(ir.Param(f"p{i}", t) for i, t in enumerate(types)), (), block)
+        emulate(source, kernel, self.arrays, seed=seed)
+
+
+def buffer(shape: Sequence[int], dtype: str, space: ir.Space = "fragment") -> ir.Value:
+    """A buffer value."""
+    return ir.Value(ir.BufferType(tuple(shape), ir.dtype(dtype), space))
+
+
+def spread(tile: Array, layout: RegisterLayout, padding: float) -> Array:
+    """A tile as the threads hold it: [threads, registers]; `padding` beyond its edge."""
+    table = layout.table()
+    inside = np.all(table < np.array(tile.shape), axis=-1)
+    clipped = np.minimum(table, np.array(tile.shape) - 1)
+    held = tile[tuple(np.moveaxis(clipped, -1, 0))]
+    return np.ascontiguousarray(np.where(inside, held, np.asarray(padding, tile.dtype)))
+
+
+def gathered(held: Array, layout: RegisterLayout, shape: Sequence[int]) -> Array:
+    """The tile that threads hold; every copy has to be the same."""
+    tile = np.zeros(tuple(shape), held.dtype)
+    table = layout.table()
+    inside = np.all(table < np.array(shape), axis=-1)
+    at = tuple(np.moveaxis(table[inside], -1, 0))
+    tile[at] = held[inside]
+    np.testing.assert_array_equal(tile[at], held[inside])
+    return tile
+
+
+def numbers(shape: Sequence[int], dtype: str) -> Array:
+    """Numbers whose sums are exact."""
+    random = np.random.default_rng(int(np.prod(shape)))
+    return random.integers(-4, 5, tuple(shape)).astype(ir.dtype(dtype).to_numpy())
+
+
+KINDS: dict[str, Callable[[Array, int], Array]] = {
+    "sum": lambda x, d: x.sum(d),
+    "max": lambda x, d: x.max(d),
+    "min": lambda x, d: x.min(d),
+    "abssum": lambda x, d: np.abs(x).sum(d),
+    "absmax": lambda x, d: np.abs(x).max(d),
+    "bitand": lambda x, d: np.bitwise_and.reduce(x, axis=d),
+    "bitor": lambda x, d: np.bitwise_or.reduce(x, axis=d),
+    "bitxor": lambda x, d: np.bitwise_xor.reduce(x, axis=d),
+}
+
+
+def reduced(
+    kind: Any, layout: RegisterLayout, dim: int, dtype: str, to: str, *, clear: bool = True,
+    keep: bool = False,
+) -> str:  # fmt: skip
+    """Run one reduction and compare; gives the text."""
+    shape = layout.shape
+    left = tuple(1 if d == dim else e for d, e in enumerate(shape) if d != dim or keep)
+    source, target = buffer(shape, dtype), buffer(left, to)
+    op = ir.Reduce(kind, source, target, dim, clear)
+    result = down(layout.select(unreduced(op), left), tuple(range(len(left))), left)
+    machine = Machine(layout.threads)
+    needed = reduce_scratch(layout, dim, working_type(source.dtype, target.dtype))
+    if needed:
+        op.scratch = buffer((needed,), "uint8", "shared")
+        machine.shared(op.scratch, SharedLayout((needed,), ir.dtype("uint8")), 0)
+    machine.fragment(source, layout, "x")
+    machine.fragment(target, result, "y")
+    tile, before = numbers(shape, dtype), numbers(left, to)
+    machine.registers("x", layout, spread(tile, layout, 99), store=False)
+    machine.registers("y", result, spread(before, result, 99), store=False)
+    start = len(machine.ctx.writer.lines)
+    emit_reduce(machine.ctx, op)
+    text = "\n".join(line.text for line in machine.ctx.writer.lines[start:])
+    out = np.zeros((layout.threads, result.registers_per_thread), ir.dtype(to).to_numpy())
+    machine.registers("y", result, out, store=True)
+    machine.run()
+    wide = tile.astype(np.float64) if tile.dtype.kind not in "iu" else tile
+    want = KINDS[kind](wide, dim).reshape(left)
+    if machine.arrays[-1].dtype.kind in "iu":
+        want = want.astype(to)
+    if not clear:
+        both = np.stack([np.asarray(before, want.dtype), want])
+        want = KINDS[kind.removeprefix("abs")](both, 0)
+    found = gathered(out, result, left)
+    np.testing.assert_array_equal(found.astype(np.float64), want.astype(np.float64))
+    assert bool(needed) == ("tp_barrier" in text)
+    return text
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min", "abssum", "absmax"])
+@pytest.mark.parametrize("clear", [True, False])
+def test_kinds_of_floats(kind: str, clear: bool) -> None:
+    """Within warps, in types that need rounding."""
+    layout = distributed((4, 64), 128, 2, (1, 0), (0, 1))
+    reduced(kind, layout, 1, "bfloat16", "bfloat16", clear=clear)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_whole_numbers(kind: str) -> None:
+    """Across warps."""
+    layout = distributed((3, 256), 128, 2, (1, 0), (1, 0))
+    reduced(kind, layout, 1, "int32", "int32", clear=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("float16", "float32"), ("float32", "float16"), ("int8", "int32"), ("float32", "float64"),
+     ("int8", "int8"), ("int32", "float32"), ("uint8", "uint8"), ("float64", "float64")],
+)  # fmt: skip
+def test_types(source: str, target: str) -> None:
+    """Elements are combined in the wider type."""
+    reduced("sum", blocked((2, 128), 64), 1, source, target)
+
+
+def test_padding_counts_for_nothing() -> None:
+    """What lies beyond the edge has 99 in every register."""
+    for kind in ("sum", "max", "min"):
+        reduced(kind, blocked((3, 100), 64, 4), 1, "float32", "float32")
+        reduced(kind, blocked((3, 5), 64), 0, "float32", "float32")
+
+
+def test_three_warp_groups() -> None:
+    """A digit of the warp number with three values."""
+    text = "regs (0,1) | lanes (0,2) (0,4) (0,8) (0,16) (1,0) | warps (2,0) 3x(0,32)"
+    layout = parse_layout(text, (4, 96))
+    assert "% 3" in reduced("sum", layout, 1, "float32", "float32")
+    reduced("max", layout, 0, "float32", "float32")
+
+
+def test_copies_add_nothing() -> None:
+    """Threads that hold copies give the sum once."""
+    reduced("sum", blocked((16,), 128), 0, "float32", "float32", keep=True)
+    reduced("sum", blocked((2, 8), 256), 0, "float32", "float32")
+    reduced("sum", blocked((2, 8), 256), 1, "float32", "float32")
+
+
+def test_a_row_of_a_thread_needs_nobody() -> None:
+    """Registers only: no shuffle."""
+    text = reduced("sum", distributed((64, 16), 64, 1, (0, 1), (0, 1)), 1, "float32", "float32")
+    assert "shuffle" not in text
+
+
+def test_accumulators_take_two_shuffles() -> None:
+    """The layout of a matrix product: four lanes hold a row."""
+    layout = parse_layout(
+        "regs (0,1) (8,0) (0,8) (0,16) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)",
+        (64, 32),
+    )
+    text = reduced("max", layout, 1, "float32", "float32", clear=False)
+    assert text.count("tp_shuffle_xor") == 2
+
+
+SHAPES = st.sampled_from([(8, 32), (5, 12), (64, 4), (3, 4, 16), (48,), (2, 96)])
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> RegisterLayout:
+    """A layout of the kind that the compiler tries."""
+    shape = draw(SHAPES)
+    threads = draw(st.sampled_from([32, 64, 96, 128]))
+    dims = draw(st.permutations(range(len(shape))))
+    return draw(st.sampled_from(list(candidates(shape, threads, 4, dims))))
+
+
+@settings(max_examples=12, deadline=None)
+@given(layouts(), st.data())
+def test_any_layout_reduces(layout: RegisterLayout, data: st.DataObject) -> None:
+    """Sums along each dimension."""
+    dim = data.draw(st.integers(0, len(layout.shape) - 1))
+    reduced("sum", layout, dim, "int32", "int32", keep=len(layout.shape) == 1)
+
+
+# -- changes of layout
+
+
+def converted(before: RegisterLayout, after: RegisterLayout, dtype: str, seed: int = 0) -> str:
+    """Run one change of layout and compare; gives the text."""
+    source, target = buffer(before.shape, dtype), buffer(before.shape, dtype)
+    op = ir.ConvertLayout(source, target)
+    machine = Machine(before.threads)
+    needed = convert_scratch(before, after, source.dtype)
+    if needed:
+        op.scratch = buffer((needed,), "uint8", "shared")
+        machine.shared(op.scratch, SharedLayout((needed,), ir.dtype("uint8")), 0)
+    machine.fragment(source, before, "x")
+    machine.fragment(target, after, "y")
+    tile = numbers(before.shape, dtype)
+    machine.registers("x", before, spread(tile, before, 99), store=False)
+    start = len(machine.ctx.writer.lines)
+    emit_convert(machine.ctx, op)
+    text = "\n".join(line.text for line in machine.ctx.writer.lines[start:])
+    out = np.zeros((before.threads, after.registers_per_thread), tile.dtype)
+    machine.registers("y", after, out, store=True)
+    machine.run(seed)
+    np.testing.assert_array_equal(gathered(out, after, before.shape), tile)
+    return text
+
+
+def test_registers_are_renamed() -> None:
+    """Two layouts that differ in the order of registers: no memory."""
+    before = parse_layout("regs (0,1) (8,0) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", (16, 8))
+    after = parse_layout("regs (8,0) (0,1) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", (16, 8))
+    text = converted(before, after, "float16")
+    assert "tp_barrier" not in text
+    assert "shuffle" not in text
+
+
+def test_vectors_through_memory() -> None:
+    """Both sides move 16 bytes at once where their layouts have them."""
+    before, after = blocked((32, 64), 128, 8), distributed((32, 64), 128, 8, (1, 0), (1, 0), 4)
+    text = converted(before, after, "float16")
+    assert "tp_store_vector<8>" in text
+    assert "tp_load_vector<8>" in text
+
+
+@settings(max_examples=12, deadline=None)
+@given(layouts(), st.data())
+def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObject) -> None:
+    """Every element arrives, in each thread that holds it."""
+    dims = data.draw(st.permutations(range(len(before.shape))))
+    others = list(candidates(before.shape, before.threads, 4, dims))
+    converted(before, data.draw(st.sampled_from(others)), data.draw(
+        st.sampled_from(["float32", "float16", "int8"])))  # fmt: skip
+
+
+# -- scans
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "dim", "dtype", "layout"),
+    [
+        ((2, 100), 1, "float32", "rows"),
+        ((2, 64), 1, "bfloat16", "swizzle=128"),
+        ((64, 33), 1, "int32", "pad=1"),
+        ((40, 64), 0, "float32", "swizzle=64"),
+        ((100,), 0, "int32", "rows"),
+        ((3, 40, 2), 1, "int32", "rows"),
+        ((300, 5), 1, "float16", "rows"),
+    ],
+)
+def test_scans(shape: tuple[int, ...], dim: int, dtype: str, layout: str, reverse: bool) -> None:
+    """Sums and largest elements, in place and into another tile."""
+    for kind in ("sum", "max"):
+        tile = numbers(shape, dtype)
+        source, target = buffer(shape, dtype, "shared"), buffer(shape, dtype, "shared")
+        for to in (source, target):
+            machine = Machine(64)
+            made = parse_shared(layout, shape, source.dtype)
+            at = machine.shared(source, made, 0)
+            machine.shared(target, made, SHARED // 2)
+            out = np.zeros_like(tile)
+            _tile(machine, at, tile, store=False)
+            machine.ctx.writer.line("tp_barrier();")
+            emit_scan(machine.ctx, ir.Scan("sum" if kind == "sum" else "max", source, to, dim,
+                                           reverse))  # fmt: skip
+            machine.ctx.writer.line("tp_barrier();")
+            _tile(machine, machine.ctx.shared(to), out, store=True)
+            machine.run()
+            whole = np.flip(tile, dim) if reverse else tile
+            add = np.cumsum if kind == "sum" else np.maximum.accumulate
+            exact = np.float64 if tile.dtype.kind not in "iu" else tile.dtype
+            want = add(whole.astype(exact), axis=dim)
+            want = np.flip(want, dim) if reverse else want
+            np.testing.assert_array_equal(out.astype(np.float64), want.astype(np.float64))
+
+
+def _tile(machine: Machine, at: SharedBuffer, array: Array, *, store: bool) -> None:
+    """Copy a shared tile from or to an array of its shape, element by element."""
+    name = machine.parameter(array)
+    rest = "n"
+    indices: list[int | str] = []
+    for extent in reversed(array.shape):
+        indices.insert(0, f"{rest} % {extent}")
+        rest = f"({rest} / {extent})"
+    own, other = at.element(indices), f"{name}[n]"
+    text = f"{other} = {own}" if store else f"{own} = {other}"
+    machine.ctx.writer.line(f"for (int n = tp_thread; n < {array.size}; n += 64) {text};")
