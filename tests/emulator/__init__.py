@@ -7,9 +7,9 @@ and products of the tensor cores land, so that a missing barrier, wait or fence 
 `building.py` compiles, `arguments.py` lays out what a kernel is given, `driver.py` runs launches.
 
 What is modelled: barriers of all kinds with their counts; mbarriers with phases and bytes;
-cp.async, TMA and bulk copies that land at any time until they are waited for, over poison; products of warp
-groups that read and write as late, accumulators being poison meanwhile; the view that the async
-proxy has of shared memory, which lags behind ordinary stores (and cp.async) until a
+cp.async, TMA and bulk copies that land at any time until they are waited for, over poison; products
+of warp groups that read and write as late, accumulators being poison meanwhile; the view that the
+async proxy has of shared memory, which lags behind ordinary stores (and cp.async) until a
 `tp_fence_async`; alignment, swizzles, descriptors and fragments as on hardware, where the texts of
 `tests/cuda/test_emulator_*.py` gave the same bytes.  What is not: speed, bank conflicts, registers,
 weak ordering of global memory, errors of rounding inside the tensor cores.
