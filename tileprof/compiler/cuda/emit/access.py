@@ -118,6 +118,7 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
 def _broadcast(ctx: Context, result: ir.Value, text: str) -> None:
     """What the first thread computes becomes known to all."""
     kind, name = ctx.type_of(result), ctx.names.fresh("broadcast")
+    ctx.headers.add("elementwise.cuh")
     ctx.writer.line(f"TP_SHARED_VARIABLE({kind}, {name});")
     ctx.writer.line(f"if (tp_thread == 0) {name} = {text};")
     ctx.writer.line(ctx.barrier())

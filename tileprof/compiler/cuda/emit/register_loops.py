@@ -41,6 +41,7 @@ IN_FLIGHT = 256
 """Bytes a thread that loads in front of the points may take: 64 registers."""
 VECTOR = 16
 """Bytes of the widest access."""
+CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 UNROLLED = 512
 """Points of a thread up to which all loops are unrolled; those of fragments always are."""
 
@@ -137,18 +138,20 @@ class RegisterLoops:
         return self.vector[0].weights[self.frame.fragments[buffer.array, dims]] == 1
 
     @cached_property
-    def _rounded(self) -> set[ir.OpBase]:
-        """Ops whose result is only stored: the store rounds."""
+    def _stored(self) -> set[ir.OpBase]:
+        """Ops whose narrow result is only stored, so that they need no statement: the store rounds,
+        and what was loaded for it is no value."""
         found: set[ir.OpBase] = set()
         ops = self.planner.ops
         for at, op in enumerate(ops):
             if not isinstance(op, ir.Store) or not is_narrow(op.value.dtype):
                 continue
             made = op.value.owner
-            if made is None or not is_pure(made) or len(self.ctx.uses[op.value]) != 1:
+            if made not in ops or len(self.ctx.uses[op.value]) != 1:
                 continue
-            between = ops[ops.index(made) + 1 : at] if made in ops else [op]
-            if not any(o.SPEC.effect & (ir.Effect.WRITE | ir.Effect.CONTROL) for o in between):
+            between = ops[ops.index(made) + 1 : at]
+            simple = is_pure(made) or isinstance(made, ir.Load)
+            if simple and not any(o.SPEC.effect & CHANGES for o in between):
                 found.add(made)
         return found
 
@@ -299,7 +302,7 @@ class RegisterLoops:
         with self._nest(runs):
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
             with self._at(position):
-                self.ctx.inline |= self._rounded
+                self.ctx.inline |= self._stored
                 self.point()
         for access in stores:
             self._store(access)

@@ -1,36 +1,98 @@
 // Vectors of elements between memory and registers, and conversions of several at once.
+// Arrays of 16- and 8-bit elements go through words, which the compiler sees through.
 // A register array is a pointer to its first register; indices are constants after unrolling.
 #pragma once
 #include "memory.cuh"
 #include "numbers.cuh"
 
-#ifdef __CUDACC__
+#ifndef TP_SHARED_VARIABLE
 #define TP_SHARED_VARIABLE(type, name) __shared__ type name
-#else
-#define TP_SHARED_VARIABLE(type, name) static type name
 #endif
 
+template <class T, int N> struct TpPart { T at[N]; };
+
+// The 32-bit words of N elements, and back.
+template <int N, class T> TP_INLINE void tp_words(uint32_t *words, const T *from) {
+  if constexpr (sizeof(T) >= 4) {
+    constexpr int part = sizeof(T) / 4;
+    TP_UNROLL_ALL
+    for (int i = 0; i < N * part; i++)
+      words[i] = tp_bit_cast<TpPart<uint32_t, part>>(from[i / part]).at[i % part];
+  } else {
+    constexpr int part = 4 / sizeof(T);
+    TP_UNROLL_ALL
+    for (int i = 0; i < N; i += part) {
+      TpPart<T, part> held;
+      TP_UNROLL_ALL
+      for (int k = 0; k < part; k++) held.at[k] = from[i + k];
+      words[i / part] = tp_bit_cast<uint32_t>(held);
+    }
+  }
+}
+template <int N, class T> TP_INLINE void tp_elements(T *to, const uint32_t *words) {
+  constexpr int part = 4 / sizeof(T);
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++) to[i] = tp_bit_cast<TpPart<T, part>>(words[i / part]).at[i % part];
+}
+
+// N words in one access.  A store is said outright: the compiler writes word by word where it
+// loses sight of the alignment.
+#ifdef __CUDACC__
+#define TP_PUT_WORDS(SPACE, REGISTER, ADDRESS)                                              \
+  template <int N> TP_INLINE void tp_put_words_##SPACE(uint32_t *to, const uint32_t *v) {   \
+    if constexpr (N == 4)                                                                   \
+      asm volatile("st." #SPACE ".v4.u32 [%0], {%1, %2, %3, %4};" ::REGISTER(ADDRESS(to)),  \
+                   "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");                  \
+    else if constexpr (N == 2)                                                              \
+      asm volatile("st." #SPACE ".v2.u32 [%0], {%1, %2};" ::REGISTER(ADDRESS(to)),          \
+                   "r"(v[0]), "r"(v[1]) : "memory");                                        \
+    else                                                                                    \
+      tp_store_vector_##SPACE<N>(to, v);                                                    \
+  }
+#else
+#define TP_PUT_WORDS(SPACE, REGISTER, ADDRESS)                                              \
+  template <int N> TP_INLINE void tp_put_words_##SPACE(uint32_t *to, const uint32_t *v) {   \
+    uint32_t held[N];                                                                       \
+    for (int i = 0; i < N; i++) held[i] = v[i];                                             \
+    tp_store_vector_##SPACE(to, held);                                                      \
+  }
+#endif
+TP_PUT_WORDS(global, "l", __cvta_generic_to_global)
+TP_PUT_WORDS(shared, "r", tp_shared_address)
+#undef TP_PUT_WORDS
+
 // to[0..N) from from[0..N), in accesses of 16 bytes where that many are wanted.
-#define TP_VECTORS(SPACE)                                                             \
-  template <int N, class T> TP_INLINE void tp_get_##SPACE(T *to, const T *from) {     \
-    constexpr int step = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;                     \
-    TP_UNROLL_ALL                                                                     \
-    for (int at = 0; at < N; at += step) {                                            \
-      T held[step];                                                                   \
-      tp_load_vector_##SPACE(held, from + at);                                        \
-      TP_UNROLL_ALL                                                                   \
-      for (int i = 0; i < step; i++) to[at + i] = held[i];                            \
-    }                                                                                 \
-  }                                                                                   \
-  template <int N, class T> TP_INLINE void tp_put_##SPACE(T *to, const T *from) {     \
-    constexpr int step = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;                     \
-    TP_UNROLL_ALL                                                                     \
-    for (int at = 0; at < N; at += step) {                                            \
-      T held[step];                                                                   \
-      TP_UNROLL_ALL                                                                   \
-      for (int i = 0; i < step; i++) held[i] = from[at + i];                          \
-      tp_store_vector_##SPACE(to + at, held);                                         \
-    }                                                                                 \
+#define TP_VECTORS(SPACE)                                                                   \
+  template <int N, class T> TP_INLINE void tp_get_##SPACE(T *to, const T *from) {           \
+    if constexpr (sizeof(T) < 4 && N * sizeof(T) % 4 == 0) {                                \
+      uint32_t words[N * sizeof(T) / 4];                                                    \
+      tp_get_##SPACE<N * sizeof(T) / 4>(words, (const uint32_t *)from);                     \
+      tp_elements<N>(to, words);                                                            \
+    } else {                                                                                \
+      constexpr int step = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;                         \
+      TP_UNROLL_ALL                                                                         \
+      for (int at = 0; at < N; at += step) {                                                \
+        T held[step];                                                                       \
+        tp_load_vector_##SPACE(held, from + at);                                            \
+        TP_UNROLL_ALL                                                                       \
+        for (int i = 0; i < step; i++) to[at + i] = held[i];                                \
+      }                                                                                     \
+    }                                                                                       \
+  }                                                                                         \
+  template <int N, class T> TP_INLINE void tp_put_##SPACE(T *to, const T *from) {           \
+    if constexpr (N * sizeof(T) % 4 == 0) {                                                 \
+      constexpr int count = N * sizeof(T) / 4, step = count < 4 ? count : 4;                \
+      uint32_t words[count];                                                                \
+      tp_words<N>(words, from);                                                             \
+      TP_UNROLL_ALL                                                                         \
+      for (int at = 0; at < count; at += step)                                              \
+        tp_put_words_##SPACE<step>((uint32_t *)to + at, words + at);                        \
+    } else {                                                                                \
+      T held[N];                                                                            \
+      TP_UNROLL_ALL                                                                         \
+      for (int i = 0; i < N; i++) held[i] = from[i];                                        \
+      tp_store_vector_##SPACE(to, held);                                                    \
+    }                                                                                       \
   }
 TP_VECTORS(global)
 TP_VECTORS(shared)
@@ -45,36 +107,29 @@ template <int N, class T, class V> TP_INLINE void tp_narrow_vector(T *to, const 
     TP_UNROLL_ALL
     for (int i = 0; i < N; i++) floats[i] = tp_narrowing(values[i]);
     tp_pack<T, N>(words, floats);
-    constexpr int part = 4 / sizeof(T);
-    TP_UNROLL_ALL
-    for (int i = 0; i < N; i++) to[i] = tp_bit_cast<TpArray<T, part>>(words[i / part]).at[i % part];
-    return;
-  }
+    tp_elements<N>(to, words);
+  } else
 #endif
-  TP_UNROLL_ALL
-  for (int i = 0; i < N; i++) to[i] = tp_store<T>(values[i]);
+  {
+    TP_UNROLL_ALL
+    for (int i = 0; i < N; i++) to[i] = tp_store<T>(values[i]);
+  }
 }
 // The reverse.
 template <int N, class T, class V> TP_INLINE void tp_widen_vector(V *values, const T *from) {
 #ifdef __CUDACC__
   if constexpr (TpIsNarrow<T>::yes && N * sizeof(T) % 4 == 0) {
     uint32_t words[N * sizeof(T) / 4];
-    constexpr int part = 4 / sizeof(T);
-    TP_UNROLL_ALL
-    for (int i = 0; i < N; i += part) {
-      TpArray<T, part> held;
-      TP_UNROLL_ALL
-      for (int k = 0; k < part; k++) held.at[k] = from[i + k];
-      words[i / part] = tp_bit_cast<uint32_t>(held);
-    }
+    tp_words<N>(words, from);
     tp_unpack<T, N>(values, words);
-    return;
-  }
+  } else
 #endif
-  TP_UNROLL_ALL
-  for (int i = 0; i < N; i++) values[i] = tp_value(from[i]);
+  {
+    TP_UNROLL_ALL
+    for (int i = 0; i < N; i++) values[i] = tp_value(from[i]);
+  }
 }
-
+// Values converted and written.
 template <int N, class T, class V> TP_INLINE void tp_put_values_global(T *to, const V *values) {
   T held[N];
   tp_narrow_vector<N>(held, values);

@@ -1,0 +1,90 @@
+"""Kernels in text form, with layouts already chosen, run on the emulated machine and compared with
+the interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.emit.unit import emit
+from tileprof.compiler.cuda.source import CudaSource
+from tileprof.compiler.cuda.target import find_target
+from tileprof.runtime.interpreter import InterpreterExecutable
+
+Array = np.ndarray[Any, Any]
+HOPPER = find_target("sm_90a")
+
+
+def parse(text: str) -> ir.Kernel:
+    """A kernel that the verifier has nothing against."""
+    kernel = ir.parse(text)
+    ir.verify(kernel)
+    return kernel
+
+
+def source(text: str, **controls: bool) -> CudaSource:
+    """The CUDA text of a kernel."""
+    return emit(parse(text), HOPPER, Controls(**controls))
+
+
+def compare(
+    text: str,
+    arrays: Sequence[Array],
+    symbols: Sequence[int] = (),
+    *,
+    seeds: int = 2,
+    rtol: float = 0,
+) -> CudaSource:
+    """Run on the emulator for some seeds and in the interpreter; the arrays must be the same."""
+    kernel = parse(text)
+    expected = [a.copy() for a in arrays]
+    # The interpreter runs the points of a block as one: it has no use for barriers.
+    plain = parse("\n".join(t for t in text.splitlines() if t.strip() != "barrier"))
+    InterpreterExecutable(plain).run(expected, symbols)
+    made = emit(kernel, HOPPER, Controls())
+    for seed in range(seeds):
+        found = [a.copy() for a in arrays]
+        emulate(made, kernel, found, dict(zip(kernel.symbols, symbols)), seed=seed)
+        for param, one, other in zip(kernel.params, found, expected):
+            np.testing.assert_allclose(
+                one.astype(np.float64), other.astype(np.float64), rtol=rtol, err_msg=param.name
+            )
+    return made
+
+
+def numbers(dtype: str, *shape: int, seed: int = 0) -> Array:
+    """Small numbers that every type holds."""
+    rng = np.random.default_rng(seed)
+    low = 0 if dtype[0] in "ub" else -8
+    made: Array = rng.integers(low, 9, shape).astype(ir.dtype(dtype).to_numpy())
+    return made
+
+
+def launch(
+    params: str,
+    body: str,
+    *,
+    symbols: str = "",
+    grid: str = "%c1",
+    before: str = "",
+    threads: int = 128,
+) -> str:
+    """The text of a kernel of one launch; `%cN` are constants for all N that the text names."""
+    named = f" symbols({symbols})" if symbols else ""
+    text = f"{body} {grid} {before}"
+    wanted = sorted({int(n) for n in re.findall(r"%c(\d+)\b", text)})
+    constants = "\n".join(f"  %c{n} = constant {n} : index" for n in wanted)
+    return f"""kernel @points({params}){named} {{
+{constants}
+{before}
+  launch [{grid}] {{threads = [{threads}]}} body(%bx: index) {{
+{body}
+  }}
+}}
+"""
