@@ -77,3 +77,23 @@ def sums(A, block=64):
         T.reduce_sum(held, total)
         C[bx] = total[0]
     return C
+
+
+@jit
+def checked(A, block=64):
+    """Stops where an element is 70 or more."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            T.device_assert(A[bx * block + i] < 70, "a < 70")
+            A[bx * block + i] = 0
+
+
+@jit
+def spoken(A):
+    """Prints every element, one a block."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    with T.Kernel(N, threads=64) as bx:
+        T.print(A[bx], "x =")
