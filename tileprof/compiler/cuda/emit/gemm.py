@@ -56,4 +56,6 @@ def _clear(ctx: Context, op: ir.Gemm, sums: str, count: int) -> None:
         return
     ctx.writer.line("TP_UNROLL_ALL")
     start = f"({sums})" if "+" in sums else sums
-    ctx.writer.line(f"for (int i = 0; i < {count}; ++i) {start}[i] = 0;")
+    with ctx.scope():
+        i = ctx.names.fresh("i")
+        ctx.writer.line(f"for (int {i} = 0; {i} < {count}; ++{i}) {start}[{i}] = 0;")

@@ -9,8 +9,11 @@ for (int k = 0; k < 4; ++k) {          steps of 32 bytes
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import Extent, times
+from tileprof.compiler.codegen.buffers import plus, times
 from tileprof.compiler.cuda.layouts.instruction import Fma, parse_instruction
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
@@ -22,6 +25,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
 
 from .context import Context
 from .matrices import find_matrices, gather_words, load_matrices, registers_of, shared_tile
+from .points import thread_coordinates
 
 __all__ = ["TYPES", "emit_mma"]
 
@@ -50,17 +54,36 @@ def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
     line = ctx.writer.line
     in_registers = any(v.buffer.space == "fragment" for v in (op.a, op.b))
     whole = in_registers or steps * down * across <= UNROLLED
+    a, b, step = (ctx.names.fresh(name) for name in "abk")
+    loads = [
+        _operand(ctx, op, "a", _Words(a, step, down, steps)),
+        _operand(ctx, op, "b", _Words(b, step, across, steps)),
+    ]
     line("TP_UNROLL_ALL" if whole else "TP_UNROLL(2)")
-    with ctx.writer.braces(f"for (int k = 0; k < {steps}; ++k)"):
-        line(f"uint32_t a[{4 * down}], b[{2 * across}];")
-        _load(ctx, op, "a", down, steps)
-        _load(ctx, op, "b", across, steps)
+    with ctx.writer.braces(f"for (int {step} = 0; {step} < {steps}; ++{step})"):
+        line(f"uint32_t {a}[{4 * down}], {b}[{2 * across}];")
+        for load in loads:
+            load()
+        row, column = ctx.names.fresh("m"), ctx.names.fresh("n")
         line("TP_UNROLL_ALL")
-        with ctx.writer.braces(f"for (int m = 0; m < {down}; ++m)"):
+        with ctx.writer.braces(f"for (int {row} = 0; {row} < {down}; ++{row})"):
             line("TP_UNROLL_ALL")
-            number = "n" if down == 1 else f"(n + {across} * m)"
-            call = f"{_name(op)}({sums} + 4 * {number}, a + 4 * m, b + 2 * n);"
-            line(f"for (int n = 0; n < {across}; ++n) {call}")
+            number = column if down == 1 else f"({column} + {across} * {row})"
+            words = f"{a} + 4 * {row}, {b} + 2 * {column}"
+            call = f"{_name(op)}({sums} + 4 * {number}, {words});"
+            line(f"for (int {column} = 0; {column} < {across}; ++{column}) {call}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of an operand for one step of K."""
+
+    array: str
+    step: str
+    """The number of the step, a variable."""
+    atoms: int
+    """Instructions along M or N."""
+    steps: int
 
 
 def _name(op: ir.Gemm) -> str:
@@ -69,33 +92,36 @@ def _name(op: ir.Gemm) -> str:
     return f"tp_mma_m16n8k{depth}_{a}" + (f"_{b}" if a != b else "")
 
 
-def _load(ctx: Context, op: ir.Gemm, which: Operand, atoms: int, steps: int) -> None:
-    """The words of one operand for step `k`."""
+def _operand(ctx: Context, op: ir.Gemm, which: Operand, words: _Words) -> Callable[[], None]:
+    """Writes down where the thread reads an operand; gives what loads its words."""
     value = op.a if which == "a" else op.b
     if value.buffer.space == "fragment":
-        _take(ctx, op, which, atoms, steps)
-        return
+        held = registers_of(ctx, value, operand_layout(op, ctx.threads, which))
+        return lambda: _take(ctx, which, value.dtype, held, words)
     layout = step_layout(op, ctx.threads, which)
-    start: list[Extent] = [0] * layout.rank
-    rows, columns = matrix_dims(value)
-    start[columns if is_k_major(op, which) else rows] = times(32 // value.dtype.bytes, "k")
     tile = shared_tile(ctx, value)
-    found = find_matrices(layout, value.dtype)
-    if found is None or not tile.aligned:
-        gather_words(ctx, layout, tile, which, start)
-    else:
-        load_matrices(ctx, found, tile, which, start)
+    found = find_matrices(layout, value.dtype) if tile.aligned else None
+    start = thread_coordinates(layout if found is None else found.lanes)
+    rows, columns = matrix_dims(value)
+    row, column = (ctx.names.fresh(f"{which}_{place}") for place in ("row", "column"))
+    ctx.writer.line(f"const int {row} = {start[rows]}, {column} = {start[columns]};")
+    start[rows], start[columns] = row, column
+    along = columns if is_k_major(op, which) else rows
+    start[along] = plus(start[along], times(32 // value.dtype.bytes, words.step))
+    if found is None:
+        return lambda: gather_words(ctx, layout, tile, words.array, start)
+    return lambda: load_matrices(ctx, found, tile, words.array, start)
 
 
-def _take(ctx: Context, op: ir.Gemm, which: Operand, atoms: int, steps: int) -> None:
+def _take(ctx: Context, which: Operand, dtype: ir.DType, held: str, words: _Words) -> None:
     """From the registers of a fragment, where all steps of an atom follow each other."""
-    value = op.a if which == "a" else op.b
-    words = 4 if which == "a" else 2
-    held = registers_of(ctx, value, operand_layout(op, ctx.threads, which))
-    elements = words * 4 // value.dtype.bytes
-    at = "k" if atoms == 1 else f"(k + {steps} * i)"
-    ctx.writer.line("TP_UNROLL_ALL")
-    ctx.writer.line(
-        f"for (int i = 0; i < {atoms}; ++i) "
-        f"tp_to_words<{words}>({which} + {words} * i, {held} + {elements} * {at});"
-    )
+    count = 4 if which == "a" else 2
+    elements = count * 4 // dtype.bytes
+    with ctx.scope():
+        i = ctx.names.fresh("i")
+        at = words.step if words.atoms == 1 else f"({words.step} + {words.steps} * {i})"
+        ctx.writer.line("TP_UNROLL_ALL")
+        ctx.writer.line(
+            f"for (int {i} = 0; {i} < {words.atoms}; ++{i}) "
+            f"tp_to_words<{count}>({words.array} + {count} * {i}, {held} + {elements} * {at});"
+        )

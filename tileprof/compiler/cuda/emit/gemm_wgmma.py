@@ -68,6 +68,8 @@ def _readable(ctx: Context, op: ir.Gemm, which: Operand, instruction: Wgmma) -> 
 class _Operand:
     """One operand in shared memory, as a descriptor sees it."""
 
+    name: str
+    """Of the descriptor in the text."""
     buffer: SharedBuffer
     k_major: bool
     start: Extent
@@ -83,24 +85,22 @@ class _Operand:
     def panel_bytes(self) -> int:
         return self.buffer.layout.panel_bytes
 
-    def along(self, extent: Extent) -> Extent:
+    def along(self, extent: int) -> int:
         """Bytes from element 0 to element `extent` of M or N."""
         if self.k_major:
-            return times(extent, self.swizzle)
-        if isinstance(extent, int):
-            return extent // self.buffer.layout.panel * self.panel_bytes
-        return times(f"({extent} / {self.buffer.layout.panel})", self.panel_bytes)
+            return extent * self.swizzle
+        return extent // self.buffer.layout.panel * self.panel_bytes
 
-    def step(self, steps: int) -> str:
-        """Bytes from the start to step `k`."""
+    def step(self, k: str, steps: int) -> Extent:
+        """Bytes from the start to step `k` of so many."""
         if not self.k_major:
-            return str(times(16 * self.swizzle, "k"))
+            return times(16 * self.swizzle, k)
         if self.inside + steps * STEP <= self.swizzle:
-            return str(plus(times(STEP, "k"), self.inside))
-        at = "k" if not self.inside else f"(k + {self.inside // STEP})"
+            return plus(times(STEP, k), self.inside)
+        at = f"({k} + {self.inside // STEP})" if self.inside else k
         per_panel = self.swizzle // STEP
         inner = [f"{at} % {per_panel} * {STEP}"] if per_panel > 1 else []
-        return str(plus(f"{at} / {per_panel} * {self.panel_bytes}", *inner))
+        return plus(f"{at} / {per_panel} * {self.panel_bytes}", *inner)
 
     def descriptor(self, group: Extent) -> str:
         """The descriptor of the part of a warp group, `group` bytes from the start."""
@@ -125,7 +125,7 @@ def _operand(ctx: Context, op: ir.Gemm, which: Operand) -> _Operand:
     else:
         terms.append(times(f"({paren(column)} / {layout.panel})", layout.panel_bytes))
     start = plus(*terms, times(row, layout.swizzle))
-    return _Operand(tile.buffer, is_k_major(op, which), start, inside)
+    return _Operand(ctx.names.fresh(which), tile.buffer, is_k_major(op, which), start, inside)
 
 
 def emit_wgmma(ctx: Context, op: ir.Gemm, instruction: Wgmma, sums: str, *, wait: bool) -> None:
@@ -133,26 +133,26 @@ def emit_wgmma(ctx: Context, op: ir.Gemm, instruction: Wgmma, sums: str, *, wait
     m, n, k = op.mnk
     line = ctx.writer.line
     steps = k // instruction.k
-    atoms = m // instruction.rows // instruction.m
-    registers = m // instruction.rows * (n // instruction.columns) // 128
+    rows, columns = m // instruction.rows, n // instruction.columns
+    hold = f"tp_wgmma_hold<{rows * columns // 128}>({sums});"
     b = _operand(ctx, op, "b")
     a = None if instruction.a_in_registers else _operand(ctx, op, "a")
     row, column = _group(ctx, instruction)
     if a is not None:
-        line(f"const uint64_t a = {a.descriptor(a.along(times(row, m // instruction.rows)))};")
-    line(f"const uint64_t b = {b.descriptor(b.along(times(column, n // instruction.columns)))};")
+        line(f"const uint64_t {a.name} = {a.descriptor(times(row, a.along(rows)))};")
+    line(f"const uint64_t {b.name} = {b.descriptor(times(column, b.along(columns)))};")
     if not op.clear:
-        line(f"tp_wgmma_hold<{registers}>({sums});")
-    if a is None:
-        _take(ctx, op, atoms * steps)
+        line(hold)
+    words = _take(ctx, op, rows * k) if a is None else ""
     line("tp_wgmma_fence();")
     line("TP_UNROLL_ALL")
-    with ctx.writer.braces(f"for (int k = 0; k < {steps}; ++k)"):
-        _instructions(ctx, op, instruction, sums, a, b)
+    at = ctx.names.fresh("k")
+    with ctx.writer.braces(f"for (int {at} = 0; {at} < {steps}; ++{at})"):
+        _instructions(ctx, op, instruction, sums, a or words, b, at)
     line("tp_wgmma_commit();")
     if wait:
         line("tp_wgmma_wait<0>();")
-        line(f"tp_wgmma_hold<{registers}>({sums});")
+        line(hold)
 
 
 def _group(ctx: Context, instruction: Wgmma) -> tuple[Extent, Extent]:
@@ -167,13 +167,17 @@ def _group(ctx: Context, instruction: Wgmma) -> tuple[Extent, Extent]:
     return row, column if columns > 1 else 0
 
 
-def _take(ctx: Context, op: ir.Gemm, count: int) -> None:
+def _take(ctx: Context, op: ir.Gemm, elements: int) -> str:
     """The words of an operand in registers: instructions read them until they are waited for."""
-    ctx.headers.add("matrix.cuh")
     held = registers_of(ctx, op.a, operand_layout(op, ctx.threads, "a"))
-    ctx.writer.line(f"uint32_t a[{4 * count}];")
-    ctx.writer.line(f"tp_to_words<{4 * count}>(a, {held});")
-    ctx.writer.line(f"tp_wgmma_hold<{4 * count}>(a);")
+    # A warp group holds them all.
+    count = elements * op.a.dtype.bytes // 4 // 128
+    words = ctx.names.fresh("a")
+    ctx.headers.add("matrix.cuh")
+    ctx.writer.line(f"uint32_t {words}[{count}];")
+    ctx.writer.line(f"tp_to_words<{count}>({words}, {held});")
+    ctx.writer.line(f"tp_wgmma_hold({words});")
+    return words
 
 
 def _instructions(
@@ -181,34 +185,37 @@ def _instructions(
     op: ir.Gemm,
     instruction: Wgmma,
     sums: str,
-    a: _Operand | None,
+    a: _Operand | str,
     b: _Operand,
+    at: str,
 ) -> None:
-    """The instructions of step `k`."""
+    """The instructions of step `at`; `a` in registers is the name of its words."""
     m, n, k = op.mnk
     steps = k // instruction.k
     atoms, width = m // instruction.rows // instruction.m, n // instruction.columns
-    accumulate = "k > 0" if op.clear else "1"
-    at = 0
+    atom: Extent = ctx.names.fresh("m") if atoms > 1 else 0
+    first = 0
     for piece in pieces(width, integers=op.a.dtype.is_integer) or ():
-        name = _function(ctx, op, instruction, piece)
-        register = plus(times("m" if atoms > 1 else 0, width // 2), at // 2)
-        first = _advanced("b", plus(b.step(steps), b.along(at)))
-        second = _first_operand(a, atoms, steps)
-        total = sums if register == 0 else f"{sums} + {register}"
-        call = f"{name}({total}, {second}, {first}, {accumulate});"
+        register = plus(times(atom, width // 2), first // 2)
+        operands = [
+            sums if register == 0 else f"{sums} + {register}",
+            _first_operand(a, at, atom, steps),
+            _advanced(b.name, plus(b.step(at, steps), b.along(first))),
+            f"{at} > 0" if op.clear else "1",
+        ]
+        call = f"{_function(ctx, op, instruction, piece)}({', '.join(operands)});"
         if atoms > 1:
             ctx.writer.line("TP_UNROLL_ALL")
-            call = f"for (int m = 0; m < {atoms}; ++m) {call}"
+            call = f"for (int {atom} = 0; {atom} < {atoms}; ++{atom}) {call}"
         ctx.writer.line(call)
-        at += piece
+        first += piece
 
 
-def _first_operand(a: _Operand | None, atoms: int, steps: int) -> str:
-    if a is None:
-        return "a + 4 * k" if atoms == 1 else f"a + 4 * (k + {steps} * m)"
+def _first_operand(a: _Operand | str, at: str, atom: Extent, steps: int) -> str:
+    if isinstance(a, str):
+        return f"{a} + {times(4, plus(at, times(steps, atom)))}"
     # Atoms are 64 rows apart, which is a whole number of panels where M lies side by side.
-    return _advanced("a", plus(a.step(steps), times("m" if atoms > 1 else 0, a.along(64))))
+    return _advanced(a.name, plus(a.step(at, steps), times(atom, a.along(64))))
 
 
 def _advanced(descriptor: str, by: Extent) -> str:

@@ -22,7 +22,7 @@ from tileprof.errors import InternalError
 
 from .buffers import FragmentBuffer, SharedBuffer
 from .context import Context, Tile
-from .points import Run, runs_of, thread_coordinates
+from .points import Run, runs_of
 
 __all__ = ["Matrices", "SharedTile", "find_matrices", "gather_words", "load_matrices", "loops"]
 __all__ += ["registers_of", "shared_tile"]
@@ -157,12 +157,12 @@ def _sums(*parts: Sequence[Extent]) -> list[Extent]:
 
 
 def load_matrices(
-    ctx: Context, found: Matrices, tile: SharedTile, words: str, start: Sequence[Extent] = ()
+    ctx: Context, found: Matrices, tile: SharedTile, words: str, start: Sequence[Extent]
 ) -> None:
-    """Fill the array `words`; `start` is added to all coordinates."""
+    """Fill the array `words`; `start` are the coordinates of the lane's first row."""
     ctx.headers.add("matrix.cuh")
     with loops(ctx, found.runs) as (number, steps):
-        address = tile.address(_sums(thread_coordinates(found.lanes), steps, start))
+        address = tile.address(_sums(start, steps))
         ctx.writer.line(f"tp_ldmatrix{found.suffix}({_at(words, number)}, {address});")
 
 
@@ -171,9 +171,10 @@ def gather_words(
     layout: RegisterLayout,
     tile: SharedTile,
     words: str,
-    start: Sequence[Extent] = (),
+    start: Sequence[Extent],
 ) -> None:
-    """Fill the array `words` element by element: for layouts and types that ldmatrix has not."""
+    """Fill the array `words` element by element: for layouts and types that ldmatrix has not;
+    `start` are the coordinates of the thread's first element."""
     size = tile.buffer.dtype.bytes
     e = WORD // size
     bits = e.bit_length() - 1
@@ -181,9 +182,9 @@ def gather_words(
     for digit in layout.registers[bits:]:
         digits.append((digit, (weight,)))
         weight *= digit.radix
-    (within,) = (layout.registers[0].step,) if bits else ((0,) * layout.rank,)
+    within = layout.registers[0].step if bits else (0,) * layout.rank
     with loops(ctx, runs_of(digits)) as (number, steps):
-        at = _sums(thread_coordinates(layout), steps, start)
+        at = _sums(start, steps)
         parts = []
         for element in range(e):
             address = tile.address(_sums(at, [element * s for s in within]))

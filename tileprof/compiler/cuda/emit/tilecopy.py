@@ -55,9 +55,9 @@ def _stored(ctx: Context, op: ir.Copy, source: FragmentBuffer) -> bool:
     ctx.writer.line(f"if ({once}) {{" if once else "{")
     with ctx.writer.deeper(), loops(ctx, found.runs) as (number, steps):
         first = _first_register(number, op.target.dtype)
-        _words(ctx, source, first, found.at_once, narrows=narrows, to=op.target.dtype)
+        words = _words(ctx, source, first, found.at_once, narrows=narrows, to=op.target.dtype)
         address = tile.address(_coordinates(found, steps))
-        ctx.writer.line(f"tp_stmatrix{found.suffix}({address}, words);")
+        ctx.writer.line(f"tp_stmatrix{found.suffix}({address}, {words});")
     ctx.writer.close("}")
     return True
 
@@ -69,15 +69,17 @@ def _first_register(word: Extent, dtype: ir.DType) -> Extent:
 
 def _words(
     ctx: Context, source: FragmentBuffer, first: Extent, count: int, *, narrows: bool, to: ir.DType
-) -> None:
-    """`words[count]` from the registers that start at `first`."""
+) -> str:
+    """An array of `count` words from the registers that start at `first`."""
+    words = ctx.names.fresh("words")
     if not narrows:
-        ctx.writer.line(f"uint32_t words[{count}];")
-        ctx.writer.line(f"tp_to_words<{count}>(words, {source.array} + {first});")
-        return
+        ctx.writer.line(f"uint32_t {words}[{count}];")
+        ctx.writer.line(f"tp_to_words<{count}>({words}, {source.array} + {first});")
+        return words
     pairs = [[f"{source.array}[{plus(first, 2 * at + e)}]" for e in (0, 1)] for at in range(count)]
     packed = ", ".join(f"tp_pack2<{storage(to)}>({low}, {high})" for low, high in pairs)
-    ctx.writer.line(f"const uint32_t words[{count}] = {{{packed}}};")
+    ctx.writer.line(f"const uint32_t {words}[{count}] = {{{packed}}};")
+    return words
 
 
 def _loaded(ctx: Context, op: ir.Copy, target: FragmentBuffer) -> bool:
@@ -92,11 +94,12 @@ def _loaded(ctx: Context, op: ir.Copy, target: FragmentBuffer) -> bool:
     ctx.headers.add("matrix.cuh")
     ctx.writer.line("{")
     with ctx.writer.deeper(), loops(ctx, found.runs) as (number, steps):
-        ctx.writer.line(f"uint32_t words[{count}];")
+        words = ctx.names.fresh("words")
+        ctx.writer.line(f"uint32_t {words}[{count}];")
         address = tile.address(_coordinates(found, steps))
-        ctx.writer.line(f"tp_ldmatrix{found.suffix}(words, {address});")
+        ctx.writer.line(f"tp_ldmatrix{found.suffix}({words}, {address});")
         first = _first_register(number, op.target.dtype)
-        ctx.writer.line(f"tp_from_words<{count}>({target.array} + {first}, words);")
+        ctx.writer.line(f"tp_from_words<{count}>({target.array} + {first}, {words});")
     ctx.writer.close("}")
     return True
 
