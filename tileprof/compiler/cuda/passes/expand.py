@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
-from tileprof.ir.types import Dim
+from tileprof.ir.types import Dim, index
 
 from .walking import per_launch, with_rule
 
@@ -103,7 +103,7 @@ def _loop(
     if tile.buffer.space == "local":
         _serial(builder, extents, point, [])
         return
-    body = ir.Block([ir.Value(ir.index, "ijklmn"[d % 6]) for d in range(len(shape))])
+    body = ir.Block([ir.Value(index, "ijklmn"[d % 6]) for d in range(len(shape))])
     inner = ir.Builder(body, builder.span)
     point(inner, body.args)
     builder.emit(ir.Parallel(extents, body, hints, layout))
@@ -114,7 +114,7 @@ def _serial(builder: ir.Builder, extents: list[ir.Value], point: Point, at: list
     if not extents:
         point(builder, at)
         return
-    body = ir.Block([ir.Value(ir.index, "ijklmn"[len(at) % 6])])
+    body = ir.Block([ir.Value(index, "ijklmn"[len(at) % 6])])
     zero, one = builder.constant(0), builder.constant(1)
     builder.emit(ir.For("unroll", zero, extents[0], one, body))
     _serial(ir.Builder(body, builder.span), extents[1:], point, [*at, *body.args])
