@@ -162,3 +162,68 @@ def transpose(X, block: int = 64, threads: int = 256):
         for i, j in T.Parallel(block, block):
             Y[bx * block + i, by * block + j] = tile[j, i]
     return Y
+
+
+def int4(byte, high):
+    """The weight in the low or the high half of a byte: 0…15 stand for -8…7.
+
+    The four bits go where a float32 of 2**23 has its lowest, which takes no conversion.
+    """
+    half = (T.cast(byte, T.uint32) >> T.cast(high * 4, T.uint32)) & T.uint32(15)
+    return T.reinterpret(half | T.uint32(0x4B000000), T.float32) - 8388616.0
+
+
+@tileprof.jit
+def matmul_int4(A, Packed, Scales, block_M=128, block_N=128, block_K=64, stages=4, threads=256):
+    """Weights go through registers into shared memory: C = A · Wᵀ."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    Packed: T.Tensor((N, K // 2), T.uint8)
+    Scales: T.Tensor((N,), T.float32)
+    C = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), T.bfloat16)
+        packed = T.alloc_shared((block_N, block_K // 2), T.uint8)
+        weights = T.alloc_fragment((block_N, block_K), T.bfloat16)
+        W_shared = T.alloc_shared((block_N, block_K), T.bfloat16)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(Packed[bx * block_N, k * (block_K // 2)], packed)
+            for i, j in T.Parallel(block_N, block_K):
+                weights[i, j] = int4(packed[i, j // 2], j % 2)
+            T.copy(weights, W_shared)
+            T.gemm(A_shared, W_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(block_M, block_N):
+            C[by * block_M + i, bx * block_N + j] = C_local[i, j] * Scales[bx * block_N + j]
+    return C
+
+
+@tileprof.jit
+def matmul_int4_t(A, Packed, Scales, block_M=128, block_N=128, block_K=64, stages=4, threads=256):
+    """Weights are multiplied from registers: Cᵀ = W · Aᵀ, N×M, which suits few rows of A."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    Packed: T.Tensor((N, K // 2), T.uint8)
+    Scales: T.Tensor((N,), T.float32)
+    C = T.empty((N, M), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), T.bfloat16)
+        packed = T.alloc_shared((block_N, block_K // 2), T.uint8)
+        weights = T.alloc_fragment((block_N, block_K), T.bfloat16)
+        C_local = T.alloc_fragment((block_N, block_M), T.float32)
+
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(Packed[bx * block_N, k * (block_K // 2)], packed)
+            for i, j in T.Parallel(block_N, block_K):
+                weights[i, j] = int4(packed[i, j // 2], j % 2)
+            T.gemm(weights, A_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(block_N, block_M):
+            C[bx * block_N + i, by * block_M + j] = C_local[i, j] * Scales[bx * block_N + i]
+    return C
