@@ -46,6 +46,8 @@ class FakeDriver:
         self.fails: dict[str, int] = {}
         """CUresult that a function answers with."""
         self.capturing = 0
+        self.cluster_dims = 0
+        """`__cluster_dims__` of every function."""
         self.context = 0
         self.memory: dict[int, Any] = {}
         self.encoded: list[dict[str, Any]] = []
@@ -137,6 +139,9 @@ class FakeDriver:
         self._names[self._next] = name.decode()
 
     def cuFuncSetAttribute(self, function: int, what: int, value: int) -> None: ...
+
+    def cuFuncGetAttribute(self, out: int, what: int, function: int) -> None:
+        self._out(out, ctypes.c_int, self.cluster_dims if what == 11 else 0)
 
     def cuTensorMapEncodeTiled(
         self, out: int, kind: int, rank: int, address: int, *rest: Any

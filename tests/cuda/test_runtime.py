@@ -187,6 +187,14 @@ def test_persistent_and_empty_grids(gpu: FakeDriver) -> None:
     assert result.blocks == 0
 
 
+def test_clusters_of_the_text(gpu: FakeDriver) -> None:
+    """A function that says its cluster itself is launched by whole clusters without asking."""
+    gpu.cluster_dims = 2
+    held, _ = executable(gpu)
+    held.run([aligned((5, 136)), aligned((5, 136)), 0.5, 1], (5, 136))
+    assert (gpu.launches[0].grid, gpu.launches[0].cluster) == ((16, 1, 1), 1)
+
+
 def test_refused_launch(gpu: FakeDriver) -> None:
     """The numbers of a launch that the driver does not take, and the kernel's line."""
     held, _ = executable(gpu)

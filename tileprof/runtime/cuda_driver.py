@@ -41,7 +41,7 @@ FAULTS = {
 """Errors of a running kernel; after most of them the context cannot be used any more."""
 
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
-MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
+MAX_DYNAMIC_SHARED, CLUSTER_WIDTH, NON_PORTABLE_CLUSTER = 8, 11, 14
 CLUSTER_DIMENSION = 4
 HOST_PORTABLE_MAPPED = 0x03
 
@@ -106,6 +106,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleUnload": (_P,),
     "cuModuleGetFunction": (_P, _P, c_char_p),
     "cuFuncSetAttribute": (_P, c_int, c_int),
+    "cuFuncGetAttribute": (_P, c_int, _P),
     "cuLaunchKernelEx": (_P, _P, _P, _P),
     "cuTensorMapEncodeTiled": (_P, c_int, c_uint, _D, _P, _P, _P, _P, c_int, c_int, c_int, c_int),
     "cuMemAllocAsync": (_P, c_size_t, _P),

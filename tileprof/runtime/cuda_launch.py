@@ -21,6 +21,7 @@ from .arguments import word_of
 from .cuda_device import CudaDevice
 from .cuda_driver import (
     CLUSTER_DIMENSION,
+    CLUSTER_WIDTH,
     INVALID_VALUE,
     LAUNCH_OUT_OF_RESOURCES,
     MAX_DYNAMIC_SHARED,
@@ -96,11 +97,17 @@ class Function:
         self._cluster = Attribute(id=CLUSTER_DIMENSION, x=spec.cluster, y=1, z=1)
         self._config = LaunchConfig(shared=spec.shared)
         self._config.block = (ctypes.c_uint * 3)(spec.threads, 1, 1)
-        if spec.cluster > 1:
-            self._config.attributes = ctypes.pointer(self._cluster)
-            self._config.attribute_count = 1
         self._free: list[Frame] = []
         self._allow()
+        # A function that was compiled for clusters of a size must not be asked for one again.
+        if spec.cluster > 1 and not self._compiled_cluster():
+            self._config.attributes = ctypes.pointer(self._cluster)
+            self._config.attribute_count = 1
+
+    def _compiled_cluster(self) -> int:
+        """Blocks of a cluster by `__cluster_dims__`, 0 without it."""
+        driver = self.device.driver
+        return driver.number("cuFuncGetAttribute", CLUSTER_WIDTH, self.handle)
 
     def _allow(self) -> None:
         """Ask for what a function has not without asking."""

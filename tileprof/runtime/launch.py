@@ -116,7 +116,7 @@ class LoadedKernel:
                 self.device,
                 result.grid,
                 result.blocks,
-                result.time_ns,
+                max(result.time_ns, 0),
                 wall,
                 work.flops,
                 work.bytes,
