@@ -35,6 +35,8 @@ __all__ = ["Cubin", "compile_cubin", "compile_ptx", "disassemble"]
 _FLAGS = (
     "--std=c++17",
     "-lineinfo",
+    # A quotient within 2 ulp, as Triton has it: exact rounding takes a branch and a call.
+    "--prec-div=false",
     # Functions of the prelude and values that this kernel has no use for. Switching all warnings
     # off would silence ptxas as well.
     "--diag-suppress=177,550",

@@ -156,7 +156,7 @@ def _for(ctx: Context, op: ir.For) -> None:
         forward = {1: f"++{name}", -1: f"--{name}"}.get(step if isinstance(step, int) else 0)
         kind = ctx.type_of(variable)
         pragma = _unrolling(op, start, stop, step)
-        if op in ctx.unrolled:
+        if op in ctx.unrolled or _numbers_registers(op):
             pragma = "#pragma unroll"
         if pragma:
             ctx.writer.line(pragma)
@@ -181,8 +181,22 @@ def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -
     if op.kind in ("unroll", "vectorized") and known:
         count = len(range(int(start), int(stop), int(step)))
         return "#pragma unroll" if count <= UNROLL_LIMIT else "#pragma unroll 8"
-    # What is pipelined or serial stays a loop: unrolling it would multiply its barriers.
-    return "#pragma unroll 1" if op.kind in ("pipelined", "persistent") else ""
+    # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
+    works = any(isinstance(o, ir.Parallel | ir.DeviceOp) for o in ir.walk(op.body))
+    return "#pragma unroll 1" if works else ""
+
+
+def _numbers_registers(op: ir.For) -> bool:
+    """Whether the loop's variable chooses a register: its number has to be known when compiled."""
+    (variable,) = op.body.args
+    found = {variable}
+    for each in ir.walk(op.body):
+        if isinstance(each, ir.Load | ir.Store) and found.intersection(each.indices):
+            if each.buffer.buffer.space == "fragment":
+                return True
+        elif not found.isdisjoint(each.operand_values()):
+            found |= set(each.results)
+    return False
 
 
 def _while(ctx: Context, op: ir.While) -> None:
