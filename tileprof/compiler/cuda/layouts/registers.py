@@ -15,7 +15,7 @@ register is there and means nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -46,14 +46,17 @@ class Digit(NamedTuple):
         return f"{radix}({','.join(map(str, self.step))})"
 
 
-def _bits(digits: Iterable[Digit]) -> Iterator[Digit]:
+def _bits(digits: Iterable[Digit]) -> tuple[Digit, ...]:
     """Digits that count to a power of two as single bits; those that count to 1 vanish."""
-    for count, step in digits:
-        if count & (count - 1):
-            yield Digit(count, step)
-            continue
-        for bit in range(count.bit_length() - 1):
-            yield Digit(2, tuple(s << bit for s in step))
+    made: list[Digit] = []
+    for digit in digits:
+        count = digit.radix
+        if count == 2 or count & (count - 1):
+            made.append(digit)
+        elif count > 2:
+            bits = range(count.bit_length() - 1)
+            made += [Digit(2, tuple(s << bit for s in digit.step)) for bit in bits]
+    return tuple(made)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class RegisterLayout:
         warps: Iterable[Digit],
     ) -> RegisterLayout:
         """A layout from digits of any count; equal layouts compare equal."""
-        made = cls(tuple(shape), tuple(_bits(registers)), tuple(_bits(lanes)), tuple(_bits(warps)))
+        made = cls(tuple(shape), _bits(registers), _bits(lanes), _bits(warps))
         if made.count(made.lanes) != 32:
             raise InternalError(f"a layout has {made.count(made.lanes)} lanes: {made}")
         return made
@@ -121,6 +124,11 @@ class RegisterLayout:
         lanes, warps = _offsets(self.lanes, self.rank), _offsets(self.warps, self.rank)
         threads = (warps[:, None, :] + lanes[None, :, :]).reshape(-1, self.rank)
         return threads[:, None, :] + _offsets(self.registers, self.rank)[None, :, :]
+
+    @cached_property
+    def lane_coordinates(self) -> npt.NDArray[np.int64]:
+        """Coordinates of the first register of each lane of the first warp: int64[32, rank]."""
+        return _offsets(self.lanes, self.rank)
 
     def register_offsets(self) -> npt.NDArray[np.int64]:
         """What each register adds to the coordinates of its thread: int64[registers, rank]."""

@@ -7,22 +7,28 @@ compare layouts of one kernel; they are no prediction of its time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from math import gcd
+from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.cost import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
+from tileprof.compiler.cuda.layouts.shared import SharedLayout
 
 from .layout_flow import Known
 from .layout_graph import Access, Graph, Link, Loop, Node
 from .layout_index import evaluate
 
-__all__ = ["Requests", "component_cost", "lane_offsets", "loop_cost", "requests"]
+__all__ = ["Placed", "Requests", "component_cost", "convert_cost", "ideal", "lane_coordinates"]
+__all__ += ["loop_cost", "requests"]
+
+Array = npt.NDArray[np.int64]
 
 SECTOR_CYCLES = 1.5
 """32 bytes at a multiprocessor's share of the memory bandwidth."""
@@ -118,7 +124,7 @@ def _wavefronts(offsets: list[int], width: int) -> int:
 
 def _scattered(access: Access, loop: Loop, layout: RegisterLayout, size: int) -> Requests:
     """An access whose address is no sum: its lanes are evaluated one by one."""
-    table = layout.table()[:32, 0, :]
+    table = layout.lane_coordinates
     at = {v: table[:, d] for v, d in loop.variables.items()}
     total = np.zeros(32, np.int64)
     for index, stride in zip(access.op.indices, access.strides, strict=True):
@@ -128,15 +134,68 @@ def _scattered(access: Access, loop: Loop, layout: RegisterLayout, size: int) ->
     return Requests(layout.registers_per_thread, size, taken)
 
 
-def loop_cost(loop: Loop, layout: RegisterLayout) -> float:
-    """Cycles of all warps for one run of a loop."""
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """An access of a shared buffer under a layout of the buffer."""
+
+    access: Access
+    layout: SharedLayout
+
+    @cached_property
+    def _moved(self) -> Access:
+        """The access with the strides of the layout, as far as they matter for alignment."""
+        size = self.layout.dtype.bytes
+        row = self.layout.panel if not self.layout.swizzle else self.layout.columns
+        strides = [*(s // size for s in self.layout.lead_strides()), row, 1]
+        kept = tuple(strides[len(strides) - len(self.access.strides) :])
+        return Access(self.access.op, self.access.forms, kept)
+
+    def requests(self, loop: Loop, layout: RegisterLayout) -> Requests:
+        """The requests when the loop has this layout."""
+        if not self.layout.swizzle and self._moved.address.is_linear:
+            return requests(self._moved, loop, layout)
+        made = requests(self._moved, loop, layout)
+        at = self.layout.address(lane_coordinates(self.access, loop, layout))
+        return replace(made, transactions=_wavefronts(at.tolist(), made.width))
+
+
+def lane_coordinates(access: Access, loop: Loop, layout: RegisterLayout) -> Array:
+    """The indices of an access in the first register of each lane of a warp: int64[32, rank]."""
+    columns: list[list[int] | Array] = []
+    table = layout.lane_coordinates
+    for index, form in zip(access.op.indices, access.forms, strict=True):
+        if form.is_linear:
+            steps = [
+                sum(f * d.step[loop.variables[v]] for v, f in form.terms.items())
+                for d in layout.lanes
+            ]
+            columns.append([o + form.constant for o in lane_offsets(steps)])
+            continue
+        at = {v: table[:, d] for v, d in loop.variables.items()}
+        columns.append(evaluate(index, at, (32,)))
+    return np.array(columns, np.int64).reshape(len(columns), 32).T
+
+
+def ideal(made: Requests) -> int:
+    """Wavefronts of a request without conflicts."""
+    return max(made.width * 32 // (BANKS * WORD), 1)
+
+
+def loop_cost(
+    loop: Loop, layout: RegisterLayout, placed: Mapping[Access, Placed] = MappingProxyType({})
+) -> float:
+    """Cycles of all warps for one run of a loop; `placed` are accesses of shared buffers whose
+    layout is known."""
     total = 0.25 * loop.work * layout.registers_per_thread
     for access in loop.accesses:
+        if (held := placed.get(access)) is not None:
+            made = held.requests(loop, layout)
+            total += made.count * (0.5 + made.transactions)
+            continue
         made = requests(access, loop, layout)
         if access.is_shared:
             # Its own layout is chosen later and takes most conflicts away.
-            ideal = max(made.width * 32 // (BANKS * WORD), 1)
-            total += made.count * (0.5 + min(made.transactions, 2 * ideal))
+            total += made.count * (0.5 + min(made.transactions, 2 * ideal(made)))
         else:
             total += made.count * (1 + SECTOR_CYCLES * made.transactions)
     return total * (layout.threads // 32)

@@ -8,23 +8,25 @@ everything else          rows, padded rows or a swizzle, whichever takes the few
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import matrix
-from tileprof.compiler.cuda.layouts.cost import Accesses, wavefronts
+from tileprof.compiler.cuda.layouts.candidates import candidates
+from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
 
 from .expand import MATRIX
-from .layout_cost import lane_offsets, requests
+from .layout_cost import Placed, ideal, loop_cost
+from .layout_flow import Known
 from .layout_graph import Access, Graph, Loop
-from .layout_index import evaluate
 from .layout_solve import Solution
 from .walking import base
 
@@ -33,6 +35,10 @@ __all__ = ["shared_layouts"]
 Lanes = npt.NDArray[np.int64]
 SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
 CHUNK = 16
+FEW = 1.5
+"""Wavefronts for each that is needed, up to which a layout is left as it is."""
+TRIED = 8
+"""Layouts of a loop that are tried together with those of a buffer."""
 
 
 @dataclass(slots=True)
@@ -59,11 +65,14 @@ class _Uses:
     """Whether 16 bytes are moved as one, wherever they lie."""
     reshaped: bool = False
     patterns: list[_Pattern] = field(default_factory=list)
+    """Of copies of matrices."""
+    accesses: list[tuple[Access, Loop]] = field(default_factory=list)
     wish: str = ""
 
 
 def shared_layouts(graph: Graph, solution: Solution, lowering: Lowering) -> dict[ir.Value, str]:
-    """The layout text of each shared buffer of a launch."""
+    """The layout text of each shared buffer of a launch; loops that nothing else binds may get
+    another layout, in which they have fewer conflicts."""
     uses = {alloc.result: _Uses(alloc) for alloc in graph.shared}
     if not uses:
         return {}
@@ -73,10 +82,9 @@ def shared_layouts(graph: Graph, solution: Solution, lowering: Lowering) -> dict
         for access in loop.accesses:
             held = uses.get(base(access.buffer))
             if held is not None and access.is_shared:
-                layout = solution.known[loop.op]
-                held.patterns.append(_pattern(access, loop, layout))
-                held.chunked |= held.patterns[-1].width == CHUNK
-    return {value: str(_chosen(each, lowering)) for value, each in uses.items()}
+                held.accesses.append((access, loop))
+    chooser = _Chooser(graph, solution, lowering)
+    return {value: str(chooser.layout(each)) for value, each in uses.items()}
 
 
 def _tile_op(op: ir.OpBase, weight: int, uses: dict[ir.Value, _Uses], solution: Solution) -> None:
@@ -107,33 +115,7 @@ def _tile_op(op: ir.OpBase, weight: int, uses: dict[ir.Value, _Uses], solution: 
             pass
 
 
-# -- what is accessed together
-
-
-def _pattern(access: Access, loop: Loop, layout: RegisterLayout) -> _Pattern:
-    made = requests(access, loop, layout)
-    at = _coordinates(access, loop, layout)
-    return _Pattern(at, made.width, made.count * loop.weight)
-
-
-def _coordinates(access: Access, loop: Loop, layout: RegisterLayout) -> Lanes:
-    """Where the lanes of the first warp begin."""
-    columns: list[list[int] | Lanes] = []
-    table: Lanes | None = None
-    for index, form in zip(access.op.indices, access.forms, strict=True):
-        if form.is_linear:
-            steps = [
-                sum(f * d.step[loop.variables[v]] for v, f in form.terms.items())
-                for d in layout.lanes
-            ]
-            columns.append([o + form.constant for o in lane_offsets(steps)])
-            continue
-        if table is None:
-            table = layout.table()[:32, 0, :]
-        at = {v: table[:, d] for v, d in loop.variables.items()}
-        columns.append(evaluate(index, at, (32,)))
-    return np.array(columns, np.int64).T.reshape(32, len(columns))
-
+# -- copies of matrices
 
 _FRAGMENT_LANES = tuple(Digit(2, step) for step in ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0)))
 """The lanes of an accumulator, whose 8×8 matrices move by rows of 16 bytes."""
@@ -148,33 +130,109 @@ def _matrix_pattern(value: ir.Value, layout: RegisterLayout, weight: int) -> _Pa
         return _Pattern(at, CHUNK, layout.registers_per_thread // elements * weight)
     width = min(layout.vector(), elements)
     count = layout.registers_per_thread // width * weight
-    return _Pattern(layout.table()[:32, 0, :], width * value.dtype.bytes, count)
+    return _Pattern(layout.lane_coordinates, width * value.dtype.bytes, count)
 
 
 # -- the choice
 
 
-def _chosen(uses: _Uses, lowering: Lowering) -> SharedLayout:
-    alloc = uses.alloc
-    name = f"buffer {buffer_name(alloc.result)}"
-    rows = SharedLayout(alloc.shape, alloc.dtype)
-    allowed = lowering.controls.swizzle
-    if uses.reshaped:
-        if uses.wanted or uses.wish:
-            why = "it is also used under another shape"
-            lowering.remarks.add(name, alloc.span, "rows", ("a swizzle", why), severity="missed")
-        return rows
-    if uses.wanted and (allowed or uses.fixed):
-        made = min((parse_shared(t, alloc.shape, alloc.dtype) for t in uses.wanted),
-                   key=lambda m: m.swizzle)  # fmt: skip
-        if not allowed:
-            why = "the matrix instruction reads swizzled memory"
-            lowering.remarks.add(name, alloc.span, str(made), ("no swizzle, as asked", why))
-        return made
-    swizzles = _swizzles(alloc) if allowed else []
-    if uses.bulk:
-        return swizzles[0] if swizzles else rows
-    return _counted(uses, [rows, *swizzles, *_padded(uses)], name, lowering)
+@dataclass
+class _Chooser:
+    """Chooses the layouts of shared buffers, one by one."""
+
+    graph: Graph
+    solution: Solution
+    lowering: Lowering
+
+    def layout(self, uses: _Uses) -> SharedLayout:
+        """The layout of one buffer."""
+        alloc, allowed = uses.alloc, self.lowering.controls.swizzle
+        rows = SharedLayout(alloc.shape, alloc.dtype)
+        if uses.reshaped:
+            if uses.wanted or uses.wish:
+                self._tell(uses, "rows", ("a swizzle", "it is also used under another shape"),
+                           missed=True)  # fmt: skip
+            return rows
+        if uses.wanted and (allowed or uses.fixed):
+            options = [parse_shared(t, alloc.shape, alloc.dtype) for t in uses.wanted]
+            made = min(options, key=lambda m: m.swizzle)
+            if not allowed:
+                why = "the matrix instruction reads swizzled memory"
+                self._tell(uses, str(made), ("no swizzle, as asked", why))
+            return made
+        swizzles = _swizzles(alloc) if allowed else []
+        if uses.bulk:
+            return swizzles[0] if swizzles else rows
+        return self._counted(uses, [rows, *swizzles, *_padded(alloc)])
+
+    def _tell(
+        self, uses: _Uses, chosen: str, *rejected: tuple[str, str], missed: bool = False
+    ) -> None:
+        name, span = f"buffer {buffer_name(uses.alloc.result)}", uses.alloc.span
+        severity: Severity = "missed" if missed else "info"
+        self.lowering.remarks.add(name, span, chosen, *rejected, severity=severity)
+
+    def _counted(self, uses: _Uses, options: list[SharedLayout]) -> SharedLayout:
+        """The option with the fewest cycles; among equal ones the first."""
+        options = [o for o in options if not uses.chunked or o.pad * o.dtype.bytes % CHUNK == 0]
+        known: Known = {loop.op: self.solution.known[loop.op] for _, loop in uses.accesses}
+        counts = {option: _count(option, uses, known) for option in options}
+        best = min(options, key=lambda option: counts[option].cost)
+        if counts[best].ways > FEW:
+            best, known = self._together(uses, options, best)
+            counts = {option: _count(option, uses, known) for option in options}
+            self.solution.known.update(known)
+        if counts[options[0]].ways > 1 and counts[best].requests:
+            lost = [
+                (str(o), _shown(counts[o])) for o in options if counts[o].cost > counts[best].cost
+            ]
+            shown = f"{best}, {_shown(counts[best])}"
+            self._tell(uses, shown, *lost, missed=counts[best].ways > FEW)
+        return best
+
+    def _together(
+        self, uses: _Uses, options: list[SharedLayout], best: SharedLayout
+    ) -> tuple[SharedLayout, Known]:
+        """A layout together with those of the loops that nothing else binds."""
+        loops: dict[Loop, list[RegisterLayout]] = {}
+        for _, loop in uses.accesses:
+            if loop not in loops:
+                loops[loop] = self._layouts(loop, uses)
+        chosen: Known = {}
+        lowest = float("inf")
+        for option in sorted(options, key=lambda o: o != best):
+            placed = {access: Placed(access, option) for access, _ in uses.accesses}
+            total = 0.0
+            layouts: Known = {}
+            for loop, tried in loops.items():
+                cost, _, layout = min(
+                    (loop_cost(loop, made, placed), at, made) for at, made in enumerate(tried)
+                )
+                total, layouts[loop.op] = total + cost * loop.weight, layout
+            if total < lowest:
+                best, chosen, lowest = option, layouts, total
+        return best, chosen
+
+    def _layouts(self, loop: Loop, uses: _Uses) -> list[RegisterLayout]:
+        """What a loop may have: where no fragment binds it, all that is good for its accesses of
+        global memory."""
+        known = self.solution.known[loop.op]
+        if self.graph.at.get(loop.op):
+            return [known]
+        widest = CHUNK // min(a.buffer.dtype.bytes for a in loop.accesses)
+        vectorize = self.lowering.controls.vectorize
+        dims = range(len(loop.extents))
+        tried = [known]
+        tried += candidates(loop.extents, self.graph.threads, widest if vectorize else 1, dims)
+        held = {access for access, _ in uses.accesses}
+        elsewhere = replace(loop, accesses=[a for a in loop.accesses if a not in held])
+        costs = [loop_cost(elsewhere, made) for made in tried]
+        order = sorted(range(len(tried)), key=costs.__getitem__)
+        return [tried[at] for at in order[:TRIED]]
+
+
+def _shown(count: _Count) -> str:
+    return f"{count.ways:.3g} wavefronts for each that its bytes need"
 
 
 def _swizzles(alloc: ir.Alloc) -> list[SharedLayout]:
@@ -183,41 +241,44 @@ def _swizzles(alloc: ir.Alloc) -> list[SharedLayout]:
     return [SharedLayout(alloc.shape, alloc.dtype, s) for s in SWIZZLES if row and row % s == 0]
 
 
-def _padded(uses: _Uses) -> list[SharedLayout]:
-    """Paddings after which wide accesses stay aligned."""
-    shape, dtype = uses.alloc.shape, uses.alloc.dtype
-    if len(shape) < 2:
+def _padded(alloc: ir.Alloc) -> list[SharedLayout]:
+    """Paddings after which wide accesses stay aligned, and one by the width of a bank."""
+    if len(alloc.shape) < 2:
         return []
-    width = CHUNK if uses.chunked else max([p.width for p in uses.patterns], default=4)
-    return [SharedLayout(shape, dtype, pad=max(max(width, 4) // dtype.bytes, 1))]
+    pads = dict.fromkeys(max(width // alloc.dtype.bytes, 1) for width in (CHUNK, 4))
+    return [SharedLayout(alloc.shape, alloc.dtype, pad=pad) for pad in pads]
 
 
-def _counted(
-    uses: _Uses, options: list[SharedLayout], name: str, lowering: Lowering
-) -> SharedLayout:
-    """The option with the fewest wavefronts; among equal ones the first."""
-    counts = {option: _count(option, uses.patterns) for option in options}
-    best = min(options, key=lambda option: counts[option].transactions)
-    if counts[options[0]].ways > 1:
-        lost = [
-            (str(o), f"{counts[o].ways:.3g} wavefronts for each that its bytes need")
-            for o in options
-            if counts[o].transactions > counts[best].transactions
-        ]
-        severity = "missed" if counts[best].ways > 1.5 else "info"
-        shown = f"{best}, {counts[best].ways:.3g} wavefronts for each that its bytes need"
-        lowering.remarks.add(
-            name, uses.alloc.span, shown, *lost,
-            severity="missed" if severity == "missed" else "info",
-        )  # fmt: skip
-    return best
+@dataclass(slots=True)
+class _Count:
+    """Requests of all accesses of a buffer."""
+
+    requests: int = 0
+    transactions: int = 0
+    ideal: int = 0
+
+    @property
+    def ways(self) -> float:
+        """Wavefronts for each that is needed."""
+        return self.transactions / max(self.ideal, 1)
+
+    @property
+    def cost(self) -> float:
+        """Cycles: a request takes a place in the queue, a wavefront a cycle."""
+        return self.transactions + 0.5 * self.requests
 
 
-def _count(layout: SharedLayout, patterns: list[_Pattern]) -> Accesses:
-    requests_ = transactions = ideal = 0
-    for pattern in patterns:
+def _count(layout: SharedLayout, uses: _Uses, known: Known) -> _Count:
+    total = _Count()
+    for access, loop in uses.accesses:
+        made = Placed(access, layout).requests(loop, known[loop.op])
+        times = made.count * loop.weight
+        total.requests += times
+        total.transactions += made.transactions * times
+        total.ideal += ideal(made) * times
+    for pattern in uses.patterns:
         taken, needed = wavefronts(layout.address(pattern.lanes), pattern.width)
-        requests_ += pattern.count
-        transactions += taken * pattern.count
-        ideal += needed * pattern.count
-    return Accesses(requests_, transactions, ideal)
+        total.requests += pattern.count
+        total.transactions += taken * pattern.count
+        total.ideal += needed * pattern.count
+    return total

@@ -23,6 +23,8 @@ __all__ = ["Operand", "Solution", "solve"]
 
 ROOTS = 2
 """Shapes of a component that are tried as its root."""
+SMALL = 4
+"""What has so many times fewer elements than the largest node is no root."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,8 +128,11 @@ def _free(
 def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """The nodes to try: the largest shapes, loops before fragments."""
     chosen: dict[tuple[int, ...], Node] = {}
-    for node in sorted(nodes, key=lambda n: (-_size(graph, n), isinstance(n, ir.Value))):
-        chosen.setdefault(graph.shapes[node], node)
+    order = sorted(nodes, key=lambda n: (-_size(graph, n), isinstance(n, ir.Value)))
+    least = _size(graph, order[0]) / SMALL
+    for node in order:
+        if _size(graph, node) > least:
+            chosen.setdefault(graph.shapes[node], node)
     return list(chosen.values())[:ROOTS]
 
 
