@@ -9,6 +9,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
+from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.ir.types import Dim
 
 __all__ = ["Buffer", "FragmentBuffer", "GlobalBuffer", "LocalBuffer", "SharedBuffer"]
@@ -83,7 +84,9 @@ class SharedBuffer:
         if not layout.swizzle:
             return plus(*lead, times(plus(times(row, layout.panel), column), size))
         panel, within = _divided(column, layout.panel)
-        mask = _mask(row, layout)
+        # The pattern goes by addresses: it starts anew with a panel of whole periods only.
+        line = plus(row, times(panel, layout.rows)) if layout.rows % LINES else row
+        mask = _mask(line, layout)
         chunk: Extent
         if isinstance(within, int) and isinstance(mask, int):
             chunk = (within * size) ^ (mask * 16)

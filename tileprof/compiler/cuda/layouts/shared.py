@@ -6,7 +6,8 @@
                    each row the 16-byte chunks are exchanged by the number of the row
 
 The swizzles are those of TMA and wgmma (PTX ISA, "Swizzling modes"): within `swizzle` bytes, chunk
-c of row r lies at chunk c xor f(r).  Leading dimensions (slots of a ring, batches) are outermost.
+c of row r lies at chunk c xor f(r), where the hardware counts rows by addresses, on from panel to
+panel.  Leading dimensions (slots of a ring, batches) are outermost.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ __all__ = ["SharedLayout", "Swizzle", "parse_shared"]
 Swizzle = Literal[0, 32, 64, 128]
 CHUNK = 16
 """Bytes that a swizzle moves as one."""
+LINES = 8
+"""Rows after which every pattern repeats."""
 ALIGNMENT = 1024
 """Bytes at which the pattern of the widest swizzle repeats, and where tiles of one begin."""
 
@@ -103,7 +106,8 @@ class SharedLayout:
         if self.swizzle:
             address = column // width * self.panel_bytes + row * self.swizzle
             within = column % width * self.dtype.bytes
-            address = address + (within ^ (self.row_mask(row) * CHUNK))
+            line = row + column // width * self.rows if self.rows % LINES else row
+            address = address + (within ^ (self.row_mask(line) * CHUNK))
         else:
             address = (row * width + column) * self.dtype.bytes
         for d, stride in enumerate(self.lead_strides()):
@@ -111,7 +115,7 @@ class SharedLayout:
         return address
 
     def row_mask(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """f(row): which chunks of a row are exchanged."""
+        """f(row): which chunks of a row are exchanged; rows count on from panel to panel."""
         return row // (128 // self.swizzle) % (self.swizzle // CHUNK)
 
     def with_slots(self, slots: int) -> SharedLayout:
