@@ -196,6 +196,16 @@ def test_variants_are_learnt(gpu: FakeDriver, slow: list[Any], other: Callable[.
     assert [(launched.block, launched.grid) for launched in gpu.launches[-2:]] == blocks
 
 
+def test_parameters_of_modules(gpu: FakeDriver, slow: list[Any]) -> None:
+    """Tensors that autograd follows are tensors like others."""
+    add = fresh("add")
+    a, c = torch.nn.Parameter(vector()), vector()
+    for _ in range(4):
+        add(a, a, c)
+    assert len(slow) == 2
+    assert gpu.launches[-1] == gpu.launches[0]
+
+
 def test_outputs_are_new_tensors(gpu: FakeDriver, slow: list[Any]) -> None:
     """Each call gives its own, and the launcher keeps none."""
     double = fresh("double")

@@ -160,8 +160,13 @@ class LoadedKernel:
             sites=tuple(
                 SiteDescription(s.id, s.name, s.kind, s.location, s.parent) for s in kernel.sites
             ),
-            attributes={"instrument": program.options.instrument},
+            attributes=self._attributes(),
         )
+
+    def _attributes(self) -> dict[str, str | int | float]:
+        binary: CudaBinary | None = getattr(self.executable, "binary", None)
+        target = {} if binary is None else {"target": binary.target}
+        return {"instrument": self.program.options.instrument, **target}
 
     def _code(self) -> tuple[str, str, Sequence[Remark]]:
         """What runs, its language, and what was decided about it."""
