@@ -111,10 +111,6 @@ class Kernel:
             made = warm(args)
             if made is not NotImplemented:
                 return made
-        return self._call(args, kwargs)
-
-    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call that goes the whole way."""
         if kwargs or len(args) != len(self._names):
             args = self._bind(args, kwargs)
         if self._debug or debugging():

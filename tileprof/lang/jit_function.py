@@ -89,11 +89,7 @@ class JitFunction(Kernelized):
             made = warm(args)
             if made is not NotImplemented:
                 return made
-        return self._call(args, kwargs)
-
-    def _call(self, given: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call that goes the whole way."""
-        args = given
+        given = args
         if self._lazy or self.lazy:
             return self._factory(args, kwargs)
         if kwargs or len(args) != len(self._names):

@@ -141,7 +141,7 @@ class LoadedKernel:
 
     def info(self) -> KernelDescription:
         """Everything that a profile keeps about this variant."""
-        program, kernel = self.program, self.program.kernel
+        kernel = self.program.kernel
         code, language, remarks = self._code()
         location = kernel.location
         return KernelDescription(
