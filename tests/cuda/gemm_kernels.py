@@ -1,5 +1,5 @@
-"""Kernels with one matrix product each, without the passes around it: operands are brought to
-where the product takes them by loops over single elements."""
+"""Kernels with one matrix product or one copy of matrices each, without the passes around them:
+operands are brought to where the op takes them by loops over single elements."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.emit.gemm import emit_gemm
 from tileprof.compiler.cuda.emit.matrices import loops
 from tileprof.compiler.cuda.emit.points import runs_of, thread_coordinates
+from tileprof.compiler.cuda.emit.statements import emit_block
+from tileprof.compiler.cuda.emit.tilecopy import emit_copy
 from tileprof.compiler.cuda.emit.wgmma import header
-from tileprof.compiler.cuda.layouts import RegisterLayout, parse_shared
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
     accumulator_layout,
@@ -37,6 +39,114 @@ from tileprof.ir.tile import Policy
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 1024
+PROLOGUE = (
+    "TP_SHARED_MEMORY(tp_shared);",
+    "const int tp_thread = threadIdx.x;",
+    "const int tp_lane = tp_thread & 31;",
+    "const int tp_warp = tp_uniform(tp_thread >> 5);",
+)
+HEADERS = ("base.cuh", "numbers.cuh", "barriers.cuh", "memory.cuh")
+
+
+class Text:
+    """A kernel of one block under construction; `pointers` are its parameters with their types."""
+
+    def __init__(self, target: str, threads: int, controls: Controls | None = None) -> None:
+        self.threads = threads
+        self.pointers: dict[str, ir.DType] = {}
+        self.shared = 0
+        self.ctx = Context(
+            Writer(),
+            Names(),
+            [],
+            set(HEADERS),
+            {},
+            target=find_target(target),
+            controls=controls or Controls(),
+            threads=threads,
+        )
+        for line in PROLOGUE:
+            self.line(line)
+
+    def line(self, text: str) -> None:
+        """One line."""
+        self.ctx.writer.line(text)
+
+    def fragment(self, name: str, value: ir.Value, layout: RegisterLayout) -> None:
+        """Declare a fragment `name_f`."""
+        self.ctx.buffers[value] = FragmentBuffer(f"{name}_f", value.dtype, layout, name)
+        kind = storage(value.dtype)
+        self.line(f"{kind} {name}_f[{layout.registers_per_thread}];")
+
+    def registers(self, name: str, layout: RegisterLayout, pointer: str, *, store: bool) -> None:
+        """Copy between global memory and the registers of a fragment, one by one."""
+        digits, weight = [], 1
+        for digit in layout.registers:
+            digits.append((digit, (weight,)))
+            weight *= digit.radix
+        start = thread_coordinates(layout)
+        with loops(self.ctx, runs_of(digits)) as (number, steps):
+            row, column = (f"({s} + {t})" for s, t in zip(start, steps or [0, 0]))
+            rows, columns = layout.shape
+            inside = f"if ({row} < {rows} && {column} < {columns}) "
+            there, here = f"{pointer}[{row} * {columns} + {column}]", f"{name}_f[{number}]"
+            self.line(f"{inside}{f'{there} = {here}' if store else f'{here} = {there}'};")
+
+    def tile(self, name: str, value: ir.Value, layout: SharedLayout) -> None:
+        """Declare a buffer `name_s` in shared memory."""
+        self.shared = -(-self.shared // ALIGNMENT) * ALIGNMENT
+        self.line(f"unsigned char *const {name}_s = tp_shared + {self.shared};")
+        self.shared += layout.bytes
+        self.ctx.buffers[value] = SharedBuffer(f"{name}_s", value.dtype, layout, name)
+
+    def elements(
+        self, value: ir.Value, start: Sequence[int], shape: tuple[int, int], pointer: str,
+        *, store: bool,
+    ) -> None:  # fmt: skip
+        """Copy between global memory and a part of a buffer in shared memory."""
+        rows, columns = shape
+        *lead, row, column = start
+        place = self.ctx.shared(value).element(
+            [*lead, f"i / {columns} + {row}", f"i % {columns} + {column}"]
+        )
+        move = f"{pointer}[i] = {place}" if store else f"{place} = {pointer}[i]"
+        head = f"for (int i = tp_thread; i < {rows * columns}; i += {self.threads})"
+        self.line(f"{head} {move};")
+
+    def meet(self) -> None:
+        """All threads have written what others read."""
+        if self.ctx.target.has_wgmma:
+            self.line("tp_fence_async();")
+        self.line("tp_barrier();")
+
+    def source(self) -> CudaSource:
+        """The text, with one launch of one block."""
+        ctx = self.ctx
+        texts = dict(with_dependencies(ctx.headers))
+        if ctx.wgmma:
+            texts["wgmma.cuh"] = header(ctx.wgmma)
+        parameters = ", ".join(
+            f"{storage(t)} *const __restrict__ {n}" for n, t in self.pointers.items()
+        )
+        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, 1) tile_0('
+        lines = [f'#include "{name}"' for name in texts]
+        lines += [f"{head}{parameters}) {{", *(line.text for line in ctx.writer.lines), "}"]
+        arguments = tuple(Argument("pointer", at) for at in range(len(self.pointers)))
+        one = ir.Constant(1, ir.dtype("index")).result
+        spec = LaunchSpec("tile_0", arguments, (), (one,), self.threads, self.shared)
+        return CudaSource("tile", "\n".join(lines), tuple(texts.items()), (spec,), ())
+
+
+def emulated(source: CudaSource, arrays: Sequence[Array], seed: int = 0) -> None:
+    """Run a text on arrays, in place."""
+    params = tuple(
+        ir.Param(f"p{i}", ir.BufferType(a.shape, ir.dtype(a.dtype.name), "global"))
+        for i, a in enumerate(arrays)
+    )
+    one = source.launches[0].grid[0].owner
+    assert one is not None
+    body = ir.Block([ir.Value(p.type) for p in params], [one])
+    emulate(source, ir.Kernel("tile", params, (), body), arrays, seed=seed)
 
 
 @dataclass
@@ -65,19 +175,19 @@ class Product:
 
     def __post_init__(self) -> None:
         self.b = self.b or self.a
-        shapes = {
+        self.shapes = {
             "a": (self.k, self.m) if self.transpose_a else (self.m, self.k),
             "b": (self.n, self.k) if self.transpose_b else (self.k, self.n),
+            "c": (self.m, self.n),
         }
         self.held: dict[str, ir.Value] = {}
         self.tiles: dict[str, ir.Value] = {}
-        for name, shape in shapes.items():
-            self._operand(name, shape)
-        self.held["c"] = ir.Alloc("fragment", (self.m, self.n), ir.dtype(self.c)).result
+        for name in "abc":
+            self._operand(name, self.shapes[name])
         op = ir.Gemm(
             self.tiles["a"],
             self.tiles["b"],
-            self.held["c"],
+            self.tiles["c"],
             self.transpose_a,
             self.transpose_b,
             self.clear,
@@ -89,7 +199,7 @@ class Product:
 
     def _operand(self, name: str, shape: tuple[int, int]) -> None:
         dtype = ir.dtype(getattr(self, name))
-        if name in self.fragments:
+        if name in f"{self.fragments}c":
             self.held[name] = self.tiles[name] = ir.Alloc("fragment", shape, dtype).result
             return
         slot, row, column = self.start or (0, 0, 0)
@@ -104,116 +214,45 @@ class Product:
         """The instruction that was chosen."""
         return self.op.lowering
 
+    @property
+    def remark(self) -> str:
+        """What was said about the choice."""
+        (remark,) = self.remarks.all()
+        return f"{remark.severity}: {remark}"
+
     def layout(self, name: str) -> RegisterLayout:
         """How an operand lies in registers."""
         if name == "c":
             return accumulator_layout(self.op, self.threads)
-        which: Operand = "a" if name == "a" else "b"
-        return operand_layout(self.op, self.threads, which)
-
-    # -- the kernel
+        return operand_layout(self.op, self.threads, _operand(name))
 
     def source(self) -> CudaSource:
-        """The text, with one launch of one block."""
-        ctx = Context(
-            Writer(),
-            Names(),
-            [],
-            {"base.cuh", "numbers.cuh", "barriers.cuh", "memory.cuh"},
-            {},
-            target=find_target(self.target),
-            controls=self.controls,
-            threads=self.threads,
-        )
-        with ctx.writer.deeper():
-            shared = self._body(ctx)
-        texts = dict(with_dependencies(ctx.headers))
-        if ctx.wgmma:
-            texts["wgmma.cuh"] = header(ctx.wgmma)
-        parameters = ", ".join(
-            f"{storage(ir.dtype(getattr(self, name)))} *const __restrict__ {name.upper()}"
-            for name in "abc"
-        )
-        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, 1) product_0('
-        lines = [f'#include "{name}"' for name in texts]
-        lines += [f"{head}{parameters}) {{", *(line.text for line in ctx.writer.lines), "}"]
-        arguments = tuple(Argument("pointer", at) for at in range(3))
-        one = ir.Constant(1, ir.dtype("index")).result
-        spec = LaunchSpec("product_0", arguments, (), (one,), self.threads, shared)
-        return CudaSource("product", "\n".join(lines), tuple(texts.items()), (spec,), ())
-
-    def _body(self, ctx: Context) -> int:
-        line, at = ctx.writer.line, 0
-        line("TP_SHARED_MEMORY(tp_shared);")
-        line("const int tp_thread = threadIdx.x;")
-        line("const int tp_lane = tp_thread & 31;")
-        line("const int tp_warp = tp_uniform(tp_thread >> 5);")
+        """The text."""
+        text = Text(self.target, self.threads, self.controls)
         for name in "abc":
             value = self.held[name]
+            text.pointers[name.upper()] = value.dtype
             if value.buffer.space == "fragment":
-                self._fragment(ctx, name, value)
-            else:
-                at = self._shared(ctx, name, value, at)
-        if ctx.target.has_wgmma:
-            line("tp_fence_async();")
-        line("tp_barrier();")
-        emit_gemm(ctx, self.op)
-        self._registers(ctx, "c", store=True)
-        return at
-
-    def _shared(self, ctx: Context, name: str, value: ir.Value, at: int) -> int:
-        which: Operand = "a" if name == "a" else "b"
-        text = self.layouts.get(name) or shared_layout(self.op, which)
-        layout = parse_shared(text, value.buffer.static_shape, value.dtype)
-        at = -(-at // ALIGNMENT) * ALIGNMENT
-        ctx.writer.line(f"unsigned char *const {name}_s = tp_shared + {at};")
-        held = SharedBuffer(f"{name}_s", value.dtype, layout, name)
-        ctx.buffers[value] = held
-        rows, columns = self.tiles[name].buffer.static_shape[-2:]
-        slot, row, column = self.start or (0, 0, 0)
-        lead = [] if self.start is None else [slot]
-        place = held.element([*lead, f"i / {columns} + {row}", f"i % {columns} + {column}"])
-        ctx.writer.line(
-            f"for (int i = tp_thread; i < {rows * columns}; i += {self.threads}) "
-            f"{place} = {name.upper()}[i];"
-        )
-        return at + layout.bytes
-
-    def _fragment(self, ctx: Context, name: str, value: ir.Value) -> None:
-        layout = self.layout(name)
-        kind = storage(value.dtype)
-        ctx.buffers[value] = FragmentBuffer(f"{name}_f", value.dtype, layout, name)
-        ctx.writer.line(f"{kind} {name}_f[{layout.registers_per_thread}];")
-        self._registers(ctx, name, store=False)
-
-    def _registers(self, ctx: Context, name: str, *, store: bool) -> None:
-        """Copy between global memory and registers, one by one."""
-        layout = self.layout(name)
-        digits, weight = [], 1
-        for digit in layout.registers:
-            digits.append((digit, (weight,)))
-            weight *= digit.radix
-        start = thread_coordinates(layout)
-        with loops(ctx, runs_of(digits)) as (number, steps):
-            row, column = (f"({s} + {t})" for s, t in zip(start, steps or [0, 0]))
-            rows, columns = layout.shape
-            inside = f"if ({row} < {rows} && {column} < {columns}) "
-            there, here = f"{name.upper()}[{row} * {columns} + {column}]", f"{name}_f[{number}]"
-            ctx.writer.line(f"{inside}{f'{there} = {here}' if store else f'{here} = {there}'};")
-
-    # -- running it
+                text.fragment(name, value, self.layout(name))
+                text.registers(name, self.layout(name), name.upper(), store=False)
+                continue
+            wish = self.layouts.get(name) or shared_layout(self.op, _operand(name))
+            text.tile(name, value, parse_shared(wish, value.buffer.static_shape, value.dtype))
+            start = self.start or (0, 0)
+            text.elements(value, start, self.shapes[name], name.upper(), store=False)
+        text.meet()
+        emit_gemm(text.ctx, self.op)
+        text.registers("c", self.layout("c"), "C", store=True)
+        return text.source()
 
     def arrays(self, seed: int = 0) -> list[Array]:
-        """Random operands, and sums to begin with; products of them are exact in float32."""
+        """Random operands, and sums to begin with; products of them are exact in every type."""
         random = np.random.default_rng(seed)
-        shapes = [self.tiles[n].buffer.static_shape[-2:] for n in "ab"]
-        kinds = [ir.dtype(t).to_numpy() for t in (self.a, self.b, self.c)]
         low = 0 if "uint8" in (self.a, self.b) else -4
-        made = [
-            random.integers(low, 5, shape).astype(kind)
-            for shape, kind in zip([*shapes, (self.m, self.n)], kinds)
+        kinds = {name: ir.dtype(getattr(self, name)).to_numpy() for name in "abc"}
+        return [
+            random.integers(low, 5, self.shapes[name]).astype(kind) for name, kind in kinds.items()
         ]
-        return made
 
     def expected(self, arrays: Sequence[Array]) -> Array:
         """The sums after the product."""
@@ -221,17 +260,66 @@ class Product:
         product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
         return (product if self.clear else c + product).astype(arrays[2].dtype)
 
-    def run(self, seed: int = 0) -> tuple[Array, Array]:
-        """What the emulator gives, and what is right."""
+    def check(self, seed: int = 0) -> None:
+        """The emulator computes what NumPy does."""
         arrays = self.arrays(seed)
         wanted = self.expected(arrays)
-        params = tuple(
-            ir.Param(f"p{i}", ir.BufferType(a.shape, ir.dtype(a.dtype.name), "global"))
-            for i, a in enumerate(arrays)
-        )
-        source = self.source()
-        one = source.launches[0].grid[0].owner
-        assert one is not None
-        body = ir.Block([ir.Value(p.type) for p in params], [one])
-        emulate(source, ir.Kernel("product", params, (), body), arrays, seed=seed)
-        return arrays[2], wanted
+        emulated(self.source(), arrays, seed)
+        np.testing.assert_array_equal(arrays[2], wanted)
+
+
+def _operand(name: str) -> Operand:
+    return "a" if name == "a" else "b"
+
+
+@dataclass
+class MatrixCopy:
+    """A fragment copied to shared memory, or the reverse, by one block."""
+
+    layout: RegisterLayout
+    fragment: str
+    shared: str
+    text: str
+    """The layout of the tile in shared memory."""
+    load: bool = False
+    target: str = "sm_90a"
+    slot: int | None = None
+    """The tile is this slot of a ring."""
+
+    def source(self) -> CudaSource:
+        """The text: from `X` through the copy to `Y`."""
+        rows, columns = self.layout.shape
+        shape = self.layout.shape if self.slot is None else (self.slot + 1, rows, columns)
+        held = ir.Alloc("shared", shape, ir.dtype(self.shared)).result
+        fragment = ir.Alloc("fragment", (rows, columns), ir.dtype(self.fragment)).result
+        tile, start = held, [0, 0]
+        if self.slot is not None:
+            start = [self.slot, 0, 0]
+            offsets = [ir.Constant(at, ir.dtype("index")).result for at in start]
+            tile = ir.View(held, offsets, (1, rows, columns)).result
+        text = Text(self.target, self.layout.threads)
+        ends = (held, fragment) if self.load else (fragment, held)
+        text.pointers = {"X": ends[0].dtype, "Y": ends[1].dtype}
+        text.tile("t", held, parse_shared(self.text, shape, held.dtype))
+        text.fragment("r", fragment, self.layout)
+        if self.load:
+            text.elements(held, start, (rows, columns), "X", store=False)
+            text.meet()
+            emit_copy(text.ctx, ir.Copy(tile, fragment), emit_block)
+            text.registers("r", self.layout, "Y", store=True)
+        else:
+            text.registers("r", self.layout, "X", store=False)
+            emit_copy(text.ctx, ir.Copy(fragment, tile), emit_block)
+            text.meet()
+            text.elements(held, start, (rows, columns), "Y", store=True)
+        return text.source()
+
+    def check(self, seed: int = 0) -> None:
+        """Every element arrives, rounded to the type of the target."""
+        names = (self.shared, self.fragment) if self.load else (self.fragment, self.shared)
+        source, target = (ir.dtype(name).to_numpy() for name in names)
+        random = np.random.default_rng(seed)
+        given = (random.standard_normal(self.layout.shape) * 50).astype(source)
+        arrays = [given, np.zeros(self.layout.shape, target)]
+        emulated(self.source(), arrays, seed)
+        np.testing.assert_array_equal(arrays[1], given.astype(target))

@@ -1,8 +1,8 @@
 """Copies between fragments and shared memory: as 8×8 matrices where the fragment lies so, else
 element by element.
 
-    uint32_t words[4] = {tp_pack2<TpBfloat>(c[0], c[1]), …};        four words of each lane
-    tp_stmatrix_x4(C_s + …, words);
+    tp_pack<TpBfloat, 8>(packed, c + 8 * i);        four words of each lane
+    tp_stmatrix_x4(C_s + …, packed);
 
 An accumulator in float32 is converted on the way.  Everything else is a parallel loop with the
 layout of the fragment.
@@ -53,33 +53,21 @@ def _stored(ctx: Context, op: ir.Copy, source: FragmentBuffer) -> bool:
     ctx.headers.add("matrix.cuh")
     once = leader(found.lanes)
     ctx.writer.line(f"if ({once}) {{" if once else "{")
-    with ctx.writer.deeper(), loops(ctx, found.runs) as (number, steps):
-        first = _first_register(number, op.target.dtype)
-        words = _words(ctx, source, first, found.at_once, narrows=narrows, to=op.target.dtype)
-        address = tile.address(_coordinates(found, steps))
-        ctx.writer.line(f"tp_stmatrix{found.suffix}({address}, {words});")
+    with ctx.writer.deeper(), ctx.scope():
+        start = _first_row(ctx, found)
+        with loops(ctx, found.runs) as (number, steps):
+            packed = ctx.names.fresh("packed")
+            ctx.writer.line(f"uint32_t {packed}[{found.at_once}];")
+            first = _at(source.array, times(4 // op.target.dtype.bytes, number))
+            kind, count = storage(op.target.dtype), 2 * found.at_once
+            call = f"pack<{kind}, {count}>" if narrows else f"to_words<{found.at_once}>"
+            ctx.writer.line(f"tp_{call}({packed}, {first});")
+            address = tile.address(_moved(start, steps))
+            ctx.writer.line(f"tp_stmatrix{found.suffix}({address}, {packed});")
     ctx.writer.close("}")
+    if narrows:
+        ctx.headers.add("memory.cuh")
     return True
-
-
-def _first_register(word: Extent, dtype: ir.DType) -> Extent:
-    """The register that word `word` begins with."""
-    return times(4 // dtype.bytes, word)
-
-
-def _words(
-    ctx: Context, source: FragmentBuffer, first: Extent, count: int, *, narrows: bool, to: ir.DType
-) -> str:
-    """An array of `count` words from the registers that start at `first`."""
-    words = ctx.names.fresh("words")
-    if not narrows:
-        ctx.writer.line(f"uint32_t {words}[{count}];")
-        ctx.writer.line(f"tp_to_words<{count}>({words}, {source.array} + {first});")
-        return words
-    pairs = [[f"{source.array}[{plus(first, 2 * at + e)}]" for e in (0, 1)] for at in range(count)]
-    packed = ", ".join(f"tp_pack2<{storage(to)}>({low}, {high})" for low, high in pairs)
-    ctx.writer.line(f"const uint32_t {words}[{count}] = {{{packed}}};")
-    return words
 
 
 def _loaded(ctx: Context, op: ir.Copy, target: FragmentBuffer) -> bool:
@@ -90,23 +78,36 @@ def _loaded(ctx: Context, op: ir.Copy, target: FragmentBuffer) -> bool:
     if match is None:
         return False
     found, tile = match
-    count = found.at_once
     ctx.headers.add("matrix.cuh")
     ctx.writer.line("{")
-    with ctx.writer.deeper(), loops(ctx, found.runs) as (number, steps):
-        words = ctx.names.fresh("words")
-        ctx.writer.line(f"uint32_t {words}[{count}];")
-        address = tile.address(_coordinates(found, steps))
-        ctx.writer.line(f"tp_ldmatrix{found.suffix}({words}, {address});")
-        first = _first_register(number, op.target.dtype)
-        ctx.writer.line(f"tp_from_words<{count}>({target.array} + {first}, {words});")
+    with ctx.writer.deeper(), ctx.scope():
+        start = _first_row(ctx, found)
+        with loops(ctx, found.runs) as (number, steps):
+            packed = ctx.names.fresh("packed")
+            ctx.writer.line(f"uint32_t {packed}[{found.at_once}];")
+            address = tile.address(_moved(start, steps))
+            ctx.writer.line(f"tp_ldmatrix{found.suffix}({packed}, {address});")
+            first = _at(target.array, times(4 // op.target.dtype.bytes, number))
+            ctx.writer.line(f"tp_from_words<{found.at_once}>({first}, {packed});")
     ctx.writer.close("}")
     return True
 
 
-def _coordinates(found: Matrices, steps: list[Extent]) -> list[Extent]:
+def _first_row(ctx: Context, found: Matrices) -> list[Extent]:
+    """Names for the coordinates of the row of which the lane gives the address."""
     start = thread_coordinates(found.lanes)
+    names = [ctx.names.fresh("at") if isinstance(each, str) else "" for each in start]
+    shown = [f"{name} = {each}" for name, each in zip(names, start) if name]
+    ctx.writer.line(f"const int {', '.join(shown)};")
+    return [name or each for name, each in zip(names, start)]
+
+
+def _moved(start: list[Extent], steps: list[Extent]) -> list[Extent]:
     return [plus(s, t) for s, t in zip(start, steps or [0] * len(start))]
+
+
+def _at(array: str, number: Extent) -> str:
+    return array if number == 0 else f"{array} + {number}"
 
 
 def _match(
