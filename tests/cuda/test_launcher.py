@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import tileprof
 from tests.cuda import runtime_kernels as kernels
 from tests.cuda.fake_driver import FakeDriver
 from tileprof import ir
+from tileprof.compiler.build import build, find_compiler
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.errors import ExecutionError
 from tileprof.lang import calls, warm
@@ -338,3 +340,32 @@ def test_without_a_library(
     assert gpu.launches == [gpu.launches[0]] * 4
     assert hooks.listener is None
     assert warm.LESSONS > 1
+
+
+NOTHING = """
+#define TP_EXPORT extern "C" __attribute__((visibility("default")))
+TP_EXPORT int launch(void *, void *, void *, void *) { return 0; }
+TP_EXPORT int current(void **out) { *out = (void *)0xC0; return 0; }
+"""
+
+
+def test_overhead(gpu: FakeDriver, fastest: Callable[[Callable[[], object]], float]) -> None:
+    """A warm call costs 3 µs at most besides the driver's own launch, which takes about 2."""
+    compiler = find_compiler()
+    assert compiler is not None
+    library = ctypes.CDLL(str(build(NOTHING, (), compiler, name="nothing")))
+    pointer = ctypes.c_void_p
+    launch = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, pointer, pointer)
+    current = ctypes.CFUNCTYPE(ctypes.c_int, pointer)
+    gpu.driver.launch = launch(("launch", library))
+    gpu.driver._held["cuCtxGetCurrent"] = current(("current", library))
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+
+    def calls_of_it() -> None:
+        for _ in range(10_000):
+            add(a, b, c)
+
+    assert fastest(calls_of_it) / 10_000 <= 3e-6
