@@ -139,6 +139,18 @@ def add(X, Y, block: int = 2048, threads: int = 256):
 
 
 @tileprof.jit
+def add_into(X, Y, Z, block: int = 2048, threads: int = 256):
+    N = T.const("N")
+    X: T.Tensor((N,), T.bfloat16)
+    Y: T.Tensor((N,), T.bfloat16)
+    Z: T.Tensor((N,), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            Z[bx * block + i] = X[bx * block + i] + Y[bx * block + i]
+
+
+@tileprof.jit
 def cast(X, block: int = 4096, threads: int = 256):
     N = T.const("N")
     X: T.Tensor((N,), T.float32)

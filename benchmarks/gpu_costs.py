@@ -1,0 +1,133 @@
+"""What a kernel costs before it runs: its compilation, and each of its calls."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import gpu_kernels as kernels
+import torch
+
+LAUNCHES = 10_000
+QUEUED = 500
+"""Launches that fit into the GPU's queue, so that none of them waits for a place in it."""
+
+
+@dataclass
+class Cost:
+    """One row of the table: less is better."""
+
+    name: str
+    value: float
+    unit: str
+    asked: float
+    note: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        """For the results file."""
+        return {
+            "work": self.name, "unit": self.unit, "asked": self.asked,
+            "met": self.value <= self.asked, "ours": self.value, "note": self.note, **self.details,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        mark = "ok" if self.value <= self.asked else "MISSED"
+        return (
+            f"{self.name:<34} {self.value:8.2f} {self.unit:<8} asked ≤ {self.asked:g} {mark}"
+            f" {self.note}"
+        )
+
+
+# -- compilation
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """A cache folder with nothing in it."""
+    before = os.environ.get("TILEPROF_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TILEPROF_CACHE"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["TILEPROF_CACHE"]
+            if before is not None:
+                os.environ["TILEPROF_CACHE"] = before
+
+
+def compile_cost(name: str, asked: float, make: Callable[[int], Any], turns: int = 6) -> Cost:
+    """Python function to loaded cubin with empty caches, in ms; `make(turn)` gives a kernel that
+    was not there before.  The first, which may load the compiler, is given apart."""
+    times = []
+    for turn in range(turns):
+        with empty_cache():
+            start = time.perf_counter()
+            make(turn).variant.loaded("cuda:0", "off")
+            times.append((time.perf_counter() - start) * 1e3)
+    note = f"the first {times[0]:.0f}"
+    return Cost(
+        f"compile {name}", statistics.median(times[1:]), "ms", asked, note, {"all_ms": times}
+    )
+
+
+def compile_costs() -> Iterator[Cost]:
+    """A product that uses everything, and a kernel without matrix instructions."""
+    yield compile_cost(
+        "GEMM", 600, lambda n: kernels.matmul.compile(M=2048 + n * 128, N=2048, K=2048)
+    )
+    yield compile_cost("softmax", 250, lambda n: kernels.softmax.compile(M=1000 + n, N=8192))
+
+
+# -- calls
+
+
+def launch_costs() -> Iterator[Cost]:
+    """CPU time of a warm call, in µs, with tensors of PyTorch."""
+    x, y, z = (torch.ones(1024, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    yield launch_cost(
+        "launch, three tensors", lambda: kernels.add_into(x, y, z), lambda: torch.add(x, y, out=z)
+    )
+    yield launch_cost(
+        "launch, two tensors and a new one", lambda: kernels.add(x, y), lambda: torch.add(x, y)
+    )
+
+
+def launch_cost(name: str, run: Callable[[], Any], peer: Callable[[], Any]) -> Cost:
+    """The mean over 10,000 calls and one wait at the end, the least of several turns; what is
+    queued alone, and PyTorch's own, beside it."""
+    mean, waited = min(_mean_us(run) for _ in range(5))
+    queued = min(_queued_us(run) for _ in range(20))
+    theirs = min(_mean_us(peer)[0] for _ in range(5))
+    note = f"queueing alone {queued:.2f}, PyTorch {theirs:.2f}"
+    if waited > 0.1:
+        note += f"; GPU-bound: {waited:.0%} of the time is its rest at the end"
+    details = {"queued_us": queued, "torch_us": theirs, "waited": waited}
+    return Cost(name, mean, "µs", 5.0, note, details)
+
+
+def _mean_us(run: Callable[[], Any]) -> tuple[float, float]:
+    """µs a call, and the share of the wait at the end."""
+    run()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(LAUNCHES):
+        run()
+    launched = time.perf_counter()
+    torch.cuda.synchronize()
+    end = time.perf_counter()
+    return (end - start) / LAUNCHES * 1e6, (end - launched) / (end - start)
+
+
+def _queued_us(run: Callable[[], Any]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(QUEUED):
+        run()
+    return (time.perf_counter() - start) / QUEUED * 1e6
