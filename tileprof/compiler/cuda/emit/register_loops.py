@@ -17,10 +17,12 @@ front of their vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import numpy as np
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
@@ -155,6 +157,26 @@ class RegisterLoops:
                 found.add(made)
         return found
 
+    def _used(self, moved: Sequence[VectorAccess]) -> set[ir.Value]:
+        """What the text of a point mentions: not what only moved accesses and registers need."""
+        elsewhere = {a.op for a in moved}
+        used: set[ir.Value] = set()
+        for op in reversed(self.planner.ops):
+            if op in elsewhere:
+                used |= {op.value} if isinstance(op, ir.Store) else set()
+            elif op.SPEC.effect & CHANGES or used & set(op.results):
+                for each in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+                    used |= set(self._mentioned(each))
+        return used
+
+    def _mentioned(self, op: ir.OpBase) -> Iterator[ir.Value]:
+        points: Sequence[ir.Value] = ()
+        if isinstance(op, ir.Load | ir.Store | ir.Atomic) and isinstance(
+            self.ctx.buffers.get(op.buffer), FragmentBuffer
+        ):
+            points = self.op.body.args
+        yield from (v for v in op.operand_values() if v not in points)
+
     # -- the two forms
 
     def fast(self) -> None:
@@ -177,8 +199,9 @@ class RegisterLoops:
         far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]
         near = [a for a in loads if isinstance(a.buffer, SharedBuffer)]
         width = self.planner.width
-        size = sum(-(-a.buffer.dtype.bytes * width // 4) * 4 for a in far)
-        inner, outer = _divided(self.groups, IN_FLIGHT // size if size else 1)
+        size = sum(-(-a.buffer.dtype.bytes * width // 4) * 4 for a in far if not self._settles(a))
+        whole = points(self.groups) if far else 1
+        inner, outer = _divided(self.groups, IN_FLIGHT // size if size else whole)
         with self.ctx.scope():
             inner, outer = self._named(inner), self._named(outer)
             self.loops = (*inner, *outer)
@@ -188,6 +211,13 @@ class RegisterLoops:
                     self._group(far, near, stores)
         self.frame.early.clear()
         self.frame.late.clear()
+
+    def _settles(self, access: VectorAccess) -> bool:
+        """Whether what is loaded is a fragment's from then on, so that it takes no registers."""
+        users = self.ctx.uses.get(access.op.results[0], []) if access.op.results else []
+        targets = [u.buffer for u in users if isinstance(u, ir.Store)]
+        fragments = [t for t in targets if isinstance(self.ctx.buffers.get(t), FragmentBuffer)]
+        return len(users) == len(fragments) == 1
 
     def _load_far(self, loads: Sequence[VectorAccess], inner: Sequence[Run]) -> None:
         """Arrays of elements from global memory, for all vectors of the inner loops."""
@@ -264,8 +294,9 @@ class RegisterLoops:
         return name
 
     @contextmanager
-    def _at(self, position: Extent) -> Iterator[None]:
-        """The loop variables and registers of the element at `position` of the vector at hand."""
+    def _at(self, position: Extent, named: Collection[ir.Value] = ()) -> Iterator[None]:
+        """The loop variables and registers of the element at `position` of the vector at hand;
+        `named`: what the text of the point will mention."""
         ctx, frame, dim = self.ctx, self.frame, self.planner.dim
         before = ctx.values, ctx.inline, ctx.raw, ctx.point
         ctx.values, ctx.inline, ctx.raw = dict(ctx.values), set(ctx.inline), dict(ctx.raw)
@@ -273,13 +304,22 @@ class RegisterLoops:
         for at, variable in enumerate(self.op.body.args):
             text = self.first[at]
             if at == dim and position != 0:
-                text = self._coordinate(variable, plus(text, position))
-            ctx.values[variable] = str(text)
+                text = plus(text, position)
+                text = self._coordinate(variable, text) if variable in named else text
+            ctx.values[variable] = paren(text)
             ctx.point.append((variable.name or "i", str(text)))
-        elements = [replace(r, name=_digit(position, r, dim)) for r in self.vector]
+        elements = [replace(r, name=self._digit(position, r)) for r in self.vector]
         frame.runs, frame.position = (*elements, *self.loops), position
         yield
         ctx.values, ctx.inline, ctx.raw, ctx.point = before
+
+    def _digit(self, position: Extent, run: Run) -> str:
+        """The digit of a run of the vector at a place of it."""
+        step = run.step[self.planner.dim]
+        if isinstance(position, int):
+            return str(position // step % run.count)
+        text = f"({paren(position)} / {step})" if step > 1 else paren(position)
+        return text if step * run.count == self.planner.width else f"({text} % {run.count})"
 
     # -- one vector
 
@@ -301,7 +341,7 @@ class RegisterLoops:
         runs = self._named(self.vector, "e")
         with self._nest(runs):
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
-            with self._at(position):
+            with self._at(position, self._used([*far, *near, *stores])):
                 self.ctx.inline |= self._stored
                 self.point()
         for access in stores:
@@ -351,7 +391,7 @@ class RegisterLoops:
         step = tuple(count * (d == self.planner.dim) for d in range(self.layout.rank))
         with ctx.scope():
             loop = self._named([Run(width // count, step)], "e")
-            with self._nest(loop), self._at(times(loop[0].name, count)):
+            with self._nest(loop), self._at(times(loop[0].name, count), self.op.body.args):
                 self.emit_block(ctx, ir.Block([], list(access.slice)))
                 yield self._place(access, count)
 
@@ -360,7 +400,9 @@ class RegisterLoops:
         missing = [o for o in access.slice if o.result not in self.indices]
         self.ctx.values.update(self.indices)
         self.emit_block(self.ctx, ir.Block([], missing))
-        self.indices |= {o.result: self.ctx.values[o.result] for o in missing}
+        # Constants stand where they are used and have no text of their own.
+        held = self.ctx.values
+        self.indices |= {o.result: held[o.result] for o in missing if o.result in held}
 
     def _place(self, access: VectorAccess, count: int) -> tuple[str, str, int]:
         buffer, op = access.buffer, access.op
@@ -377,8 +419,7 @@ class RegisterLoops:
         with self._piece(access) as (address, guard, count):
             at = plus(held.base, self.frame.position)
             to = plus(held.name, at)
-            safe = literal(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
-            safe = stored(safe, buffer.dtype)
+            safe = _element(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
             if count == 1:
                 text = f"*({address})"
                 text = f"{guard} ? {text} : {safe}" if guard else text
@@ -425,19 +466,19 @@ def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
     return inner, outer
 
 
-def _digit(position: Extent, run: Run, dim: int) -> str:
-    """The digit of a run of the vector at a place of it."""
-    step = run.step[dim]
-    if isinstance(position, int):
-        return str(position // step % run.count)
-    text = f"({paren(position)} / {step})" if step > 1 else paren(position)
-    return f"({text} % {run.count})"
-
-
 def _converts(op: ir.Load | ir.Store) -> bool:
     """Whether the elements of a store are values that are converted together: not where they are
     elements already."""
     return isinstance(op, ir.Store) and not isinstance(op.value.owner, ir.Load)
+
+
+def _element(number: float | int, dtype: ir.DType) -> str:
+    """A number as an element in memory."""
+    if not is_narrow(dtype):
+        return stored(literal(number, dtype), dtype)
+    with np.errstate(over="ignore"):
+        made = np.asarray(number, np.float64).astype(dtype.to_numpy())
+    return f"{storage(dtype)}{{{int(made.view(f'uint{dtype.bits}'))}}}"
 
 
 def _space(buffer: GlobalBuffer | SharedBuffer) -> str:

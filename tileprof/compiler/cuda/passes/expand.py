@@ -7,7 +7,7 @@
 
 Extents of 1 get no loop.  Copies with a `lowering` stay; so do whole rank-2 tiles between fragments
 and shared memory, with the lowering `matrix`.  `reduce` then has fragments as operands and `scan`
-whole shared buffers: others go through temporaries.
+whole shared buffers, and fragments are printed from shared memory: others go through temporaries.
 In: a kernel after `choose`.  Out: no fill, tile_atomic or copy without a lowering.
 """
 
@@ -50,6 +50,11 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
                 _reduce(op, builder, symbols)
             case ir.Scan():
                 _scan(op, builder, symbols)
+            case ir.Print(value=value) if _is_fragment(value):
+                assert value is not None
+                name = value.name or "fragment"
+                shown = _held(op, value, "shared", builder, symbols, read=True, name=name)
+                builder.emit(ir.Print(op.message, shown))
             case _:
                 return None
         return []
@@ -188,6 +193,11 @@ def _scan(op: ir.Scan, builder: ir.Builder, symbols: Symbols) -> None:
     _give_back(target, op.target, builder, symbols)
 
 
+def _is_fragment(value: ir.Value | None) -> bool:
+    held = value is not None and isinstance(value.type, ir.BufferType)
+    return held and value is not None and value.buffer.space == "fragment"
+
+
 def _is_held(tile: ir.Value, space: ir.Space) -> bool:
     return tile.buffer.space == space and not isinstance(tile.owner, ir.View)
 
@@ -200,6 +210,7 @@ def _held(
     symbols: Symbols,
     *,
     read: bool,
+    name: str = "",
 ) -> ir.Value:
     """The tile as a whole buffer of `space`: itself, or a new one that has its elements if `read`;
     KernelError where its extents are not known."""
@@ -213,7 +224,9 @@ def _held(
             location=op.span,
             hint="Take a tile of fixed size of the tensor.",
         )
-    made = builder.emit(ir.Alloc(space, sizes, tile.dtype, hint=f"{op.mnemonic}_held")).result
+    made = builder.emit(
+        ir.Alloc(space, sizes, tile.dtype, hint=name or f"{op.mnemonic}_held")
+    ).result
     if read:
         _copy(tile, made, builder, symbols)
     return made
