@@ -96,7 +96,9 @@ def _variants(
     """`fast`, under the conditions where there are any, else `slow`."""
     ctx.inside = outside | proved
     if not conditions:
-        fast()
+        # Names given inside end with it.
+        with ctx.writer.braces(""), ctx.scope():
+            fast()
         return
     ctx.writer.line(f"if ({' && '.join(conditions)}) {{")
     with ctx.writer.deeper(), ctx.scope():
