@@ -332,7 +332,7 @@ CHOICES: dict[str, tuple[Product, str, tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_are_told_with_reasons(name: str) -> None:
-    """The chosen instruction, each faster one with its reason, and whether the author could help."""
+    """The chosen instruction, why no faster one, and whether the author could help."""
     product, chosen, reasons, severity = CHOICES[name]
     said = product.remark
     assert said.startswith(f"{severity}: gemm: {chosen}"), said

@@ -51,7 +51,7 @@ def _stored(ctx: Context, op: ir.Copy, source: FragmentBuffer) -> bool:
         return False
     found, tile = match
     ctx.headers.add("matrix.cuh")
-    once = leader(found.lanes)
+    once = leader(source.layout)
     ctx.writer.line(f"if ({once}) {{" if once else "{")
     with ctx.writer.deeper(), ctx.scope():
         start = _first_row(ctx, found)
