@@ -18,8 +18,12 @@ from tileprof.compiler.cuda.layouts import blocked, parse_layout
 ROWS = "regs (0,1) (0,2) (0,4) (8,0) (16,0)"
 TILE = f"{ROWS} | lanes (0,8) (0,16) (0,32) (1,0) (2,0) | warps (4,0) (32,0)"
 """64 × 64, vectors of 8, over 128 threads."""
-MMA = "regs (0,1) (8,0) (0,8) (0,16) (0,32) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)"
+MMA_REGISTERS = "regs (0,1) (8,0) (0,8) (0,16) (0,32)"
+MMA = f"{MMA_REGISTERS} | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)"
 """64 × 64 as the accumulators of mma have it."""
+
+ROW = "regs (8) | lanes (0) (0) (1) (2) (4) | warps (16) (32)"
+"""64, as the rows of `MMA`."""
 
 ADD = launch(
     "%x: global<m, 64, bfloat16>, %y: global<m, 64, float32>, %z: global<m, 64, bfloat16>",
@@ -42,11 +46,13 @@ ADD = launch(
 
 @pytest.mark.parametrize("rows", [64, 128, 100, 1])
 def test_rows_beyond_the_edge_are_left_out(rows: int) -> None:
+    """Whole tiles take the fast form, the last one the guarded one."""
     arrays = [numbers("bfloat16", rows, 64), numbers("float32", rows, 64, seed=1)]
     compare(ADD, [*arrays, numbers("bfloat16", rows, 64, seed=2)], (rows,))
 
 
 def test_vectors_of_16_bytes_move_in_front_and_behind() -> None:
+    """Which accesses the text makes, and in what order."""
     text = source(ADD).text
     fast, slow = text.split("} else {", 1)
     assert "tp_get_global<8>(x_in + r * 8" in fast
@@ -59,6 +65,7 @@ def test_vectors_of_16_bytes_move_in_front_and_behind() -> None:
 
 
 def test_without_vectorisation_accesses_are_single() -> None:
+    """The control takes effect."""
     text = source(ADD, vectorize=False).text
     assert "tp_get" not in text
     assert "tp_put" not in text
@@ -72,8 +79,8 @@ FRAGMENTS = launch(
     f"""
     %acc = alloc fragment {{shape = [64, 64], layout = "{MMA}"}} : fragment<64, 64, float32>
     %half = alloc fragment {{shape = [64, 64], layout = "{MMA}"}} : fragment<64, 64, bfloat16>
-    %scale = alloc fragment {{shape = [64], layout = "regs (8) | lanes (0) (0) (1) (2) (4) | warps (16) (32)"}} : fragment<64, float32>
-    parallel [%c64] {{layout = "regs (8) | lanes (0) (0) (1) (2) (4) | warps (16) (32)"}} body(%i: index) {{
+    %scale = alloc fragment {{shape = [64], layout = "{ROW}"}} : fragment<64, float32>
+    parallel [%c64] {{layout = "{ROW}"}} body(%i: index) {{
       %v = load %s, [%i] {{in_bounds = true}} : float32
       store %v, %scale, [%i] {{in_bounds = true}}
     }}
@@ -96,6 +103,7 @@ FRAGMENTS = launch(
 
 
 def test_fragments_are_indexed_by_register() -> None:
+    """Accumulators, a vector of scales for their rows, and a conversion."""
     arrays = [numbers("float32", 64, 64), numbers("float32", 64, seed=1)]
     made = compare(FRAGMENTS, [*arrays, numbers("bfloat16", 64, 64, seed=2)])
     # A row's scale is in one of two registers, whatever the column.
@@ -106,15 +114,16 @@ def test_fragments_are_indexed_by_register() -> None:
     assert re.search(r"y_out\[e\] = half\[", made.text)
 
 
-SERIAL = launch(
-    "%x: global<128, 4, float32>, %y: global<128, float32>",
-    """
-    %f = alloc fragment {shape = [128, 4], layout = "regs (0,1) (0,2) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (64,0)"} : fragment<128, 4, float32>
-    parallel [%c128, %c4] {layout = "regs (0,1) (0,2) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (64,0)"} body(%i: index, %j: index) {
+SERIAL = (
+    launch(
+        "%x: global<128, 4, float32>, %y: global<128, float32>",
+        """
+    %f = alloc fragment {shape = [128, 4], layout = "FOUR"} : fragment<128, 4, float32>
+    parallel [%c128, %c4] {layout = "FOUR"} body(%i: index, %j: index) {
       %v = load %x, [%i, %j] {in_bounds = true} : float32
       store %v, %f, [%i, %j]
     }
-    parallel [%c128] {layout = "regs | lanes (1) (2) (4) (8) (16) | warps (32) (64)"} body(%i: index) {
+    parallel [%c128] {layout = "ONE"} body(%i: index) {
       %sum = alloc local {shape = []} : local<float32>
       %first = load %f, [%i, %c0] : float32
       store %first, %sum, []
@@ -127,10 +136,17 @@ SERIAL = launch(
       %total = load %sum, [] : float32
       store %total, %y, [%i] {in_bounds = true}
     }""",
+    )
+    .replace(
+        "FOUR", "regs (0,1) (0,2) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (64,0)"
+    )
+    .replace("ONE", "regs | lanes (1) (2) (4) (8) (16) | warps (32) (64)")
 )
+"""A row of four in the registers of each thread."""
 
 
 def test_a_loop_may_count_registers() -> None:
+    """A loop inside of a point that goes over registers is unrolled."""
     made = compare(SERIAL, [numbers("float32", 128, 4), numbers("float32", 128, seed=1)])
     assert re.search(r"#pragma unroll\n *for \(int k = 1; k < 4; ", made.text)
 
@@ -139,16 +155,19 @@ def test_a_loop_may_count_registers() -> None:
 
 
 def shared(layout: str, width: int, dtype: str = "bfloat16") -> str:
+    """A tile into shared memory along rows, and out of it along columns."""
+    held = f"shared<64, 64, {dtype}>"
+    down = blocked((64, 64), 128, width, (0, 1))
     return launch(
         f"%x: global<64, 64, {dtype}>, %y: global<64, 64, {dtype}>",
         f"""
-    %s = alloc shared {{shape = [64, 64], layout = "{layout}", offset = 1024}} : shared<64, 64, {dtype}>
+    %s = alloc shared {{shape = [64, 64], layout = "{layout}", offset = 1024}} : {held}
     parallel [%c64, %c64] {{layout = "{TILE}"}} body(%i: index, %j: index) {{
       %v = load %x, [%i, %j] {{in_bounds = true}} : {dtype}
       store %v, %s, [%i, %j] {{in_bounds = true}}
     }}
     barrier
-    parallel [%c64, %c64] {{layout = "{blocked((64, 64), 128, width, (0, 1))}"}} body(%i: index, %j: index) {{
+    parallel [%c64, %c64] {{layout = "{down}"}} body(%i: index, %j: index) {{
       %v = load %s, [%j, %i] {{in_bounds = true}} : {dtype}
       store %v, %y, [%i, %j] {{in_bounds = true}}
     }}""",
@@ -158,6 +177,7 @@ def shared(layout: str, width: int, dtype: str = "bfloat16") -> str:
 @pytest.mark.parametrize("layout", ["rows", "pad=16", "swizzle=128", "swizzle=64", "swizzle=32"])
 @pytest.mark.parametrize(("dtype", "vector"), [("bfloat16", 8), ("float32", 4), ("int8", 8)])
 def test_shared_layouts(layout: str, dtype: str, vector: int) -> None:
+    """Every layout gives the same, in accesses as wide as the vectors."""
     if (layout, dtype) == ("swizzle=128", "int8"):
         layout = "swizzle=64"  # as wide as a row
     text = shared(layout, 4, dtype)
@@ -167,6 +187,7 @@ def test_shared_layouts(layout: str, dtype: str, vector: int) -> None:
 
 
 def test_padding_that_breaks_alignment_leaves_narrower_accesses() -> None:
+    """No access is wider than its address allows."""
     text = source(shared("pad=2", 4)).text
     # Rows of 66 elements of 2 bytes: every second one begins 4 bytes off.
     assert "tp_put_shared<2>" in text
@@ -177,6 +198,7 @@ def test_padding_that_breaks_alignment_leaves_narrower_accesses() -> None:
 
 
 def test_points_beyond_the_extent_are_left_out() -> None:
+    """Registers that are padding touch nothing; the interpreter would run all points."""
     layout = "regs 3x(0,16) (64,0) | lanes (0,1) (0,2) (0,4) (0,8) (1,0) | warps 3x(2,0) (8,0)"
     # 70 rows of 44: rows 0 … 1 + 2·2 + 8 + 64 and 48 columns are reached, most rows not at all.
     assert parse_layout(layout, (70, 44)).is_padded
@@ -207,6 +229,7 @@ def test_points_beyond_the_extent_are_left_out() -> None:
     ],
 )
 def test_copies_of_a_point_change_memory_once(layout: str) -> None:
+    """Threads that hold the same point agree on one that acts."""
     text = launch(
         "%x: global<8, int32>, %y: global<8, int32>",
         f"""
@@ -251,6 +274,7 @@ BRANCHES = (
 
 
 def test_branches_continue_and_private_variables() -> None:
+    """Control flow inside of points."""
     arrays = [numbers("float32", 64, 64), numbers("float32", 64, 64, seed=1)]
     # y[j, i] lies below the diagonal, where no point writes y[i, j]; the diagonal is written twice
     # by one point.
@@ -271,6 +295,7 @@ GATHER = launch(
 
 
 def test_rows_that_are_looked_up_are_read_in_vectors() -> None:
+    """An index may be loaded, as long as the vector does not move it."""
     rows = np.random.default_rng(0).integers(0, 40, 64).astype(np.int32)
     arrays = [numbers("bfloat16", 32, 64), rows, numbers("bfloat16", 64, 64, seed=1)]
     made = compare(GATHER, arrays, (32,))
@@ -293,6 +318,7 @@ SYMBOLIC = launch(
 
 @pytest.mark.parametrize("shape", [(64, 64), (64, 72), (65, 67), (3, 64), (64, 5)])
 def test_alignment_that_is_known_at_launch_only(shape: tuple[int, int]) -> None:
+    """Strides that are symbols are asked for at run time."""
     made = compare(
         SYMBOLIC, [numbers("float16", *shape), numbers("float16", *shape, seed=1)], shape
     )
@@ -318,6 +344,7 @@ ORDER = launch(
 
 
 def test_what_a_point_wrote_is_what_it_reads() -> None:
+    """No load moves over a store to its memory."""
     made = compare(ORDER, [numbers("float32", 64, 64), numbers("float32", 64, 64, seed=1)])
     assert "x_out" not in made.text  # the first store stays in its place
     assert "y_out" in made.text
@@ -339,6 +366,7 @@ STRIDED = launch(
 
 @pytest.mark.parametrize("shape", [(5, 7), (128, 1), (1, 300)])
 def test_loops_of_unknown_extent(shape: tuple[int, int]) -> None:
+    """Threads stride over all points."""
     m, n = shape
     compare(STRIDED, [numbers("float32", m, n), numbers("float32", n, m, seed=1)], shape)
 
@@ -363,6 +391,7 @@ OUTSIDE = launch(
 
 
 def test_one_thread_writes_and_all_know_the_result() -> None:
+    """Scalars outside of loops belong to all threads."""
     compare(OUTSIDE, [numbers("int32", 8), numbers("int32", 8, seed=1)], seeds=8)
 
 
@@ -386,10 +415,11 @@ def loops(draw: st.DrawFn) -> tuple[str, tuple[int, int], bool]:
         for _ in range(2)
     )
     rows, columns = shape
+    held = f"shared<{rows}, {columns}, {dtype}>"
     text = launch(
         f"%x: global<m, {columns}, {dtype}>, %y: global<m, {columns}, {dtype}>",
         f"""
-    %s = alloc shared {{shape = [{rows}, {columns}], layout = "{buffer}", offset = 0}} : shared<{rows}, {columns}, {dtype}>
+    %s = alloc shared {{shape = [{rows}, {columns}], layout = "{buffer}", offset = 0}} : {held}
     parallel [%c{rows}, %c{columns}] {{layout = "{one}"}} body(%i: index, %j: index) {{
       %v = load %x, [%i, %j] : {dtype}
       %w = add %v, %v : {dtype}
@@ -410,6 +440,7 @@ def loops(draw: st.DrawFn) -> tuple[str, tuple[int, int], bool]:
 @given(drawn=loops())
 @settings(max_examples=12, deadline=None)
 def test_any_layout_gives_the_same(drawn: tuple[str, tuple[int, int], bool]) -> None:
+    """Drawn layouts, types, paddings and edges."""
     text, (rows, columns), whole = drawn
     held = rows if whole else rows - 3
     dtype = re.findall(r"global<m, \d+, (\w+)>", text)[0]
@@ -421,6 +452,7 @@ def test_any_layout_gives_the_same(drawn: tuple[str, tuple[int, int], bool]) -> 
 
 
 def test_instructions_are_as_wide_as_the_text_says() -> None:
+    """SASS has no narrower access, and the loads come first."""
     listing = disassemble(compile_cubin(source(ADD), HOPPER, Controls()))
     # Two forms of a tile of 32 elements a thread: 4 × 16 bytes of x and of z, 8 of y.
     assert listing.count("LDG.E.128") == 2 * (4 + 8)
@@ -433,6 +465,7 @@ def test_instructions_are_as_wide_as_the_text_says() -> None:
 
 
 def test_shared_memory_is_accessed_in_16_bytes() -> None:
+    """SASS of a copy through swizzled memory."""
     text = shared("swizzle=128", 8)
     listing = disassemble(compile_cubin(source(text), HOPPER, Controls()))
     assert listing.count("STS.128") == 4
@@ -445,6 +478,7 @@ def test_shared_memory_is_accessed_in_16_bytes() -> None:
     ids=["fragments", "serial", "branches", "gather", "symbolic", "order", "strided", "outside"],
 )  # fmt: skip
 def test_the_assembler_takes_it_without_local_memory(text: str) -> None:
+    """Register numbers are constants after unrolling."""
     cubin = compile_cubin(source(text), HOPPER, Controls())
     assert "0 bytes stack frame, 0 bytes spill stores" in cubin.log
     assert "warning" not in cubin.log
