@@ -191,6 +191,13 @@ def test_warps_divide_tiles_as_asked(policy: Any, lowering: str) -> None:
     assert product.lowering == lowering
 
 
+@pytest.mark.parametrize(("fragments", "warps"), [("a", "8x1"), ("b", "1x8"), ("ab", "8x1")])
+def test_operands_in_registers_are_held_once(fragments: str, warps: str) -> None:
+    """Warps divide the side of an operand that lies in a fragment, so that none holds a copy."""
+    product = Product(128, 128, 64, threads=256, target="sm_80", fragments=fragments)
+    assert product.lowering == f"mma m16n8k16 warps={warps}"
+
+
 def test_pieces_are_wide_and_even() -> None:
     """No width is cut into many small instructions."""
     assert {n: pieces(n) for n in (8, 96, 112, 160, 176, 256)} == {

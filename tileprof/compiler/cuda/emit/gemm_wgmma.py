@@ -52,6 +52,9 @@ def _readable(ctx: Context, op: ir.Gemm, which: Operand, instruction: Wgmma) -> 
     layout, rank = buffer.layout, len(buffer.shape)
     if not layout.swizzle or matrix_dims(value) != (rank - 2, rank - 1):
         return False
+    # Panels follow each other in whole periods of the swizzle.
+    if layout.rows % 8:
+        return False
     limits = panel_limits(op, which, instruction.columns)
     if any(extent % layout.panel for extent in limits):
         return False

@@ -291,6 +291,12 @@ def _divisions(units: int) -> Iterator[tuple[int, int]]:
 
 def _mma(op: ir.Gemm, threads: int) -> Mma:
     m, n, _ = op.mnk
+    policy = op.policy
+    # An operand in registers would be held by several warps, most often after an exchange.
+    if policy == "square" and base(op.a).buffer.space == "fragment":
+        policy = "full_row"
+    elif policy == "square" and base(op.b).buffer.space == "fragment":
+        policy = "full_col"
     found = [
         (rows, columns)
         for rows, columns in _divisions(threads // 32)
@@ -301,7 +307,7 @@ def _mma(op: ir.Gemm, threads: int) -> Mma:
         rows, columns = grid
         # What a warp reads for each step of K: as little as possible.
         read = -(m / rows + n / columns)
-        wanted = {"full_row": rows, "full_col": columns}.get(op.policy, 0)
+        wanted = {"full_row": rows, "full_col": columns}.get(policy, 0)
         return rows * columns, wanted or read, rows
 
     rows, columns = max(found, key=rank)
