@@ -17,6 +17,7 @@ from .device import (
     Commit,
     ConvertLayout,
     Fence,
+    GridPosition,
     Ring,
     RingAcquire,
     RingCommit,
@@ -44,8 +45,8 @@ Op = (
 """Any op of the author's program; a `match` over it that ends in `assert_never` is complete."""
 
 DeviceOp = (
-    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | Ring | RingAcquire
-    | RingCommit | RingRelease | RingWait | Roles | Wait
+    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Ring
+    | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
 
@@ -81,6 +82,7 @@ __all__ = [
     "Fma",
     "For",
     "Gemm",
+    "GridPosition",
     "If",
     "Kernel",
     "Launch",
@@ -117,6 +119,7 @@ __all__ = [
     "clone",
     "clone_block",
     "dtype",
+    "index",
     "parse",
     "print_kernel",
     "promote",

@@ -14,8 +14,8 @@ from .core import Block, Effect, OpBase, Value, attribute, op, operand, operands
 from .tile import Gemm, Hints, Policy
 from .types import Type, index, ring, token
 
-__all__ = ["AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence", "Ring"]
-__all__ += ["RingAcquire", "RingCommit", "RingRelease", "RingWait", "Roles", "Wait"]
+__all__ = ["AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence", "GridPosition"]
+__all__ += ["Ring", "RingAcquire", "RingCommit", "RingRelease", "RingWait", "Roles", "Wait"]
 
 Queue = Literal["wgmma", "cp.async", "bulk"]
 """What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
@@ -121,6 +121,18 @@ class ConvertLayout(OpBase):
     target: Value = operand()
     scratch: Value | None = operand(default=None)
     """A shared buffer that it goes through; None where shuffles do."""
+
+
+@op("grid")
+class GridPosition(OpBase):
+    """`block`: the number of this block; `blocks`: how many run.  A persistent block takes every
+    tile whose number is its own plus a multiple of `blocks`."""
+
+    kind: Literal["block", "blocks"] = attribute(positional=True)
+
+    def result_types(self) -> tuple[Type, ...]:
+        """A number."""
+        return (index,)
 
 
 @op("ring", effect=Effect.WRITE)

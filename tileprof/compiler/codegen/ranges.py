@@ -60,6 +60,8 @@ def _binary(kind: str, a: Interval, b: Interval) -> Interval:
             return _times(a, b)
         case "floordiv" if b[0] is not None and b[0] == b[1] and b[0] > 0:
             return tuple(None if x is None else x // b[0] for x in a)  # type: ignore[return-value]
+        case "floordiv" if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] > 0:
+            return 0, None if a[1] is None else a[1] // b[0]
         case "floormod" if b[0] is not None and b[0] > 0:
             return 0, None if b[1] is None else b[1] - 1
         case "min":

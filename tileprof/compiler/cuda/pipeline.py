@@ -19,6 +19,7 @@ from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import infer_layouts
 from .passes.memory import plan_memory
+from .passes.persist import persist
 from .passes.pipeline import pipeline
 from .passes.waits import insert_waits
 from .remarks import Remarks
@@ -46,6 +47,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("expand", expand),
     # Before buffers are multiplied and code is moved: each tile still has one place.
     Pass("layouts", infer_layouts),
+    # Loops over tiles stand before loads move into roles: rings then outlive a tile.
+    Pass("persist", persist),
     # Needs to know which copies are asynchronous and which products read them.
     Pass("pipeline", pipeline),
     # After it: products of different iterations are in their final order.

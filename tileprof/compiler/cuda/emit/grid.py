@@ -1,56 +1,13 @@
-"""From the number of a block to the indices of the author's grid, once or in a loop."""
+"""From the number of a block to the indices of the author's grid."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, times
 
 from .context import INT32, Context
 
-__all__ = ["emit_indices", "emit_tile_loop"]
-
-EmitBlock = Callable[[Context, ir.Block], None]
-GROUP = 8
-"""Rows of blocks that are walked together, so that both operands stay in L2."""
-
-
-def emit_tile_loop(ctx: Context, op: ir.Launch, *, persistent: bool, emit: EmitBlock) -> None:
-    """The body of a launch.  A persistent one keeps what it allocates outside of the loop, which
-    stands inside of the roles where there are any."""
-    if not persistent:
-        ctx.writer.line("const int tp_tile = blockIdx.x;")
-        emit_indices(ctx, op)
-        emit(ctx, op.body)
-        return
-    held = [o for o in op.body.ops if isinstance(o, ir.Alloc | ir.Ring | ir.Reinterpret)]
-    rest = [o for o in op.body.ops if o not in held]
-    emit(ctx, ir.Block(list(op.body.args), list(held)))
-    roles = [o for o in rest if isinstance(o, ir.Roles)]
-
-    def looped(inner: Context, block: ir.Block) -> None:
-        total = _total(inner, op)
-        head = f"for (int tp_tile = blockIdx.x; tp_tile < {total}; tp_tile += gridDim.x)"
-        with inner.writer.braces(head), inner.scope():
-            emit_indices(inner, op)
-            emit(inner, block)
-
-    if roles:
-        from .rings import emit_roles
-
-        before = rest[: rest.index(roles[0])]
-        emit(ctx, ir.Block([], before))
-        emit_roles(ctx, roles[0], looped)
-    else:
-        looped(ctx, ir.Block([], rest))
-
-
-def _total(ctx: Context, op: ir.Launch) -> Extent:
-    total: Extent = 1
-    for value in op.grid:
-        total = times(total, ctx.index(value))
-    return total
+__all__ = ["emit_indices"]
 
 
 def emit_indices(ctx: Context, op: ir.Launch) -> None:
@@ -59,6 +16,9 @@ def emit_indices(ctx: Context, op: ir.Launch) -> None:
     extents = [ctx.index(g) for g in op.grid]
     for variable, extent in zip(op.body.args, extents, strict=True):
         ctx.known[variable] = (0, extent - 1 if isinstance(extent, int) else INT32 - 1)
+    if not any(ctx.uses.get(v) for v in op.body.args):
+        return
+    ctx.writer.line("const int tp_tile = blockIdx.x;")
     names = [ctx.names.fresh(v.name or "b" + "xyz"[axis]) for axis, v in enumerate(op.body.args)]
     for variable, name in zip(op.body.args, names):
         ctx.values[variable] = name
@@ -89,7 +49,7 @@ def _grouped(ctx: Context, names: list[str], extents: list[Extent], group: int) 
         inner = f"(tp_tile % {paren(plane)})"
     wide = times(columns, group)
     line(f"const int tp_group = {inner} / {paren(wide)};")
-    line(f"const int tp_within = {inner} % {paren(wide)};")
+    line(f"const int tp_inside = {inner} % {paren(wide)};")
     line(f"const int tp_rows = tp_min<int>({rows} - tp_group * {group}, {group});")
-    line(f"const int {names[0]} = tp_within / tp_rows;")
-    line(f"const int {names[1]} = tp_group * {group} + tp_within % tp_rows;")
+    line(f"const int {names[0]} = tp_inside / tp_rows;")
+    line(f"const int {names[1]} = tp_group * {group} + tp_inside % tp_rows;")

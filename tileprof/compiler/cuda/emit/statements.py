@@ -12,7 +12,7 @@ from tileprof.errors import InternalError
 
 from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
-from .context import Context
+from .context import INT32, Context
 from .reshape import reinterpreted
 
 __all__ = ["emit_block", "emit_op"]
@@ -69,6 +69,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.Fence():
             ctx.headers.add("barriers.cuh")
             ctx.writer.line("tp_fence_async();")
+        case ir.GridPosition(kind=kind):
+            ctx.known[op.result] = (0, INT32 - 1)
+            ctx.define(op.result, "blockIdx.x" if kind == "block" else "gridDim.x")
         case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
             rings.emit(ctx, op)
         case ir.Roles():

@@ -59,6 +59,7 @@ def _stored(ctx: Context, op: ir.Copy, source: FragmentBuffer) -> bool:
             packed = ctx.names.fresh("packed")
             ctx.writer.line(f"uint32_t {packed}[{found.at_once}];")
             first = _at(source.array, times(4 // op.target.dtype.bytes, number))
+            first = _at(first, _part_start(op.source, source))
             kind, count = storage(op.target.dtype), 2 * found.at_once
             call = f"pack<{kind}, {count}>" if narrows else f"to_words<{found.at_once}>"
             ctx.writer.line(f"tp_{call}({packed}, {first});")
@@ -115,13 +116,32 @@ def _match(
 ) -> tuple[Matrices, SharedTile] | None:
     """The fragment as matrices of the tile in shared memory."""
     if isinstance(fragment.owner, ir.View):
-        return None
-    layout = _squeezed(held.layout, shared.buffer.static_shape)
-    if layout.registers_per_thread != held.layout.registers_per_thread:
-        return None
+        layout = _part(held.layout, shared.buffer.static_shape)
+    else:
+        layout = _squeezed(held.layout, shared.buffer.static_shape)
+        if layout.registers_per_thread != held.layout.registers_per_thread:
+            return None
     found = find_matrices(layout, shared.dtype)
     tile = shared_tile(ctx, shared)
     return (found, tile) if found is not None and tile.aligned else None
+
+
+def _part(layout: RegisterLayout, shape: tuple[int, ...]) -> RegisterLayout:
+    """The layout of some neighbouring columns: the digits that count wider steps are left out,
+    which are the last ones of the register's number."""
+    inner = [d for d in layout.registers if d.step[-1] < shape[-1]]
+    return RegisterLayout.make(shape, inner, layout.lanes, layout.warps)
+
+
+def _part_start(fragment: ir.Value, held: FragmentBuffer) -> int:
+    """The register with which a part of a fragment begins."""
+    view = fragment.owner
+    if not isinstance(view, ir.View):
+        return 0
+    start = view.offsets[-1].owner
+    assert isinstance(start, ir.Constant), start
+    part = _part(held.layout, view.sizes)
+    return int(start.value) // view.sizes[-1] * part.registers_per_thread
 
 
 def _squeezed(layout: RegisterLayout, shape: tuple[int, ...]) -> RegisterLayout:

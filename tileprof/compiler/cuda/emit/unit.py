@@ -22,7 +22,7 @@ from tileprof.errors import KernelError
 
 from .buffers import GlobalBuffer
 from .context import INT32, Context
-from .grid import emit_tile_loop
+from .grid import emit_indices
 from .statements import emit_block
 from .wgmma import WgmmaShape, header
 
@@ -125,7 +125,8 @@ class _Unit:
             whole += PRODUCER_THREADS
         self._prologue(ctx, op)
         with ctx.writer.deeper():
-            emit_tile_loop(ctx, op, persistent=bool(hints.get("persistent")), emit=emit_block)
+            emit_indices(ctx, op)
+            emit_block(ctx, op.body)
         for at, _ in enumerate(ctx.maps):
             parameters.append(f"const __grid_constant__ TpTensorMap map{at}")
             arguments.append(Argument("map", at))

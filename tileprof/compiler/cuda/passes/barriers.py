@@ -179,7 +179,8 @@ class _Barriers:
         match op.queue:
             case "bulk":
                 state.read |= state.storing
-                state.storing = frozenset()
+                if not op.pending:
+                    state.storing = frozenset()
             case "cp.async":
                 state.written |= state.arriving
                 state.unfenced |= state.arriving

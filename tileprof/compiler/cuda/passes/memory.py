@@ -106,11 +106,6 @@ def _alive(launch: ir.Launch) -> list[_Span]:
                 _stretch(spans, before, start, clock)
 
     visit(launch.body)
-    if dict(launch.hints).get("persistent"):
-        # Another tile follows, and its loads are already on their way.
-        for span in spans.values():
-            span.first = 0
-            span.last = clock
     return [s for s in spans.values() if s.last >= 0]
 
 

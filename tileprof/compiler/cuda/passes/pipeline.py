@@ -30,13 +30,11 @@ PRODUCER_REGISTERS = {1: 0, 2: 24, 3: 32}
 CONSUMER_REGISTERS = {1: 0, 2: 240, 3: 160}
 """By consumer warp groups: what `setmaxnreg` asks for, out of 65,536 registers; with one consumer
 warp group all threads have enough without."""
-RASTER = 8
-"""Rows of blocks that run together by default."""
 
 
 def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Roles and rings, or groups of cp.async, for every launch that has asynchronous loads."""
-    return per_launch(kernel, lambda launch: _ordered(_pipelined(launch, lowering), lowering))
+    return per_launch(kernel, lambda launch: _pipelined(launch, lowering))
 
 
 def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
@@ -59,20 +57,3 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
     )
     return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
-
-
-def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """The order in which blocks walk the grid: the author's wish, or groups of rows for products
-    of matrices, whose operands are shared by the blocks of a row and of a column."""
-    asked = None
-    for op in launch.body.ops:
-        if isinstance(op, ir.Annotate) and op.name == "use_swizzle":
-            asked = int(dict(op.hints).get("swizzle", RASTER))
-    products = any(isinstance(o, ir.Gemm) for o in ir.walk(launch.body))
-    if not lowering.controls.rasterize or len(launch.grid) < 2 or (asked is None and not products):
-        return launch
-    group = asked or RASTER
-    why = "as asked" if asked else "operands are shared in L2"
-    lowering.remarks.add("launch", launch.span, f"blocks in groups of {group} rows: {why}")
-    hints = (*launch.hints, ("raster", group))
-    return ir.Launch(launch.grid, launch.threads, launch.body, hints, span=launch.span)

@@ -164,7 +164,7 @@ class _Split:
                 held = base(op.buffer)
                 wanted = held.buffer.space == "global" and held not in self.written
             case _:
-                wanted = is_pure(op)
+                wanted = is_pure(op) or isinstance(op, ir.GridPosition)
         if wanted:
             made = clone(op, ahead.mapping, {})
             ahead.mapping.update(zip(op.results, made.results))

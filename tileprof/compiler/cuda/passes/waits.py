@@ -174,10 +174,13 @@ class _Waits:
         needed = [g for g in state.wgmma if g.result is held or (touch.writes and held in g.reads)]
         if needed:
             self._wait(state, made, min(g.younger for g in needed), reason, op)
-        if touch.writes and any(held in g.reads for g in state.stores):
-            wait = ir.Wait("bulk", [], [], read=True, reason=reason, span=op.span)
-            made.ops.append(wait)
-            state.stores = ()
+        reading = [g.younger for g in state.stores if touch.writes and held in g.reads]
+        if reading:
+            pending = min(reading)
+            made.ops.append(
+                ir.Wait("bulk", [], [], pending, read=True, reason=reason, span=op.span)
+            )
+            state.stores = tuple(g for g in state.stores if g.younger < pending)
 
     def _product(self, op: ir.Gemm, made: ir.Block, state: _State) -> None:
         result = base(op.c)
