@@ -116,6 +116,9 @@ def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Reason]) -> ir.Launch:
             moved[made] = made
             return [made]
         match op:
+            case ir.Reinterpret(base=held) if held in moved:
+                # The same elements under another shape: they moved too.
+                moved[op.result] = op.result
             case ir.Gemm() | ir.Reduce():
                 return _staged(op, builder, moved)
             case ir.Copy(source=source, target=target, lowering=lowering) if lowering == MATRIX:
