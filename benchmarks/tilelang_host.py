@@ -242,7 +242,7 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
-    from tileprof.lang.jit_function import JitFunction, Kernel
+    from tileprof.lang.jit_function import Kernel
 
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
@@ -308,17 +308,11 @@ def install() -> None:
             whole._names[name[1:]] = module
     sys.meta_path.append(_Finder())
     Kernel.get_profiler = _get_profiler
-    JitFunction.get_kernel_source = _get_kernel_source
 
 
 def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:
     used.add("get_profiler")
     return Profiler(kernel)
-
-
-def _get_kernel_source(function: Any, *args: Any, **kwargs: Any) -> str:
-    used.add("get_kernel_source")
-    return str(function.compile(*args, **kwargs).get_kernel_source())
 
 
 def _fp8(kind: str = "e4m3", **rest: Any) -> str:

@@ -289,6 +289,9 @@ def wishes(A):
             {x: T.Layout(x.shape, lambda i, j: (j, i)), y: T.Fragment(y.shape, lambda i, j: i)}
         )
         T.annotate_l2_hit_ratio({A: 0.5})
+        T.assume(bx >= 0)
+        T.no_set_max_nreg()
+        T.disable_warp_group_reg_alloc()
         T.annotate_safe_value({A: 1})
         T.copy(A[bx, 1], x, coalesced_width=8, eviction_policy="evict_first")
         T.copy(x, A[bx, 0])

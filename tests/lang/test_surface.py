@@ -321,7 +321,7 @@ def test_wishes() -> None:
     """Wishes are in the program under their names."""
     text = ir.print_kernel(surface.wishes.compile().traced)
     for line in (
-        "hints = [[swizzle, 4], [order, column]]",
+        "hints = [[swizzle, 4], [order, column], [set_max_nreg, 0], [set_max_nreg, 0]]",
         'annotate annotate_layout %x {hints = [[layout, "layout<custom>"]]}',
         'annotate annotate_layout %y {hints = [[layout, "fragment<custom>"]]}',
         "annotate annotate_l2_hit_ratio %A {hints = [[ratio, 0.5]]}",

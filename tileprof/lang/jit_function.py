@@ -205,6 +205,10 @@ class JitFunction(Kernelized):
                 given[name] = Given()
         return self._compiled(values, given, extents)
 
+    def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
+        """The source of the kernel for these arguments (see `compile`)."""
+        return self.compile(*args, **kwargs).get_kernel_source()
+
     def _compiled(
         self, values: Mapping[str, Any], given: Mapping[str, Given], extents: Mapping[str, int]
     ) -> Kernel:

@@ -14,8 +14,9 @@ from .tensors import shape_of
 
 __all__ = [
     "Fragment", "Layout", "alloc_fragment", "alloc_global", "alloc_local", "alloc_shared",
-    "alloc_var", "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value",
-    "make_swizzled_layout", "reshape", "use_swizzle", "view",
+    "alloc_var", "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "assume",
+    "disable_warp_group_reg_alloc", "make_swizzled_layout", "no_set_max_nreg", "reshape",
+    "use_swizzle", "view",
 ]  # fmt: skip
 
 
@@ -128,3 +129,18 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
         )
     if enable:
         current().annotate("use_swizzle", None, (("swizzle", panel_size), ("order", order)))
+
+
+def assume(condition: Any) -> None:
+    """A wish that needs no answer: bounds are proved or guarded, whatever is promised here."""
+    current().annotate("assume", None, ())
+
+
+def disable_warp_group_reg_alloc() -> None:
+    """Ask that warp groups keep equal shares of the registers; who gets how many is chosen here."""
+    current().annotate("disable_warp_group_reg_alloc", None, (("set_max_nreg", 0),))
+
+
+def no_set_max_nreg() -> None:
+    """As `disable_warp_group_reg_alloc`, by its other name."""
+    current().annotate("no_set_max_nreg", None, (("set_max_nreg", 0),))
