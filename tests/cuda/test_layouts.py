@@ -186,7 +186,7 @@ def test_a_swizzle_moves_every_element_to_a_place_of_its_own(
     """And keeps 16 bytes together; the text says it."""
     layout = SharedLayout(shape, dtype, swizzle)
     assert parse_shared(str(layout), shape, dtype) == layout
-    at = layout.address(np.stack(np.indices(shape), axis=-1).astype(np.int64))
+    at = layout.address(np.moveaxis(np.indices(shape), 0, -1).astype(np.int64))
     assert len(np.unique(at)) == at.size
     assert at.max() < layout.bytes
     assert not (at % dtype.bytes).any()
@@ -200,7 +200,7 @@ def test_the_pattern_goes_by_addresses() -> None:
     layout = SharedLayout((4, 128), HALF, 128)
     plain = np.arange(4 * 128 * 2).reshape(2, 4, 64, 2)[..., 0]  # panel, row, column
     expected = plain ^ ((plain >> 7 & 7) << 4)
-    at = layout.address(np.stack(np.indices((4, 128)), axis=-1).astype(np.int64))
+    at = layout.address(np.moveaxis(np.indices((4, 128)), 0, -1).astype(np.int64))
     np.testing.assert_array_equal(at.reshape(4, 2, 64).transpose(1, 0, 2), expected)
 
 

@@ -84,7 +84,7 @@ def shared_layouts(graph: Graph, solution: Solution, lowering: Lowering) -> dict
             if held is not None and access.is_shared:
                 held.accesses.append((access, loop))
     chooser = _Chooser(graph, solution, lowering)
-    return {value: str(chooser.layout(each)) for value, each in uses.items()}
+    return {value: str(chooser.answered(each)) for value, each in uses.items()}
 
 
 def _tile_op(op: ir.OpBase, weight: int, uses: dict[ir.Value, _Uses], solution: Solution) -> None:
@@ -143,6 +143,16 @@ class _Chooser:
     graph: Graph
     solution: Solution
     lowering: Lowering
+
+    def answered(self, uses: _Uses) -> SharedLayout:
+        """The layout of one buffer; a wish of the author that it does not meet is told."""
+        made = self.layout(uses)
+        wish = uses.wish or uses.alloc.layout
+        met = made.swizzle != 0 if "swizzle" in wish else str(made) == wish
+        if wish and not met and not uses.reshaped:
+            why = "another layout takes fewer wavefronts, or is what the instructions ask for"
+            self._tell(uses, str(made), (f"{wish}, as asked", why), missed=True)
+        return made
 
     def layout(self, uses: _Uses) -> SharedLayout:
         """The layout of one buffer."""
