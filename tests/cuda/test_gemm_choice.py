@@ -408,3 +408,15 @@ def test_scalar_code_reads_shared_memory() -> None:
     assert _staged(c, "fragment", "float64") == "alloc copy:A>A_shared gemm"
     single = ir.Alloc("fragment", (64, 64), ir.dtype("float32"), hint="C").result
     assert _staged(single, "fragment") == "gemm"
+
+
+def test_products_in_a_row_divide_rows_alone() -> None:
+    """What one product gives is then the next one's operand without an exchange."""
+    for chained, warps in ((False, "2x2"), (True, "4x1")):
+        a, b = (ir.Alloc("shared", (64, 64), ir.dtype("float16")).result for _ in "ab")
+        c = ir.Alloc("fragment", (64, 64), ir.dtype("float32")).result
+        builder, lowering = ir.Builder(ir.Block()), Lowering(find_target("sm_80"), Controls())
+        emit_product(ir.Gemm(a, b, c), 128, lowering, builder, chained=chained)
+        (product,) = builder.block.ops
+        assert isinstance(product, ir.Gemm)
+        assert product.lowering == f"mma m16n8k16 warps={warps}"

@@ -41,6 +41,10 @@ class _Launch:
         self.kernel = kernel
         self.lowering = lowering
         self.threads = threads_of(launch)
+        self.chained = any(
+            isinstance(o, ir.Gemm) and base(o.a).buffer.space == "fragment"
+            for o in ir.walk(launch.body)
+        )
         self.launch = with_rule(inline_scopes(launch), self._gemm)
         self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
         """Why loads are not left to a producer warp group; '' where they are."""
@@ -60,7 +64,7 @@ class _Launch:
     def _gemm(self, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if not isinstance(op, ir.Gemm):
             return None
-        emit_product(op, self.threads, self.lowering, builder)
+        emit_product(op, self.threads, self.lowering, builder, chained=self.chained)
         return []
 
     def _can_bulk(self, op: ir.Copy) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.tile import Policy
 
 from .gemm_choice import adds_up_in, choose_gemm
 from .walking import base
@@ -21,8 +22,20 @@ from .walking import base
 __all__ = ["emit_product"]
 
 
-def emit_product(op: ir.Gemm, threads: int, lowering: Lowering, builder: ir.Builder) -> None:
-    """Append the product with its instruction, and copies of operands where it needs them."""
+def emit_product(
+    op: ir.Gemm,
+    threads: int,
+    lowering: Lowering,
+    builder: ir.Builder,
+    *,
+    chained: bool = False,
+) -> None:
+    """Append the product with its instruction, and copies of operands where it needs them.
+
+    `chained`: a product of the launch has its A in registers, which comes from another one as a
+    rule.  If warps then divide rows alone, it need not be exchanged between them.
+    """
+    policy: Policy = "full_row" if chained and op.policy == "square" else op.policy
     sums = adds_up_in(op.c.dtype)
     total = op.c
     if sums != op.c.dtype or base(op.c).buffer.space != "fragment":
@@ -33,13 +46,13 @@ def emit_product(op: ir.Gemm, threads: int, lowering: Lowering, builder: ir.Buil
         value if base(value).buffer.space in ("shared", "fragment") else _in_shared(value, builder)
         for value in (op.a, op.b)
     )
-    chosen = choose_gemm(_with(op, a, b, total, ""), threads, lowering)
+    chosen = choose_gemm(_with(op, a, b, total, policy, ""), threads, lowering)
     if chosen.lowering.startswith("fma"):
         a, b = (
             value if base(value).buffer.space == "shared" else _in_shared(value, builder)
             for value in (a, b)
         )
-        chosen = _with(chosen, a, b, total, chosen.lowering)
+        chosen = _with(chosen, a, b, total, policy, chosen.lowering)
     builder.emit(chosen)
     if total is not op.c:
         builder.emit(ir.Copy(total, op.c))
@@ -58,7 +71,9 @@ def _temporary(
     return builder.emit(ir.Alloc(space, like.buffer.static_shape, dtype, hint=name)).result
 
 
-def _with(op: ir.Gemm, a: ir.Value, b: ir.Value, c: ir.Value, lowering: str) -> ir.Gemm:
+def _with(
+    op: ir.Gemm, a: ir.Value, b: ir.Value, c: ir.Value, policy: Policy, lowering: str
+) -> ir.Gemm:
     return ir.Gemm(
         a,
         b,
@@ -66,7 +81,7 @@ def _with(op: ir.Gemm, a: ir.Value, b: ir.Value, c: ir.Value, lowering: str) -> 
         op.transpose_a,
         op.transpose_b,
         op.clear,
-        op.policy,
+        policy,
         op.hints,
         lowering,
         span=op.span,
