@@ -250,6 +250,18 @@ def test_a_wish_that_is_not_met_is_told() -> None:
     assert [r.rejected[0][0] for r in told] == ["swizzled, as asked"]
 
 
+def test_wishes_about_registers_are_answered() -> None:
+    """For a fragment and for a loop."""
+    wish = "    annotate annotate_layout %f {hints = [[layout, custom]]}\n    reduce"
+    text = SOFTMAX.replace("    reduce", wish).replace(
+        "parallel [%c4, %c256]", "parallel [%c4, %c256] {hints = [[loop_layout, mine]]}"
+    )
+    _, lowering = lowered(text)
+    told = [(r.op, r.rejected[0][0]) for r in lowering.remarks.all() if r.rejected]
+    assert ("buffer f", "custom, as asked") in told
+    assert ("parallel", "mine, as asked") in told
+
+
 def test_one_element_at_a_time_if_asked() -> None:
     """Without vectors, neighbours are in neighbouring lanes."""
     kernel, _ = lowered(SOFTMAX, Controls(vectorize=False))

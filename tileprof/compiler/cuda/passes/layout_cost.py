@@ -221,8 +221,6 @@ def convert_cost(source: RegisterLayout, target: RegisterLayout) -> float:
     if (source.lanes, source.warps) == (target.lanes, target.warps):
         return 0.25 * target.registers_per_thread
     warps = source.threads // 32
-    if source.warps == target.warps:
-        return 2.0 * warps * target.registers_per_thread
     return 2 * BARRIER_CYCLES + 2.0 * warps * (
         source.registers_per_thread + target.registers_per_thread
     )

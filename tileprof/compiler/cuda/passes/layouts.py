@@ -49,6 +49,7 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             chosen = _too_wide(graph, solution)
             if not chosen:
                 break
+        _tell_wishes(graph, lowering)
         texts = shared_layouts(graph, solution, lowering)
         return apply(graph, solution, texts, lowering)
 
@@ -84,3 +85,20 @@ def _tell_demoted(chosen: dict[ir.Value, Reason], lowering: Lowering) -> None:
             ("registers", why),
             severity="missed",
         )
+
+
+def _tell_wishes(graph: Graph, lowering: Lowering) -> None:
+    """Layouts that the author gave for fragments and loops as functions: ours are chosen."""
+    why = "layouts of registers are worked out from all uses of the kernel"
+    for op, _ in graph.ops:
+        match op:
+            case ir.Annotate(name="annotate_layout", target=value, hints=hints) if (
+                value is not None and value.buffer.space == "fragment"
+            ):
+                wish = f"{dict(hints).get('layout', 'layout')}, as asked"
+                name = f"buffer {buffer_name(value)}"
+                lowering.remarks.add(name, op.span, "by the compiler", (wish, why))
+    for loop in graph.loops:
+        if asked := dict(loop.hints).get("loop_layout"):
+            rejected = (f"{asked}, as asked", why)
+            lowering.remarks.add("parallel", loop.span, "by the compiler", rejected)
