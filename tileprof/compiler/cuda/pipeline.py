@@ -14,6 +14,7 @@ from tileprof.compiler.remarks import Remark
 from .controls import Controls
 from .emit.unit import emit
 from .lowering import Lowering
+from .passes.access_costs import count_accesses
 from .passes.barriers import insert_barriers
 from .passes.choose import choose
 from .passes.expand import expand
@@ -112,6 +113,7 @@ def compile_cuda(
         if observe is not None:
             observe(step.name, kernel)
     start = time.perf_counter_ns()
+    count_accesses(kernel, lowering)
     source = emit(kernel, target, lowering.controls, unaligned, aliased)
     stages["emit"] = time.perf_counter_ns() - start
     return CudaProgram(kernel, source, target, lowering.controls, lowering.remarks.all(), stages)

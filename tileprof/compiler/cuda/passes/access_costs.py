@@ -19,6 +19,7 @@ from tileprof.compiler.cuda.emit.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import SECTOR, Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
 
 from .layout_index import evaluate
@@ -30,7 +31,10 @@ Access = ir.Load | ir.Store | ir.Atomic
 FAR = 1 << 16
 """A stride that is known at launch only."""
 WASTEFUL = 2.0
-"""Transactions for each one needed, from which on a remark says that a faster form was missed."""
+"""Transactions for each one needed, from which on a remark says what would be better."""
+MISSED = {"global": 2.0, "shared": 4.0}
+"""From which on the author should change something: layouts of shared memory are the compiler's
+choice, and a loss in one use is often the price of another."""
 
 
 def count_accesses(kernel: ir.Kernel, lowering: Lowering) -> None:
@@ -85,7 +89,7 @@ def _indices(op: ir.Parallel, layout: RegisterLayout, access: Access) -> Array:
     points = layout.table()[:32, 0, :]
     at = {variable: points[:, d] for d, variable in enumerate(op.body.args)}
     indices = np.stack([evaluate(i, at, (32,)) for i in access.indices], axis=-1)
-    idle = (points >= np.array(layout.shape)).any(axis=1)
+    idle: npt.NDArray[np.bool_] = np.any(points >= np.array(layout.shape), axis=1)
     if not isinstance(access, ir.Load):
         # Of lanes with one point only the first changes memory.
         first = np.unique(points, axis=0, return_index=True)[1]
@@ -113,7 +117,9 @@ def _tell(
         lowering.remarks.add(name, access.span, f"{shown}, {said}")
         return
     rejected = _better(buffer, indices, size, counted)
-    lowering.remarks.add(name, access.span, f"{shown}, {said}", rejected, severity="missed")
+    missed = counted.ways >= MISSED[access.buffer.buffer.space]
+    severity: Severity = "missed" if missed else "info"
+    lowering.remarks.add(name, access.span, f"{shown}, {said}", rejected, severity=severity)
 
 
 def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Accesses:
