@@ -210,6 +210,17 @@ def test_results_are_those_of_the_interpreter(name: str) -> None:
             np.testing.assert_array_equal(one.astype(np.float64), other.astype(np.float64))
 
 
+def test_blocks_that_are_no_whole_warps_are_filled_up() -> None:
+    """48 threads run as 64: lanes of the second warp would wait for ones that are not there."""
+    kernel = parse(SOFTMAX.replace("threads = [128]", "threads = [48]"))
+    program = compile_cuda(kernel, HOPPER)
+    assert program.source.launches[0].threads == 64
+    x = numbers("float32", 8, 256)
+    y = np.zeros_like(x)
+    emulate(program.source, kernel, [x, y], {}, seed=1)
+    np.testing.assert_array_equal(y, x - x.max(1, keepdims=True))
+
+
 def test_a_conflict_is_converted_and_told() -> None:
     """Rows and columns of one fragment in one loop: one of them is converted."""
     kernel, lowering = lowered(IN_BOTH_ORDERS)

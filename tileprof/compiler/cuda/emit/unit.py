@@ -106,6 +106,8 @@ class _Unit:
         threads = 1
         for extent in op.threads:
             threads *= extent
+        # Layouts go by whole warps: threads that fill the last one hold copies or padding.
+        threads = -(-threads // 32) * 32
         ctx = Context(
             Writer(),
             Names(),
