@@ -15,7 +15,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
 from tileprof.instrument.stages import buffer_name
 
-from .walking import base, per_launch, touches, with_originals
+from .walking import accesses, base, per_launch, touches, with_originals
 
 __all__ = ["plan_memory"]
 
@@ -94,6 +94,11 @@ def _alive(launch: ir.Launch) -> list[_Span]:
                 start = 0 if op.result in always else 1 << 30
                 spans[op.result] = _Span(op, start, -1, layout.bytes, layout.alignment)
             before, start = set(spans), clock
+            if isinstance(op, ir.Parallel):
+                # Its points have no order: what one reads, another must not overwrite.
+                for touch in accesses(op):
+                    _touch(spans, base(touch.value), clock)
+                continue
             for inner in op.blocks():
                 visit(inner)
             for touch in touches(op):
