@@ -1,0 +1,43 @@
+"""Random kernels give on the emulated GPU what they mean: the interpreter is the reference, and the
+tolerances are those of `tests/test_differential.py`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.emulator import emulate
+from tests.strategies import Case, cases
+from tests.test_differential import _run, _same, slow_draw
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.compiler.passes import prove_bounds, simplify
+
+# Products of float32 are compared as such, so their operands are not rounded to tf32.
+VARIANTS = {
+    "sm_90a": ("sm_90a", Controls(tf32=False)),
+    "sm_80": ("sm_80", Controls(tf32=False)),
+    "plain": (
+        "sm_90a",
+        Controls(tf32=False, wgmma=False, tma=False, swizzle=False, vectorize=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(case=cases())
+@settings(max_examples=20, deadline=None, suppress_health_check=slow_draw)
+def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
+    """For several orders of threads and of late data."""
+    target, controls = VARIANTS[variant]
+    kernel = prove_bounds(simplify(case.kernel))
+    program = compile_cuda(kernel, find_target(target), controls)
+    ir.verify(program.kernel)
+    expected = _run(case, case.kernel)
+    for seed in range(2):
+        arguments = case.arguments()
+        extents = dict(zip(kernel.symbols, case.extents, strict=True))
+        emulate(program.source, kernel, arguments, extents, seed=seed)
+        _same(case, arguments, expected)
