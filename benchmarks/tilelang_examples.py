@@ -1,8 +1,11 @@
 """Run TileLang's own documentation and examples on tileprof, and write the table of what works.
 
     python benchmarks/tilelang_examples.py CHECKOUT [--device interpreter|cpu] [--only TEXT]
+    python benchmarks/tilelang_examples.py CHECKOUT --compile sm_90a,sm_80 [--only TEXT]
 
-Without `--device`, on the interpreter, and what runs there on the cpu device too.
+Without `--device`, on the interpreter, and what runs there on the cpu device too.  With `--compile`
+every kernel is compiled for GPUs, and what was launched on the interpreter is run again on the
+emulated machine of the tests (`tilelang_compiling.py`); this writes its own section of the page.
 
 CHECKOUT is a checkout of TileLang outside of this repository.  Nothing of it is changed or copied:
 its modules are executed with `tilelang.language` standing for `tileprof.lang` (`tilelang_host.py`),
@@ -27,15 +30,17 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tilelang_cases import CONTINUED, EXAMPLES, FRAGMENTS
+from tilelang_compiling import SECTION, attempt_compiled, section
 from tilelang_running import Item, Result, attempt
 
 OUTPUT = Path(__file__).parent.parent / "docs" / "tilelang-examples.md"
@@ -80,21 +85,27 @@ def _is_about_kernels(text: str) -> bool:
 # -- all of them
 
 
+def apart(work: Callable[..., Any], *args: Any) -> Any:
+    """What `work` gives in a forked process; a text where it dies or takes too long."""
+    here, there = (context := get_context("fork")).Pipe(duplex=False)
+    process = context.Process(target=lambda: there.send(work(*args)))
+    process.start()
+    there.close()
+    try:
+        made = here.recv() if here.poll(LIMIT_S) else f"longer than {LIMIT_S} s"
+    except EOFError:
+        made = "the process died"
+    process.kill()
+    process.join()
+    return made
+
+
 def collect(items: Sequence[Item]) -> list[Result]:
-    """Try each item in a forked process; one that takes too long fails."""
+    """Try each item in a process of its own."""
     results = []
     for item in items:
-        here, there = (context := get_context("fork")).Pipe(duplex=False)
-        process = context.Process(target=lambda i=item, t=there: t.send(attempt(i)))
-        process.start()
-        there.close()
-        try:
-            result = here.recv() if here.poll(LIMIT_S) else None
-        except EOFError:
-            result = Result(item.name, "fails", "the process died")
-        process.kill() if result is None else None
-        process.join()
-        results.append(result or Result(item.name, "fails", f"longer than {LIMIT_S} s"))
+        made = apart(attempt, item)
+        results.append(made if isinstance(made, Result) else Result(item.name, "fails", made))
         print(f"{results[-1].status:8} {item.name}  {results[-1].detail}", flush=True)
     return results
 
@@ -164,6 +175,24 @@ def report(commit: str, pages: Sequence[Result], files: Sequence[Result]) -> str
     ])  # fmt: skip
 
 
+def compile_all(items: Sequence[Item], targets: Sequence[str], is_whole: bool) -> int:
+    """Compile the kernels of all items and write the section; 1 where something fails."""
+    os.environ["TILEPROF_DEVICE"] = "interpreter"
+    rows = []
+    for item in items:
+        made = apart(attempt_compiled, item, targets)
+        if isinstance(made, str):
+            print(f"fails    {item.name}  {made}", flush=True)
+        for each in made if isinstance(made, list) else ():
+            rows.append((item.name, each))
+            print(f"{each.status:8} {each.target} {item.name} {each.kernel}  {each.detail}"
+                  f"  {each.emulated}", flush=True)  # fmt: skip
+        if is_whole:
+            page = OUTPUT.read_text().partition(f"\n{SECTION}")[0]
+            OUTPUT.write_text(f"{page}\n{section(rows)}")
+    return int(any(each.status == "fails" for _, each in rows))
+
+
 def commit_of(checkout: Path) -> str:
     """The commit of a checkout that has its history."""
     done = subprocess.run(
@@ -180,6 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--device", choices=("interpreter", "cpu"))
+    parser.add_argument("--compile", help="GPU targets to compile for, separated by commas")
     parser.add_argument("--only", help="names with this text; no page is written")
     parser.add_argument("--commit", help="of a checkout without its history")
     parser.add_argument("--json", type=Path, help="write the results here too")
@@ -196,13 +226,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     assert tileprof.jit is not None
     torch.set_num_threads(1)
+    if args.compile:
+        items = [i for each in reversed(chosen) for i in each]
+        return compile_all(items, args.compile.split(","), not args.only)
     pages, files = (collect(items) for items in chosen)
     if args.device is None:
         pages, files = (compared(i, r) for i, r in zip(chosen, (pages, files)))
     if args.json:
         args.json.write_text(json.dumps([[r.name, r.status, r.detail] for r in [*pages, *files]]))
     if not args.only and args.device is None:
-        OUTPUT.write_text(report((args.commit or commit_of(args.checkout))[:12], pages, files))
+        text = report((args.commit or commit_of(args.checkout))[:12], pages, files)
+        _, found, kept = OUTPUT.read_text().partition(f"\n{SECTION}")
+        OUTPUT.write_text(f"{text}{found}{kept}")
     print(f"documentation: {summary(pages)}\nexamples: {summary(files)}")
     return int(any("fails" in (r.status, r.on_cpu) for r in [*pages, *files]))
 
