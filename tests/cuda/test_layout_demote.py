@@ -12,8 +12,10 @@ from tileprof.compiler.cuda.target import TARGETS
 
 
 def test_a_reduction_takes_a_fragment_under_another_shape() -> None:
+    """The other shape is that of shared memory, from which the reduction takes a copy."""
+
     @T.prim_func
-    def sums(X: T.Tensor((32, 64), "float32"), Y: T.Tensor((32, 16), "float32")):
+    def sums(X: T.Tensor((32, 64), "float32"), Y: T.Tensor((32, 16), "float32")) -> None:
         with T.Kernel(1, threads=64):
             x = T.alloc_fragment((32, 64), "float32")
             groups = T.reshape(x, (32, 4, 16))

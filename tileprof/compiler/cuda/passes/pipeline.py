@@ -22,7 +22,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from .choose import ROLES
 from .grouped_copies import group_copies
 from .split import split_roles
-from .walking import per_launch, threads_of
+from .walking import per_launch, threads_of, with_rule
 
 __all__ = ["pipeline"]
 
@@ -34,7 +34,12 @@ warp group all threads have enough without."""
 
 def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Roles and rings, or groups of cp.async, for every launch that has asynchronous loads."""
-    return per_launch(kernel, lambda launch: _pipelined(launch, lowering))
+    return per_launch(kernel, lambda launch: _pipelined(with_rule(launch, _no_wish), lowering))
+
+
+def _no_wish(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    """Wishes have had their answer; those about buffers would keep the ones that rings replace."""
+    return [] if isinstance(op, ir.Annotate) else None
 
 
 def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
