@@ -253,10 +253,11 @@ def test_products_and_sums_are_contracted() -> None:
 
 
 def test_nothing_is_fast_and_wrong() -> None:
-    """Denormals are kept, division and square root are correctly rounded."""
+    """Denormals are kept, roots are correctly rounded, quotients are within 2 ulp."""
     made = compile_cubin(source("x[0] = sqrtf(x[1]) / x[2];\n"), SM_90A, Controls())
     assert "sqrt.rn.f32" in made.ptx
-    assert "div.rn.f32" in made.ptx
+    assert "div.full.f32" in made.ptx
+    assert "div.approx" not in made.ptx
     assert ".ftz" not in made.ptx
 
 

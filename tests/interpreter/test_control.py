@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -433,8 +435,8 @@ def test_tile_ops_in_some_blocks() -> None:
 
 
 def test_every_op_is_handled() -> None:
-    """The table of handlers is complete over the declared ops, and has nothing else."""
-    assert set(HANDLERS) == set(ir.OPS.values())
+    """The table of handlers is complete over the author's ops, and has nothing else."""
+    assert set(HANDLERS) == set(ir.OPS.values()) - set(get_args(ir.DeviceOp))
 
 
 def test_a_kernel_runs_many_times() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 
@@ -83,7 +84,8 @@ def test_every_op_is_printed_and_parsed_back() -> None:
     kernel = ir.parse(EVERY_OP)
     assert ir.print_kernel(kernel, locations=True) == EVERY_OP
     ir.verify(kernel)
-    assert {op.SPEC.name for op in kernel.ops()} == {c.SPEC.name for c in ir.OPS.values()}
+    authors = set(ir.OPS.values()) - set(get_args(ir.DeviceOp))
+    assert {op.SPEC.name for op in kernel.ops()} == {c.SPEC.name for c in authors}
 
 
 def test_rewriting_with_no_rule_changes_nothing() -> None:

@@ -12,7 +12,7 @@ from tileprof.errors import KernelError, Location
 
 from .core import OPS, Block, OpBase, Value
 from .kernel import Kernel, Param, Role, Site, SiteKind
-from .types import DTYPES, BufferType, Dim, DType, Space, Type, index
+from .types import DTYPES, HANDLES, BufferType, Dim, DType, Space, Type, index
 
 __all__ = ["parse"]
 
@@ -280,9 +280,9 @@ class _Parser:
     def _type(self) -> Type:
         word = self._next("word")
         if self._peek() != "<":
-            if word not in DTYPES:
+            if word not in DTYPES and word not in HANDLES:
                 self._fail(f"`{word}` is no type")
-            return DTYPES[word]
+            return DTYPES.get(word) or HANDLES[word]
         self._expect("<")
         dims: list[Dim] = []
         element: DType | None = None

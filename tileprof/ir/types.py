@@ -65,9 +65,11 @@ DTYPES: dict[str, DType] = {
     d.name: d
     for d in (
         *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-        *(float16, float32, float64, bfloat16, float8_e4m3, float8_e5m2, index, token, ring),
+        *(float16, float32, float64, bfloat16, float8_e4m3, float8_e5m2, index),
     )
 }
+HANDLES: dict[str, DType] = {d.name: d for d in (token, ring)}
+"""Types of values that are no elements."""
 _ALIASES = {
     "float": "float32",
     "half": "float16",
@@ -105,9 +107,10 @@ def dtype(spec: Any) -> DType:
         text = spec.__name__
     short = text.rsplit(".", 1)[-1]
     found = DTYPES.get(_ALIASES.get(short, short))
-    if found is None or found.kind == "handle":
-        names = ", ".join(n for n, t in DTYPES.items() if t.kind != "handle")
-        raise DTypeError(f"`{text}` is not an element type", hint=f"Element types are: {names}.")
+    if found is None:
+        raise DTypeError(
+            f"`{text}` is not an element type", hint=f"Element types are: {', '.join(DTYPES)}."
+        )
     return found
 
 

@@ -1,0 +1,53 @@
+"""Every op that the lowering for a GPU adds goes through the text form."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tileprof import ir
+from tileprof.compiler import compile_kernel
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+KERNELS = Path(__file__).parents[2] / "benchmarks" / "gpu_kernels.py"
+SIZES = {"M": 4096, "N": 4096, "K": 4096}
+
+
+def kernels() -> Any:
+    """The measured kernels as a module."""
+    spec = importlib.util.spec_from_file_location("gpu_kernels", KERNELS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lowered(target: str, stages: int) -> list[ir.Kernel]:
+    """A matrix product after each pass."""
+    kernel = compile_kernel(kernels().matmul.compile(**SIZES, stages=stages).traced).kernel
+    found: list[ir.Kernel] = []
+    compile_cuda(kernel, find_target(target), Controls(), observe=lambda name, k: found.append(k))
+    return found
+
+
+@pytest.mark.parametrize(("target", "stages"), [("sm_90a", 4), ("sm_80", 2)])
+def test_text_is_parsed_back(target: str, stages: int) -> None:
+    """The kernel after each pass prints the same after a parse, and is valid."""
+    for kernel in lowered(target, stages):
+        ir.verify(kernel)
+        text = ir.print_kernel(kernel)
+        assert ir.print_kernel(ir.parse(text)) == text
+
+
+def test_a_product_uses_the_device_ops() -> None:
+    """Both targets together use all ops but the conversion between layouts."""
+    used = {
+        type(op) for kernel in (*lowered("sm_90a", 4), *lowered("sm_80", 2)) for op in kernel.ops()
+    }
+    assert set(get_args(ir.DeviceOp)) - used == {ir.ConvertLayout}
