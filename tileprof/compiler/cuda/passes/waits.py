@@ -91,6 +91,22 @@ class _State:
 _Late = list[tuple[ir.RingRelease, frozenset[ir.Value]]]
 
 
+def _starts(block: ir.Block) -> set[ir.OpBase]:
+    """The ops of a block that write an accumulator which is next used by a product of warp groups
+    that adds to it."""
+    found: set[ir.OpBase] = set()
+    sums: set[ir.Value] = set()
+    for op in reversed(block.ops):
+        if isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma"):
+            sums.add(base(op.c))
+            continue
+        used = {base(t.value) for t in accesses(op)}
+        if any(t.writes and base(t.value) in sums for t in accesses(op)):
+            found.add(op)
+        sums -= used
+    return found
+
+
 @dataclass
 class _Waits:
     launch: ir.Launch
@@ -99,6 +115,10 @@ class _Waits:
     """From values before this pass to those after it."""
     tiles: dict[ir.Value, frozenset[ir.Value]] = field(default_factory=dict)
     """The buffers of each ring."""
+    starts: set[ir.OpBase] = field(default_factory=set)
+    """Ops that write what a product then adds to."""
+    jumps: tuple[list[_State], list[_State]] = field(default_factory=lambda: ([], []))
+    """States at each `continue` and each `break` of the loop around."""
 
     def done(self) -> ir.Launch:
         """The launch with waits."""
@@ -119,6 +139,7 @@ class _Waits:
         self.mapping.update(zip(block.args, args))
         made = ir.Block(args)
         late: _Late = []
+        self.starts |= _starts(block)
         for op in block.ops:
             if isinstance(op, ir.RingRelease):
                 self._release(op, made, state, late)
@@ -145,6 +166,9 @@ class _Waits:
                 self._loop(op, made, state)
             case ir.If():
                 self._branch(op, made, state)
+            case ir.Break() | ir.Continue():
+                self.jumps[isinstance(op, ir.Break)].append(state.copy())
+                self._emit(op, made)
             case ir.Roles():
                 self._roles(op, made)
             case ir.Gemm() if op.lowering.startswith("wgmma"):
@@ -152,6 +176,9 @@ class _Waits:
             case ir.Copy(lowering="tma"):
                 self._store(op, made, state)
             case _:
+                if op in self.starts and state.wgmma:
+                    # Otherwise the assembler runs all products of the kernel one by one.
+                    self._wait(state, made, 0, "the next product adds to what is written", op)
                 for touch in accesses(op):
                     self._before(touch, op, made, state)
                 regions = {n: self._copied(getattr(op, n)) for n in op.SPEC.regions}
@@ -224,13 +251,25 @@ class _Waits:
         # Two turns show everything that can be running at the start of one.
         for _ in range(2):
             trial = entry.copy()
-            for name in op.SPEC.regions:
-                self._block(getattr(op, name), trial)
-            entry.become(entry, trial)
+            _, again, _ = self._turn(op, trial)
+            entry.become(entry, trial, *again)
         final = entry.copy()
-        regions = {n: self._block(getattr(op, n), final) for n in op.SPEC.regions}
+        regions, again, left = self._turn(op, final)
         self._emit(op, made, regions)
-        state.become(state, final)
+        state.become(state, final, *again, *left)
+
+    def _turn(
+        self, op: ir.OpBase, state: _State
+    ) -> tuple[dict[str, ir.Block], list[_State], list[_State]]:
+        """One turn of a loop: its regions, and the states in which it goes on and leaves early."""
+        outer, self.jumps = self.jumps, ([], [])
+        regions = {}
+        for name in op.SPEC.regions:
+            regions[name] = self._block(getattr(op, name), state)
+            if name == "condition":
+                self.jumps[1].append(state.copy())
+        (again, left), self.jumps = self.jumps, outer
+        return regions, again, left
 
     def _branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
         then, otherwise = state.copy(), state.copy()

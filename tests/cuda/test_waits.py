@@ -1,0 +1,42 @@
+"""Waits for products of warp groups."""
+
+from __future__ import annotations
+
+import tileprof
+import tileprof.lang as T
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import TARGETS
+
+
+def test_a_product_in_flight_is_awaited_before_the_sum_of_another_is_set() -> None:
+    """Sums that begin with numbers from elsewhere do not make all products run one by one."""
+
+    @T.prim_func
+    def two(
+        A: T.Tensor((64, 512), "float16"),
+        B: T.Tensor((64, 512), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            s = T.alloc_fragment((64, 64), "float32")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.copy(A[0, 0], a)
+            T.copy(B[0, 0], b)
+            for k in T.serial(8):
+                for i, j in T.Parallel(64, 64):
+                    s[i, j] = T.if_then_else(i >= j + k, 0.0, -1.0)
+                T.gemm(a, b, s, transpose_B=True)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    made = compile_cuda(tileprof.compile(two).program.kernel, TARGETS["sm_90a"]).kernel
+    loops = [o for o in made.ops() if isinstance(o, ir.For)]
+    loop = next(o for o in loops if any(isinstance(e, ir.AsyncGemm) for e in ir.walk(o.body)))
+    order = [o for o in ir.walk(loop.body) if isinstance(o, ir.Wait | ir.Parallel | ir.AsyncGemm)]
+    # The first store into the sums has nothing running beside it.
+    first = next(at for at, o in enumerate(order) if isinstance(o, ir.AsyncGemm))
+    assert [o.pending for o in order[:first] if isinstance(o, ir.Wait)] == [0]
