@@ -60,6 +60,13 @@ CALLS = (
         "f[8] = __builtin_fmaf(f[1], f[2], tp_bit_cast<float>(x));",
         sass=(r"POPC", r"FLO", r"FMNMX", r"DFMA", r"FFMA", r"SHFL\.IDX"),
     ),
+    Call(
+        "words",
+        "TpBfloat x[4] = {{(uint16_t)n[0]}, {(uint16_t)n[1]}, {(uint16_t)n[2]}, {7}}, y[4];"
+        "uint32_t w[2]; tp_to_words<2>(w, x); w[1] += 1; tp_from_words<2>(y, w);"
+        "n[3] = y[0].bits + y[3].bits;",
+        without=(r"\bLDL", r"\bSTL"),
+    ),
     Call("cluster_rank", "n[0] = tp_cluster_rank();", (r"CTAID|CgaCta|S2U?R",), targets=HOPPER),
     Call(
         "pack",
