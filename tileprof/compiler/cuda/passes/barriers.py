@@ -88,6 +88,8 @@ class _Barriers:
     def __init__(self, launch: ir.Launch) -> None:
         self.launch = launch
         self.mapping: dict[ir.Value, ir.Value] = {}
+        # States at each `continue` and each `break` of the loop around.
+        self.jumps: tuple[list[_State], list[_State]] = ([], [])
         self.tensors = _shared_tensors(launch)
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
@@ -156,6 +158,9 @@ class _Barriers:
                 self._branch(op, made, state)
             case ir.Roles():
                 self._roles(op, made)
+            case ir.Break() | ir.Continue():
+                self.jumps[isinstance(op, ir.Break)].append(state.copy())
+                self._emit(op, made)
             case ir.Wait():
                 self._emit(op, made)
                 self._waited(op, state)
@@ -242,15 +247,28 @@ class _Barriers:
 
     def _loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         entry = state.copy()
+        # Two turns show everything that can hold at the start of one.
         for _ in range(2):
             trial = entry.copy()
-            for name in op.SPEC.regions:
-                self._block(getattr(op, name), trial)
-            entry.become(entry, trial)
+            _, again, _ = self._turn(op, trial)
+            entry.become(entry, trial, *again)
         final = entry.copy()
-        regions = {n: self._block(getattr(op, n), final) for n in op.SPEC.regions}
+        regions, again, left = self._turn(op, final)
         self._emit(op, made, regions)
-        state.become(state, final)
+        state.become(state, final, *again, *left)
+
+    def _turn(
+        self, op: ir.OpBase, state: _State
+    ) -> tuple[dict[str, ir.Block], list[_State], list[_State]]:
+        """One turn of a loop: its regions, and the states in which it goes on and leaves early."""
+        outer, self.jumps = self.jumps, ([], [])
+        regions = {}
+        for name in op.SPEC.regions:
+            regions[name] = self._block(getattr(op, name), state)
+            if name == "condition":
+                self.jumps[1].append(state.copy())
+        (again, left), self.jumps = self.jumps, outer
+        return regions, again, left
 
     def _branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
         then, otherwise = state.copy(), state.copy()

@@ -7,6 +7,8 @@ stored goes through shared memory and TMA where it holds a matrix product.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.remarks import Severity
@@ -50,6 +52,7 @@ class _Launch:
         """Why loads are not left to a producer warp group; '' where they are."""
         ops = list(ir.walk(self.launch.body))
         self.read = {base(t.value) for o in ops for t in touches(o) if t.reads}
+        self.writes = Counter(base(t.value) for o in ops for t in touches(o) if t.writes)
         self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
         loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
         self.loops = {op: loop for loop in loops for op in loop.body.ops}
@@ -127,6 +130,8 @@ class _Launch:
         """Why TMA cannot store a tile."""
         if base(target) in self.read:
             return f"the kernel also reads `{buffer_name(target)}`"
+        if self.writes[base(target)] > 1:
+            return f"`{buffer_name(target)}` is also written by other ops, in an order that counts"
         tensor = tensor_of(target, self.kernel)
         return bulk_reason(tensor, tile, self.lowering, store=True)
 

@@ -57,7 +57,8 @@ class _Grouping:
         offsets = view.offsets if isinstance(view, ir.View) else []
         if not all(replayable(o, self.written) for o in offsets):
             return "its address depends on what the block computes"
-        if any(isinstance(o, ir.Break | ir.Continue) for o in loop.body.ops):
+        # Leaving the loop would leave copies on their way.
+        if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
             return "the loop may be left early"
         return ""
 

@@ -109,9 +109,22 @@ def _alive(launch: ir.Launch) -> list[_Span]:
                     _touch(spans, value, clock)
             if isinstance(op, ir.For | ir.While):
                 _stretch(spans, before, start, clock)
+                # What still runs at the end of a turn is waited for in the next one.
+                for value in _asynchronous(op):
+                    _touch(spans, value, start)
+                    _touch(spans, value, clock)
 
     visit(launch.body)
     return [s for s in spans.values() if s.last >= 0]
+
+
+def _asynchronous(loop: ir.OpBase) -> set[ir.Value]:
+    """Buffers that asynchronous ops of a loop use."""
+    found: dict[str, set[ir.Value]] = {"wgmma": set(), "bulk": set(), "cp.async": set()}
+    for block in loop.blocks():
+        for op in ir.walk(block):
+            _note_running(op, found)
+    return set().union(*found.values())
 
 
 def _note_running(op: ir.OpBase, running: dict[str, set[ir.Value]]) -> None:

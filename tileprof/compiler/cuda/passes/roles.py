@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
 
 from .walking import accesses, base, touches
 
@@ -75,6 +76,8 @@ def ring_reason(launch: ir.Launch, block: ir.Block, copy: ir.Copy) -> str:
     The tile has to be filled as a whole by this copy alone, and read after it in the same block.
     """
     tile = copy.target
+    if base(copy.source) in written_globals(launch):
+        return f"the kernel also writes `{buffer_name(copy.source)}`"
     if base(tile) is not tile:
         return "it fills a part of the shared tile"
     at = block.ops.index(copy)
