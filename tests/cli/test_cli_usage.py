@@ -27,9 +27,7 @@ def test_no_arguments_show_what_there_is(cli: Any, golden: Callable[..., None]) 
     golden(asked.out)
 
 
-@pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name != "report"]
-)
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "report"])
 def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: str) -> None:
     """`--help` says what each argument is, and ends well."""
     found = cli(command, "--help")

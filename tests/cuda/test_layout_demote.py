@@ -1,5 +1,8 @@
 """Fragments that have to be in shared memory, and what uses them under another shape."""
 
+# mypy: disable-error-code="valid-type"
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+
 from __future__ import annotations
 
 import numpy as np
