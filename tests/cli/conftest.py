@@ -25,20 +25,26 @@ class Outcome:
     err: str
 
 
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """The environment is put back, after whatever a test's monkeypatch puts back."""
+    kept = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder; what running a program changes in this process is put back."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    kept = dict(os.environ)
     for name in ("RANK", "LOCAL_RANK", "NO_COLOR", "TILEPROF_DEBUG", "TILEPROF_CHECK"):
         os.environ.pop(name, None)
     os.environ.update(TILEPROF_DEVICE="interpreter", COLUMNS="100")
-    yield tmp_path
-    os.environ.clear()
-    os.environ.update(kept)
+    return tmp_path
 
 
 @pytest.fixture
