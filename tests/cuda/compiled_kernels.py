@@ -1,0 +1,96 @@
+"""Kernels lowered for a target, each once a session: small ones for goldens, the case studies, and
+those of the benchmarks.  Their cubins are made on demand and kept with the program."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tileprof import binary, ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.compiler.remarks import Remark
+from tileprof.errors import MissingDependencyError
+
+__all__ = ["STUDIES", "copies", "function", "kernel", "lowered", "opcodes", "product"]
+
+tiles: Any = importlib.import_module("tests.cuda.gpu.tiles")
+benchmarks: Any = importlib.import_module("benchmarks.gpu_kernels")
+small: Any = importlib.import_module("tests.cuda.small_kernels")
+
+
+def _study(name: str) -> Any:
+    return getattr(importlib.import_module(f"case_studies.{name}"), name)
+
+
+STUDIES: dict[str, Callable[[], Any]] = {
+    "matmul": lambda: _study("matmul").compile(M=1000, N=1000, K=1000),
+    "flash_attention": lambda: _study("flash_attention")(2, 4, 500, 64, False),
+    "flash_attention causal": lambda: _study("flash_attention")(2, 4, 500, 64, True),
+    "int4_matmul": lambda: _study("int4_matmul").compile(M=256, N=320, K=512),
+    "softmax": lambda: _study("softmax").compile(M=2048, N=2048),
+    "rms_norm": lambda: _study("rms_norm").compile(M=2048, N=2048),
+    "vector_add": lambda: _study("vector_add").compile(N=1_000_000),
+}
+"""At the sizes that they run with."""
+_OTHERS: dict[str, Callable[[], Any]] = {
+    "small matmul": lambda: small.matmul.compile(M=128, N=128, K=256),
+    "small softmax": lambda: small.softmax.compile(M=8, N=256),
+    "small transpose": lambda: small.transpose.compile(M=64, N=128),
+    "gemm": lambda: benchmarks.matmul.compile(M=4096, N=4096, K=4096),
+    "gemm 128": lambda: benchmarks.matmul_nt.compile(M=1024, N=1024, K=1024, block_N=128, stages=3),
+    "softmax bf16": lambda: benchmarks.softmax.compile(M=2048, N=2048),
+    "transpose bf16": lambda: benchmarks.transpose.compile(M=2048, N=2048),
+}
+
+
+@cache
+def kernel(name: str) -> ir.Kernel:
+    """A kernel by its name, after the common passes."""
+    made = {**STUDIES, **_OTHERS}[name]()
+    found: ir.Kernel = made.program.kernel
+    return found
+
+
+@cache
+def product(
+    dtype: str = "bfloat16", ta: bool = False, tb: bool = False, k: int = 512, stages: int = 3
+) -> ir.Kernel:
+    """512 × 512 × k in tiles of 64, summed in float32 or int32."""
+    out = "int32" if dtype == "int8" else "float32"
+    given = {"dtype": dtype, "out": out, "ta": ta, "tb": tb, "stages": stages}
+    found: ir.Kernel = tiles.product.compile(M=512, N=512, K=k, **given).program.kernel
+    return found
+
+
+@cache
+def lowered(given: ir.Kernel, target: str, controls: Controls | None = None) -> CudaProgram:
+    """The program for a target."""
+    return compile_cuda(given, find_target(target), controls or Controls())
+
+
+def function(program: CudaProgram) -> binary.Function:
+    """The one function of its cubin; a skip without NVRTC or nvdisasm."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC of 'cuda'")
+    try:
+        binary.find_nvdisasm()
+    except MissingDependencyError:
+        pytest.skip("no nvdisasm of 'cuda'")
+    (found,) = binary.read(program.cubin.bytes).kernels
+    return found
+
+
+def opcodes(program: CudaProgram) -> set[str]:
+    """Names of the instructions that can be reached, and classes such as `LDG.128`."""
+    classes = set(function(program).mix)
+    return classes | {each.partition(".")[0] for each in classes}
+
+
+def copies(program: CudaProgram) -> dict[str, Remark]:
+    """What was said about each copy between memories, by its name."""
+    return {r.op: r for r in program.remarks if r.op.startswith("copy ")}

@@ -1,0 +1,294 @@
+"""What kernels become for both targets: the instructions of their cubins, and the reasons that are
+given where a fast path is not taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cuda.compiled_kernels import (
+    STUDIES,
+    copies,
+    function,
+    kernel,
+    lowered,
+    opcodes,
+    product,
+)
+from tileprof import binary
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram
+
+TARGETS = ("sm_90a", "sm_80")
+TENSOR_CORES = {"HGMMA", "QGMMA", "IGMMA", "HMMA", "QMMA", "IMMA"}
+SPILLS = {"LDL", "STL"}
+LOADS = {"A": "copy A → A_shared", "B": "copy B → B_shared"}
+
+
+def main_loop(program: CudaProgram, name: str) -> list[binary.Instruction]:
+    """The instructions of the innermost loop with an opcode of this name."""
+    whole = function(program)
+    held = [list(whole.inside(loop)) for loop in whole.loops]
+    return min((each for each in held if any(i.name == name for i in each)), key=len)
+
+
+# -- products
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm 128"])
+def test_a_product_on_sm_90a(name: str) -> None:
+    """Loads and stores are TMA's, sums stay in registers, and nothing goes element by element."""
+    found = opcodes(lowered(kernel(name), "sm_90a"))
+    assert found >= {"HGMMA", "UTMALDG", "UTMASTG", "SYNCS", "USETMAXREG", "STSM"}
+    assert not found & (SPILLS | {"LDG", "LDGSTS", "STG", "LDS", "LDSM", "HMMA"})
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm 128", "small matmul"])
+def test_one_product_stays_in_flight(name: str) -> None:
+    """The main loop waits for all products but the one it has just begun, and never for data with
+    a barrier of the block."""
+    loop = main_loop(lowered(kernel(name), "sm_90a"), "HGMMA")
+    waits = [i.operands for i in loop if i.opcode.startswith("WARPGROUP.DEPBAR")]
+    assert waits == [("gsb0", "0x1")]
+    assert not [i.opcode for i in loop if i.name == "BAR"]
+
+
+def test_without_delay_each_turn_waits_for_its_own_product() -> None:
+    """The control that the wait of one in flight can be compared with."""
+    program = lowered(kernel("small matmul"), "sm_90a", Controls(delayed_release=False))
+    loop = main_loop(program, "HGMMA")
+    waits = [i.operands for i in loop if i.opcode.startswith("WARPGROUP.DEPBAR")]
+    assert waits == [("gsb0", "0x0")]
+
+
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("tb", [False, True])
+def test_every_order_of_16_bit_operands_is_read_from_shared_memory(ta: bool, tb: bool) -> None:
+    """wgmma and ldmatrix transpose as they read: the same number of instructions for all."""
+    hopper = function(lowered(product(ta=ta, tb=tb), "sm_90a"))
+    assert (hopper.count("HGMMA"), hopper.count("UTMALDG")) == (64 // 16, 2)
+    ampere = function(lowered(product(ta=ta, tb=tb), "sm_80"))
+    # A warp has 32 × 32: 2 × 4 products and 2 + 2 loads of four matrices for 16 of 64 columns.
+    assert (ampere.count("HMMA"), ampere.count("LDSM")) == (4 * 2 * 4, 4 * (2 + 2))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "hopper", "ampere"),
+    [
+        ("float16", "HGMMA.64x64x16.F32", "HMMA.16816.F32"),
+        ("bfloat16", "HGMMA.64x64x16.F32.BF16", "HMMA.16816.F32.BF16"),
+        ("float32", "HGMMA.64x64x8.F32.TF32", "HMMA.1688.F32.TF32"),
+        ("int8", "IGMMA.64x64x32.S8.S8", "IMMA.16832.S8.S8"),
+        ("float8_e4m3", "QGMMA.64x64x32.F32.E4M3.E4M3", ""),
+        ("float8_e5m2", "QGMMA.64x64x32.F32.E5M2.E5M2", ""),
+    ],
+)
+def test_the_instruction_of_each_type(dtype: str, hopper: str, ampere: str) -> None:
+    """The text of the instruction says its shape and types; sm_80 has none for 8-bit floats."""
+    for target, expected in zip(TARGETS, (hopper, ampere)):
+        program = lowered(product(dtype, tb=True), target)
+        every = [i for i in function(program).reachable() if i.name in TENSOR_CORES]
+        assert {i.opcode for i in every} == ({expected} if expected else set())
+        assert not opcodes(program) & SPILLS
+        if not expected:
+            (said,) = [r for r in program.remarks if r.op == "gemm"]
+            assert ("mma", f"sm_80 multiplies no {dtype}") in said.rejected
+
+
+def test_a_product_on_sm_80() -> None:
+    """cp.async of 16 bytes into the ring, ldmatrix out of it, no register in between."""
+    for program in (lowered(kernel("gemm 128"), "sm_80"), lowered(product(), "sm_80")):
+        found = opcodes(program)
+        assert found >= {"HMMA", "LDGSTS.128", "LDSM"}
+        assert not found & (SPILLS | {"LDG", "STS", "LDS", "LDGSTS.64", "LDGSTS.32"})
+        # The loop waits for the oldest tile with the next one in flight.
+        loop = main_loop(program, "LDGSTS")
+        assert [i.operands for i in loop if i.name == "DEPBAR"] == [("SB0", "0x1")]
+
+
+# -- fast paths that are not taken
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_naive_twin(target: str) -> None:
+    """Copies that may not be asynchronous go through registers, which the remarks call missed."""
+    program = lowered(product(), target, Controls(async_copy=False))
+    found = opcodes(program)
+    assert found >= {"LDG.128", "STS.128"}
+    assert not found & {"LDGSTS", "UTMALDG", "UTMASTG", "SYNCS"}
+    off = "asynchronous copies are turned off"
+    for name in LOADS.values():
+        said = copies(program)[name]
+        assert (said.severity, said.chosen) == ("missed", "loads and stores")
+        assert dict(said.rejected)["cp.async"] == off
+        assert dict(said.rejected)["tma"] == (off if target == "sm_90a" else "sm_80 has none")
+
+
+def test_rows_of_1001_elements_on_sm_90a() -> None:
+    """A bfloat16 row of 2002 bytes suits nothing; the other operand falls back to cp.async."""
+    program = lowered(product(k=1001), "sm_90a")
+    odd, even = (copies(program)[name] for name in LOADS.values())
+    tma = "row stride 2002 B is not a multiple of 16 B, TMA needs it"
+    cp_async = "row stride 2002 B is not a multiple of 4 B, cp.async needs it"
+    assert (odd.severity, odd.chosen) == ("missed", "loads and stores")
+    assert odd.rejected == (("tma", tma), ("cp.async", cp_async))
+    assert (even.severity, even.chosen) == ("info", "cp.async, 16 bytes a thread")
+    assert even.rejected == (("tma", f"no producer warp group: {tma}"),)
+    found = opcodes(program)
+    assert found >= {"HGMMA", "LDG.16", "STS.16", "LDGSTS.128"}
+    assert not found & (SPILLS | {"UTMALDG", "LDG.32", "LDG.64", "LDG.128", "LDGSTS.64"})
+
+
+def test_rows_of_1004_elements_on_sm_90a() -> None:
+    """2008 bytes are a multiple of 8: cp.async of 8 bytes."""
+    program = lowered(product(k=1004), "sm_90a")
+    said = copies(program)[LOADS["A"]]
+    assert said.chosen == "cp.async, 8 bytes a thread"
+    tma = "row stride 2008 B is not a multiple of 16 B, TMA needs it"
+    assert said.rejected == (("tma", tma),)
+    found = opcodes(program)
+    assert found >= {"HGMMA", "LDGSTS.64", "LDGSTS.128"}
+    assert not found & (SPILLS | {"UTMALDG", "LDG"})
+
+
+@pytest.mark.parametrize(
+    ("k", "chosen", "rejected", "instructions"),
+    [
+        (1001, "loads and stores", "row stride 2002 B is not a multiple of 4 B, cp.async needs it",
+         {"LDG.16", "STS.16"}),
+        (1002, "cp.async, 4 bytes a thread", "", {"LDGSTS.32"}),
+        (1004, "cp.async, 8 bytes a thread", "", {"LDGSTS.64"}),
+        (1008, "cp.async, 16 bytes a thread", "", {"LDGSTS.128"}),
+    ],
+)  # fmt: skip
+def test_rows_on_sm_80(k: int, chosen: str, rejected: str, instructions: set[str]) -> None:
+    """The widest copy whose size divides the distance of rows, or the reason why there is none."""
+    program = lowered(product(k=k), "sm_80")
+    said = copies(program)[LOADS["A"]]
+    assert (said.chosen, dict(said.rejected).get("cp.async", "")) == (chosen, rejected)
+    # B has rows of 512 elements: what else there is comes from it.
+    found = opcodes(program)
+    assert found >= instructions
+    wide = {i for i in found if i.startswith(("LDG.", "LDGSTS."))}
+    assert wide - {"LDGSTS.128"} == {i for i in instructions if "LDG" in i} - {"LDGSTS.128"}
+
+
+FORBIDDEN = {
+    "tma": ("tma", "it is turned off", {"LDGSTS"}, {"UTMALDG", "UTMASTG"}),
+    "warp_specialization": (
+        "tma", "no producer warp group: warp specialisation is turned off", {"LDGSTS"},
+        {"UTMALDG", "USETMAXREG"},
+    ),
+    "wgmma": ("wgmma", "it is turned off", {"HMMA", "LDSM"}, {"HGMMA"}),
+    "tensor_cores": ("mma", "it is turned off", {"FFMA"}, {"HGMMA", "HMMA"}),
+    "swizzle": (
+        "wgmma", "it needs swizzled shared memory, which is turned off", {"HMMA"}, {"HGMMA"},
+    ),
+}  # fmt: skip
+"""Control -> candidate and reason of the remark, instructions instead, and those that are gone."""
+
+
+@pytest.mark.parametrize("control", FORBIDDEN)
+def test_what_a_control_forbids(control: str) -> None:
+    """The instruction is gone, another does it, and a remark says why."""
+    candidate, reason, instead, gone = FORBIDDEN[control]
+    program = lowered(product(), "sm_90a", Controls(**{control: False}))
+    op = LOADS["A"] if candidate == "tma" else "gemm"
+    (said,) = [r for r in program.remarks if r.op == op]
+    assert dict(said.rejected)[candidate] == reason
+    found = opcodes(program)
+    assert found >= instead
+    assert not found & (gone | SPILLS)
+
+
+def test_one_element_at_a_time() -> None:
+    """Without vectors no access of an element is wider than it; tiles are copied as before."""
+    program = lowered(kernel("softmax"), "sm_90a", Controls(vectorize=False))
+    assert {i for i in opcodes(program) if i.startswith(("LDG.", "STG."))} == {"LDG.32", "STG.32"}
+
+
+GIVEN: tuple[dict[str, Any], ...] = (
+    {}, {"ta": True}, {"dtype": "float32"}, {"dtype": "int8", "ta": True}, {"k": 1001},
+    {"k": 1004, "tb": True}, {"stages": 1}, {"dtype": "float8_e4m3", "ta": True},
+)  # fmt: skip
+"""Products, some of which do not get what is fastest."""
+
+
+@pytest.mark.parametrize("controls", [Controls(), Controls(tma=False), Controls(async_copy=False)])
+def test_every_fast_path_that_is_missed_has_a_reason(controls: Controls) -> None:
+    """Loads that are not TMA's, products without wgmma, and everything that is called missed."""
+    slow = 0
+    every = [*(product(**given) for given in GIVEN), *map(kernel, STUDIES)]
+    for program in (lowered(each, target, controls) for each in every for target in TARGETS):
+        for remark in program.remarks:
+            reasons = dict(remark.rejected)
+            assert all(reasons.values()), str(remark)
+            assert reasons or remark.severity == "info", str(remark)
+            if remark.op in LOADS.values() and not remark.chosen.startswith("tma"):
+                assert "tma" in reasons, str(remark)
+                assert "cp.async" in reasons or remark.chosen.startswith("cp.async"), str(remark)
+                slow += 1
+            if remark.op == "gemm" and not remark.chosen.startswith("wgmma"):
+                assert "wgmma" in reasons, str(remark)
+                assert "mma" in reasons or remark.chosen.startswith("mma"), str(remark)
+                slow += 1
+    assert slow > 20
+
+
+# -- kernels that memory limits
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "softmax bf16", "small softmax"])
+def test_rows_move_in_accesses_of_16_bytes(name: str, target: str) -> None:
+    """Each element once: as many accesses of 128 bits as the rows of a thread have bytes."""
+    whole = function(lowered(kernel(name), target))
+    classes = {i for i in whole.mix if i.startswith(("LDG.", "STG."))}
+    assert classes == {"LDG.128", "STG.128"}
+    # Elements of a block by its threads and by elements of 16 bytes; rms_norm reads a weight for
+    # each column, too, of which a thread holds those of its row.
+    rows = {
+        "softmax": (16, 16), "rms_norm": (16 + 4, 16), "softmax bf16": (1, 1),
+        "small softmax": (2, 2),
+    }  # fmt: skip
+    assert (whole.count("LDG.128"), whole.count("STG.128")) == rows[name]
+    assert not SPILLS & set(whole.mix)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["small transpose", "transpose bf16"])
+def test_a_transpose_is_wide_on_both_sides(name: str, target: str) -> None:
+    """Rows are read and columns are written in vectors; shared memory turns them without
+    conflicts."""
+    program = lowered(kernel(name), target)
+    found = opcodes(program)
+    assert {i for i in found if i.startswith("LDG.")} == {"LDG.128"}
+    assert {i for i in found if i.startswith("STG.")} <= {"STG.64", "STG.128"}
+    costs = [r.chosen for r in program.remarks if r.op in ("store tile", "load tile")]
+    assert len(costs) == 2
+    assert all(each.endswith("1 wavefront a request, 1 needed") for each in costs)
+
+
+# -- case studies
+
+EXPECTED = {
+    "matmul": ({"HMMA", "LDGSTS.128", "LDSM"}, {"HMMA", "LDGSTS.128", "LDSM"}),
+    "flash_attention": ({"HGMMA", "UTMALDG", "MUFU"}, {"HMMA", "LDGSTS.128", "MUFU"}),
+    "flash_attention causal": ({"HGMMA", "UTMALDG", "MUFU"}, {"HMMA", "LDGSTS.128", "MUFU"}),
+    "int4_matmul": ({"HGMMA", "UTMALDG"}, {"HMMA", "LDGSTS.128", "LDSM"}),
+    "softmax": ({"LDG.128", "STG.128", "MUFU"}, {"LDG.128", "STG.128", "MUFU"}),
+    "rms_norm": ({"LDG.128", "STG.128", "MUFU"}, {"LDG.128", "STG.128", "MUFU"}),
+    "vector_add": ({"LDG", "STG", "FADD"}, {"LDG", "STG", "FADD"}),
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_case_studies(name: str) -> None:
+    """They compile for both targets to the instructions that they are about, without spills."""
+    for target, expected in zip(TARGETS, EXPECTED[name]):
+        program = lowered(kernel(name), target)
+        found = opcodes(program)
+        assert found >= expected
+        assert not found & SPILLS
+        assert all(r.spill_stores == 0 for r in program.cubin.resources.values())
