@@ -1,0 +1,154 @@
+"""The ladder of matrix products: how its steps are lowered, whether they and its page are right.
+
+No GPU is needed: machine code is read, and the text runs on the emulated machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.emulator import emulate
+from tileprof import binary
+
+FOLDER = Path(__file__).parents[2] / "case_studies" / "gemm_ladder"
+SIZE = 4096
+ladder = importlib.import_module("case_studies.gemm_ladder.ladder")
+NAMES = [step.name for step in ladder.STEPS]
+TENSOR_CORES = NAMES[NAMES.index("tensor cores") :]
+ROLES = NAMES[NAMES.index("warp roles") :]
+
+
+@cache
+def row(name: str) -> Any:
+    """A step without its time."""
+    return ladder.described(step_of(name), SIZE)
+
+
+@cache
+def instructions(name: str) -> Counter[str]:
+    """The opcodes of a step's machine code, without their modifiers."""
+    step = step_of(name)
+    program = ladder.lowered(step.traced(SIZE, SIZE, SIZE), step.forbidden)
+    (function,) = binary.read(program.cubin.bytes).functions.values()
+    return Counter(re.findall(r"\b[A-Z][A-Z0-9]{2,}\b", binary.listing(function)))
+
+
+def step_of(name: str) -> Any:
+    """The step called so."""
+    return ladder.STEPS[NAMES.index(name)]
+
+
+def test_steps_differ_by_one_thing() -> None:
+    """Each step after the second changes one control or one argument."""
+    steps = ladder.STEPS[1:]
+    for before, after in itertools.pairwise(steps):
+        names = before.forbidden.keys() | after.forbidden.keys()
+        changed = [n for n in names if before.forbidden.get(n) != after.forbidden.get(n)]
+        changed += [n for n in after.tile if before.tile.get(n) != after.tile[n]]
+        assert len(changed) == 1, after.name
+    assert steps[-1].forbidden == {}
+
+
+def test_the_naive_step_has_no_tiles() -> None:
+    """Loads of global memory and fma; neither tensor cores nor shared memory."""
+    found = instructions("naive")
+    assert found["LDG"] > 0
+    assert found["FFMA"] > 0
+    assert not found.keys() & {"HGMMA", "HMMA", "UTMALDG", "LDGSTS", "LDS", "STS"}
+
+
+def test_shared_memory_and_fma() -> None:
+    """Tiles go through registers to shared memory."""
+    found = instructions("shared memory")
+    assert found["STS"] > 0
+    assert found["FFMA"] > found["LDS"] > 0
+    assert not found.keys() & {"HGMMA", "HMMA", "UTMALDG", "LDGSTS"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_step_has_its_instructions(name: str) -> None:
+    """Who multiplies and who loads, in machine code."""
+    found = instructions(name)
+    assert (found["HGMMA"] > 0) == (name in TENSOR_CORES)
+    assert (found["LDGSTS"] > 0) == (name == "pipelined")
+    assert (found["UTMALDG"] > 0) == (name in ROLES)
+    assert (found["UTMASTG"] > 0) == (name in ROLES)
+    assert not found.keys() & {"LDL", "STL"}
+    assert row(name).spills == 0
+
+
+def test_what_is_missed_becomes_less() -> None:
+    """The steps before the roles have something to wish for, those from there on nothing."""
+    missed = [len(row(name).missed) for name in NAMES]
+    at = NAMES.index("warp roles")
+    assert all(missed[1:at])
+    assert not any(missed[at:])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_step_is_right(name: str) -> None:
+    """Whole numbers, whose products and sums are exact; no size is a multiple of a tile."""
+    step = step_of(name)
+    m, n, k = 136, 264, 328
+    rng = np.random.default_rng(0)
+    a = rng.integers(-2, 3, (m, k)).astype(ml_dtypes.bfloat16)
+    b = rng.integers(-2, 3, (k, n)).astype(ml_dtypes.bfloat16)
+    c = np.zeros((m, n), ml_dtypes.bfloat16)
+    # So few tiles would not make it persistent by themselves.
+    forced = {"persistent": True} if name == "persistent" else {}
+    program = ladder.lowered(step.traced(m, n, k), {**step.forbidden, **forced})
+    assert bool(program.source.launches[0].persistent) == bool(forced)
+    emulate(program.source, program.kernel, [a, b, c])
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(c, expected.astype(ml_dtypes.bfloat16))
+
+
+# -- the page
+
+
+def test_the_page_quotes_remarks() -> None:
+    """Each line in a fence of a step's section is one of its remarks."""
+    page = (FOLDER / "README.md").read_text()
+    sections = re.findall(r"^## \d ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert [title.lower() for title, _ in sections] == NAMES
+    for title, text in sections:
+        said = "\n".join(row(title.lower()).remarks)
+        quoted = [
+            line
+            for fence in re.findall(r"```text\n(.*?)```", text, re.S)
+            for line in fence.splitlines()
+        ]
+        assert quoted, title
+        assert [line for line in quoted if line not in said] == [], title
+
+
+def test_the_table_is_that_of_the_results() -> None:
+    """Times are those of the results file; without one there are none."""
+    page = (FOLDER / "README.md").read_text()
+    if ladder.RESULTS.exists():
+        made = json.loads(ladder.RESULTS.read_text())
+        assert ladder.with_section(page, ladder.section(made)) == page
+    else:
+        assert "TFLOP/s" not in page.partition(ladder.BEGIN)[2].partition(ladder.END)[0]
+    for number, step in enumerate(ladder.STEPS, 1):
+        assert f"| {number} {step.name} | {step.change} |" in page
+
+
+def test_a_table_with_times() -> None:
+    """Measured rows have three columns more, relative to the first step."""
+    rows = [dict(vars(row(name)), ms=8.0 / (at + 1), tflops=10.0) for at, name in enumerate(NAMES)]
+    lines = list(ladder.table({"rows": rows, "cublas": {"ms": 0.5, "tflops": 700.0}}))
+    assert "| ms | TFLOP/s | × naive |" in lines[0]
+    assert "| 4.000 | 10.0 | 2.0 |" in lines[3]
+    assert lines[-1] == "cuBLAS: 0.500 ms, 700.0 TFLOP/s."
