@@ -107,11 +107,13 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
         ctx.writer.line(f"if ({when}) {call};" if when else f"{call};")
         return
     safe = literal(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
+    text = f"{guard} ? {call} : {safe}" if guard else call
     if not alone:
-        ctx.define(op.result, f"{when} ? {call} : {safe}" if when else call)
+        ctx.define(op.result, text)
     elif ctx.points is None:
-        _broadcast(ctx, op.result, f"{guard} ? {call} : {safe}" if guard else call)
+        _broadcast(ctx, op.result, text)
     else:
+        # Points with such an op are run by their leaders: see `RegisterLoops`.
         raise InternalError(f"{op!r} gives its result to copies of a point")
 
 

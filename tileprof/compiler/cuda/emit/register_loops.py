@@ -29,6 +29,7 @@ from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.errors import InternalError
 
 from .access import checked
 from .buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
@@ -343,9 +344,26 @@ class RegisterLoops:
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
             with self._at(position, self._used([*far, *near, *stores])):
                 self.ctx.inline |= self._stored
-                self.point()
+                with self._led():
+                    self.point()
         for access in stores:
             self._store(access)
+
+    @contextmanager
+    def _led(self) -> Iterator[None]:
+        """One thread runs a point that goes on with what an atomic gave it: the others have no
+        answer, and need none where no fragment is filled."""
+        leader, uses = self.frame.leader, self.ctx.uses
+        inside = list(ir.walk(self.op.body))
+        if not leader or not any(isinstance(o, ir.Atomic) and uses.get(o.result) for o in inside):
+            yield
+            return
+        if any(isinstance(o, ir.Store) and o.buffer.buffer.space == "fragment" for o in inside):
+            raise InternalError(f"{self.op!r} fills a fragment with what only one thread knows")
+        self.frame.leader = ""
+        with self.ctx.writer.braces(f"if ({leader})"), self.ctx.scope():
+            yield
+        self.frame.leader = leader
 
     def _array(self, access: VectorAccess, count: int, way: str) -> str:
         """Declare the array of a moved access."""

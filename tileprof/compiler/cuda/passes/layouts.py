@@ -7,7 +7,8 @@
 
 Fragments that cannot be in registers move to shared memory (`layout_demote.py`).  Layouts of
 fragments and loops are solved for together (`layout_solve.py`); where two uses of a fragment need
-different ones, it is converted around one of them.  Shared layouts follow from the accesses
+different ones, it is converted around one of them; points that must run once fill fragments through
+shared memory (`layout_once.py`).  Shared layouts follow from the accesses
 (`layout_shared.py`).
 In: a kernel after `expand`.  Out: each loop with constant extents and each buffer with a layout;
 the fragments of a loop numbered by `RegisterLayout.register_weights`.
@@ -23,6 +24,7 @@ from .layout_apply import apply
 from .layout_demote import Reason, demote, unnumbered
 from .layout_flow import down
 from .layout_graph import Graph, Link, survey
+from .layout_once import repeated, run_once
 from .layout_shared import shared_layouts
 from .layout_solve import Solution, solve
 from .walking import per_launch
@@ -47,7 +49,10 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             graph = survey(launch, unaligned)
             solution = solve(graph, lowering.controls.vectorize)
             chosen = _too_wide(graph, solution)
-            if not chosen:
+            once = {} if chosen else repeated(solution.known, lowering)
+            if once:
+                launch = run_once(launch, once, lowering)
+            elif not chosen:
                 break
         _tell_wishes(graph, lowering)
         texts = shared_layouts(graph, solution, lowering)
