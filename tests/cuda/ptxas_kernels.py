@@ -49,10 +49,11 @@ def source(body: str, *, bounds: str = "__launch_bounds__(128, 1)", name: str = 
     includes = "".join(f'#include "{header}"\n' for header, _ in headers)
     for header, _ in headers:
         body = body.replace(f"// {header}\n", "")
+    lines = "".join(f"#line {at}\n{line}\n" for at, line in enumerate(body.splitlines(), 10))
     text = (
         f'{includes}extern "C" __global__ void {bounds}\n'
         f"f(float *x, int *q, int n, unsigned long long a) {{\n"
-        f'#line 10 "/author/kernel.py"\n{body}}}\n'
+        f'#line 10 "/author/kernel.py"\n{lines}}}\n'
     )
     return CudaSource(name, text, headers, (), ())
 

@@ -35,7 +35,7 @@ class Writer:
     @contextmanager
     def braces(self, head: str, tail: str = "}") -> Iterator[None]:
         """`head {`, what is written inside one level deeper, and `tail`."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         with self.deeper():
             yield
         self.close(tail)

@@ -25,6 +25,7 @@ from tileprof.errors import OutputError
 
 from . import nvrtc
 from .controls import Controls
+from .emit.text import pinned
 from .ptxas import Locate, Note, Resources, locator, read_notes, read_resources
 from .refusals import refused
 from .source import CudaSource
@@ -144,7 +145,8 @@ def _entry(source: CudaSource, options: tuple[str, ...]) -> _Entry:
 def _key(source: CudaSource, options: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     headers = (part for header in source.headers for part in header)
-    for part in (source.text, *headers, "", *options, nvrtc.identity()):
+    text = pinned(source.text, source.file)
+    for part in (text, *headers, "", *options, nvrtc.identity()):
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:24]
@@ -208,7 +210,8 @@ def _put(held: Path, place: Path, name: str) -> None:
 def _compile(source: CudaSource, options: tuple[str, ...], place: Path, held: Path) -> _Entry:
     # Lines that come from no Python line get the path where the text will lie, whatever the current
     # folder: tools that read the cubin can open it, and the same text gives the same bytes.
-    text = source.text.replace(f' "{source.file}"', f' "{place / source.file}"')
+    text = pinned(source.text, source.file)
+    text = text.replace(f' "{source.file}"', f' "{place / source.file}"')
     headers = [(name, f'#line 1 "{place / name}"\n{header}') for name, header in source.headers]
     done = nvrtc.compile_text(text, headers, options, name=str(place / source.file))
     log = _TIME.sub("", done.log)

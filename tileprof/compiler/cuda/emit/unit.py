@@ -24,6 +24,7 @@ from .buffers import GlobalBuffer
 from .context import INT32, Context
 from .grid import emit_indices
 from .statements import emit_block
+from .text import render, uses, without_unused
 from .wgmma import WgmmaShape, header
 
 __all__ = ["WGMMA_HEADER", "emit"]
@@ -56,6 +57,16 @@ class _Function:
     spec: LaunchSpec
 
 
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter of a function, where its text needs one."""
+
+    type: str
+    name: str
+    source: Argument | ir.Value
+    """The argument, or the value that the host computes."""
+
+
 @dataclass
 class _Unit:
     kernel: ir.Kernel
@@ -86,11 +97,9 @@ class _Unit:
         lines += [Line(f'#include "{name}"') for name in texts]
         for function in functions:
             lines += [Line(""), *function.lines]
-        writer = Writer()
-        writer.lines = lines
         return CudaSource(
             self.name,
-            writer.render(f"{self.name}.cu"),
+            render(lines, f"{self.name}.cu"),
             tuple(texts.items()),
             tuple(f.spec for f in functions),
             tuple(self.places),
@@ -121,14 +130,21 @@ class _Unit:
             aliased=self.aliased,
         )
         name = f"{self.name}_{number}"
-        parameters, arguments = self._parameters(ctx, op)
+        candidates = self._parameters(ctx, op)
         whole = threads
         if any(isinstance(o, ir.Roles) for o in ir.walk(op.body)):
             whole += PRODUCER_THREADS
+        # Where a block stands and which threads it has is what the author's `with` says.
+        ctx.writer.location = op.span
         self._prologue(ctx, op)
         with ctx.writer.deeper():
             emit_indices(ctx, op)
             emit_block(ctx, op.body)
+        body = without_unused(ctx.writer.lines)
+        # What is copied through a tensor map needs no pointer, what is proven no extent.
+        needed = [each for each in candidates if uses(body, each.name)]
+        parameters = [f"{each.type} {each.name}" for each in needed]
+        arguments = [self._argument(each) for each in needed]
         for at, _ in enumerate(ctx.maps):
             parameters.append(f"const __grid_constant__ TpTensorMap map{at}")
             arguments.append(Argument("map", at))
@@ -143,12 +159,13 @@ class _Unit:
         if cluster > 1:
             attribute += f"__cluster_dims__({cluster}, 1, 1) "
         head = Writer()
+        head.location = op.span
         head.line(f'extern "C" __global__ void {attribute}{name}(')
         for at, text in enumerate(parameters):
             head.line(f"    {text}{',' if at < len(parameters) - 1 else ') {'}")
         if not parameters:
             head.line("    ) {")
-        lines = [*head.lines, *ctx.writer.lines, Line("}")]
+        lines = [*head.lines, *body, Line("}")]
         spec = LaunchSpec(
             name,
             tuple(arguments),
@@ -163,12 +180,11 @@ class _Unit:
 
     # -- parameters
 
-    def _parameters(self, ctx: Context, op: ir.Launch) -> tuple[list[str], list[Argument]]:
-        """The parameters that the body uses, and the context's names of them."""
+    def _parameters(self, ctx: Context, op: ir.Launch) -> list[_Parameter]:
+        """What the body may need from outside, and the context's names of it."""
         kernel = self.kernel
         used = _captured(op)
-        parameters: list[str] = []
-        arguments: list[Argument] = []
+        made: list[_Parameter] = []
         extents = {
             d for p in kernel.params if isinstance(p.type, ir.BufferType) for d in p.type.shape
         }
@@ -178,35 +194,36 @@ class _Unit:
             # The host refuses extents that do not fit into 31 bits; strides may.
             ctx.known[value] = (0, INT32 - 1) if name in extents else (None, None)
             kind = ctx.type_of(value)
-            parameters.append(f"const {kind} {text}")
-            arguments.append(
-                Argument("symbol", at, ir.dtype("int32" if kind == "int" else "int64"))
-            )
+            dtype = ir.dtype("int32" if kind == "int" else "int64")
+            made.append(_Parameter(f"const {kind}", text, Argument("symbol", at, dtype)))
         for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
             if isinstance(param.type, ir.BufferType):
                 buffer = self._tensor(ctx, param, param.type, at)
                 ctx.buffers[value] = buffer
                 if value in used:
-                    quals = "*" if self.aliased else "*__restrict__"
-                    parameters.append(f"{buffer.type} {quals} const {buffer.pointer}")
-                    arguments.append(Argument("pointer", at))
+                    kind = f"{buffer.type} {'*' if self.aliased else '*__restrict__'} const"
+                    made.append(_Parameter(kind, buffer.pointer, Argument("pointer", at)))
             elif value in used:
                 text = ctx.names.fresh(param.name)
                 kind = storage(param.type)
-                parameters.append(f"const {kind} {text}")
-                arguments.append(Argument("scalar", at, param.type))
+                made.append(_Parameter(f"const {kind}", text, Argument("scalar", at, param.type)))
                 ctx.values[value] = f"tp_value({text})" if is_narrow(param.type) else text
         for value in used:
             if value in ctx.values or value in ctx.buffers or value.dtype.kind == "handle":
                 continue
-            at = self.host.setdefault(value, len(self.host))
-            text = ctx.names.fresh(value.name or "host")
-            ctx.values[value] = text
-            kind = value_type(value.dtype)
-            parameters.append(f"const {kind} {text}")
-            dtype = ir.dtype("int64") if value.dtype.kind == "index" else value.dtype
-            arguments.append(Argument("host", at, dtype))
-        return parameters, arguments
+            text = ctx.values[value] = ctx.names.fresh(value.name or "host")
+            made.append(_Parameter(f"const {value_type(value.dtype)}", text, value))
+        return made
+
+    def _argument(self, parameter: _Parameter) -> Argument:
+        """What a launch passes; values of the host get their position when a function needs
+        them."""
+        value = parameter.source
+        if isinstance(value, Argument):
+            return value
+        at = self.host.setdefault(value, len(self.host))
+        dtype = ir.dtype("int64") if value.dtype.kind == "index" else value.dtype
+        return Argument("host", at, dtype)
 
     def _tensor(self, ctx: Context, param: ir.Param, type_: ir.BufferType, at: int) -> GlobalBuffer:
         shape: tuple[Extent, ...] = tuple(
