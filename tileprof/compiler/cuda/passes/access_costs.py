@@ -116,7 +116,7 @@ def _tell(
     if counted.ways < WASTEFUL:
         lowering.remarks.add(name, access.span, f"{shown}, {said}")
         return
-    rejected = _better(buffer, indices, size, counted)
+    rejected = _better(buffer, indices, size, counted, lowering.controls.swizzle)
     missed = counted.ways >= MISSED[access.buffer.buffer.space]
     severity: Severity = "missed" if missed else "info"
     lowering.remarks.add(name, access.span, f"{shown}, {said}", rejected, severity=severity)
@@ -133,7 +133,7 @@ def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Ac
 
 
 def _better(
-    buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int, counted: Accesses
+    buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int, counted: Accesses, swizzle: bool
 ) -> tuple[str, str]:
     """What the author could do, and what stands against it as the program is."""
     if isinstance(buffer, GlobalBuffer):
@@ -144,7 +144,9 @@ def _better(
             " last loop variable, or go through shared memory"
         )
     ways = f"{counted.ways:.0f}-way bank conflict"
-    options = [(o, _count(replace(buffer, layout=o), indices, size)) for o in _options(buffer)]
+    options = [
+        (o, _count(replace(buffer, layout=o), indices, size)) for o in _options(buffer, swizzle)
+    ]
     best = min(options, key=lambda pair: pair[1].transactions, default=None)
     if best is not None and best[1].transactions < counted.transactions:
         return f"layout {best[0]}", (
@@ -154,11 +156,11 @@ def _better(
     return "an access without conflicts", f"{ways} that no swizzle or padding removes"
 
 
-def _options(buffer: SharedBuffer) -> list[SharedLayout]:
-    """Other layouts that the buffer could have."""
+def _options(buffer: SharedBuffer, swizzle: bool) -> list[SharedLayout]:
+    """Other layouts that the buffer could have, swizzles where they are allowed."""
     held = buffer.layout
     row = held.columns * held.dtype.bytes
-    texts = [f"swizzle={s}" for s in (128, 64, 32) if row % s == 0]
+    texts = [f"swizzle={s}" for s in (128, 64, 32) if swizzle and row % s == 0]
     texts += [f"pad={max(b // held.dtype.bytes, 1)}" for b in (16, 4)]
     return [parse_shared(t, held.shape, held.dtype) for t in texts]
 
