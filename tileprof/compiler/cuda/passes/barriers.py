@@ -10,6 +10,7 @@ Slots of rings need none of this: their barriers are the ring's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -205,7 +206,7 @@ class _Barriers:
             [o for b in op.blocks() for o in b.ops if isinstance(o, ir.AsyncCopy)]
         )
         conflict = self._conflict(use, state, arriving=arriving)
-        unfenced = [p for p in state.unfenced if any(p.meets(f) for f in use.fetched)]
+        unfenced = [p for p in _in_order(state.unfenced) if any(p.meets(f) for f in use.fetched)]
         if unfenced and not conflict:
             conflict = f"{unfenced[0].name} was written by threads"
         if conflict:
@@ -222,15 +223,15 @@ class _Barriers:
             state.fetching |= use.fetched
 
     def _conflict(self, use: _Use, state: _State, *, arriving: bool) -> str:
-        for place in use.read | use.fetched:
+        for place in _in_order(use.read | use.fetched):
             for other in state.written:
                 if place.meets(other):
                     return f"{place.name} was written"
-        for place in use.written:
-            for other in state.read:
+        for place in _in_order(use.written):
+            for other in _in_order(state.read):
                 if place.meets(other):
                     return f"{other.name} was read"
-            for other in state.written:
+            for other in _in_order(state.written):
                 # Groups of cp.async go to other slots than those that have arrived.
                 if place.meets(other) and not (arriving and place == other):
                     return f"{other.name} was written"
@@ -283,6 +284,11 @@ class _Barriers:
         consumer = self._block(op.consumer, _State())
         producer = self._copied(op.producer)
         self._emit(op, made, {"producer": producer, "consumer": consumer})
+
+
+def _in_order(places: Iterable[_Place]) -> list[_Place]:
+    """By address: the order of a set is another in each process, and reasons are not to be."""
+    return sorted(places, key=lambda p: (p.start, p.end, p.name))
 
 
 def _shared_tensors(launch: ir.Launch) -> set[ir.Value]:
