@@ -2,11 +2,12 @@
 
 An index that is a sum of loop variables and of values from outside has its extremes at corners of
 the nest; comparing them once proves every access.  What is no such sum stays checked at each point.
+The conditions of branches are compared in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -16,7 +17,7 @@ from .expressions import is_pure, render
 from .ranges import Ends, Sum, ends
 from .values import Values
 
-__all__ = ["hoisted"]
+__all__ = ["always", "hoisted"]
 
 _Access = ir.Load | ir.Store | ir.Atomic
 ShapeOf = Callable[[ir.Value], Sequence[Extent] | None]
@@ -43,10 +44,7 @@ def hoisted(
 
     `widened` may change the type of the terms of a sum that bounds an index.
     """
-    nest = _Nest(shape_of, widened)
-    for variable, extent in zip(op.body.args, op.extents, strict=True):
-        nest.box[variable] = (Sum(), _sum(ctx.index(extent)).plus(Sum(-1)))
-    _survey(ctx, op.body, nest)
+    nest = _nest(ctx, op, shape_of, widened)
     conditions: dict[str, None] = {}
     proved: set[ir.OpBase] = set()
     for access in nest.accesses:
@@ -55,6 +53,57 @@ def hoisted(
             proved.add(access)
             conditions.update(dict.fromkeys(needed))
     return list(conditions), proved
+
+
+def always(
+    ctx: Values, op: ir.Parallel, branches: Iterable[ir.If], widened: Widened
+) -> tuple[list[str], set[ir.OpBase]]:
+    """Conditions under which every point takes the first of both branches of those in the set."""
+    nest = _nest(ctx, op, lambda value: None, widened)
+    conditions: dict[str, None] = {}
+    found: set[ir.OpBase] = set()
+    for each in branches:
+        needed = _holds(ctx, nest, each.condition)
+        if needed is not None:
+            found.add(each)
+            conditions.update(dict.fromkeys(needed))
+    return list(conditions), found
+
+
+def _nest(ctx: Values, op: ir.Parallel, shape_of: ShapeOf, widened: Widened) -> _Nest:
+    nest = _Nest(shape_of, widened)
+    for variable, extent in zip(op.body.args, op.extents, strict=True):
+        nest.box[variable] = (Sum(), _sum(ctx.index(extent)).plus(Sum(-1)))
+    _survey(ctx, op.body, nest)
+    return nest
+
+
+def _holds(ctx: Values, nest: _Nest, condition: ir.Value) -> list[str] | None:
+    """What must hold so that a comparison is true at every point; None where it cannot be said."""
+    match condition.owner:
+        case ir.Binary(kind="and", left=left, right=right):
+            one, two = _holds(ctx, nest, left), _holds(ctx, nest, right)
+            return None if one is None or two is None else one + two
+        case ir.Compare(kind="lt" | "le" as kind, left=low, right=high):
+            return _below(ctx, nest, low, high, strict=kind == "lt")
+        case ir.Compare(kind="gt" | "ge" as kind, left=high, right=low):
+            return _below(ctx, nest, low, high, strict=kind == "gt")
+    return None
+
+
+def _below(
+    ctx: Values, nest: _Nest, low: ir.Value, high: ir.Value, *, strict: bool
+) -> list[str] | None:
+    if low.dtype.kind != "index":
+        return None
+    one, two = (ends(value, lambda v: _find(ctx, nest, v)) for value in (low, high))
+    if one is None or two is None:
+        return None
+    over = one[1].plus(two[0], -1)
+    if not over.terms:
+        return [] if over.constant < strict else None
+    sign = "<" if strict else "<="
+    return [f"{nest.widened(low, one[1])} {sign} {paren(str(nest.widened(high, two[0])))}"]
 
 
 def _survey(ctx: Values, block: ir.Block, nest: _Nest) -> None:

@@ -17,13 +17,14 @@ from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, times
-from tileprof.compiler.codegen.hoisting import hoisted
+from tileprof.compiler.codegen.hoisting import always, hoisted
 from tileprof.compiler.codegen.ranges import Sum
 from tileprof.compiler.cuda.layouts import parse_layout
 from tileprof.compiler.cuda.passes.expand import as_parallel
 
 from .buffers import FragmentBuffer, LocalBuffer
 from .context import Context
+from .guards import opened
 from .points import Frame
 from .register_loops import RegisterLoops
 
@@ -34,38 +35,83 @@ EmitBlock = Callable[[Context, ir.Block], None]
 
 def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
     """The points, once or once without and once with guards."""
-    for variable, extent in zip(op.body.args, op.extents, strict=True):
-        high = ctx.interval(extent)[1]
-        ctx.known[variable] = (0, None if high is None else high - 1)
+    _bound(ctx, op)
     if ctx.points is not None:
         _nested(ctx, op, emit_block, 0)
         return
-    conditions, proved = hoisted(ctx, op, lambda v: _shape(ctx, v), lambda v, s: _wide(ctx, v, s))
-    buffers = dict(ctx.buffers)
     outside = ctx.inside
+    try:
+        if op.layout:
+            _registers(ctx, op, emit_block)
+        else:
+            ctx.points = Frame(op, None)
+            conditions, proved = _hoisted(ctx, op)
+
+            def strided() -> None:
+                _strided(ctx, op, _point(ctx, op, emit_block))
+
+            _variants(ctx, conditions, proved, strided, strided)
+    finally:
+        ctx.points, ctx.inside = None, outside
+
+
+def _bound(ctx: Context, op: ir.Parallel) -> None:
+    """Note the bounds of the loop variables."""
+    for variable, extent in zip(op.body.args, op.extents, strict=True):
+        high = ctx.interval(extent)[1]
+        ctx.known[variable] = (0, None if high is None else high - 1)
+
+
+def _registers(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
+    """A loop with a layout.  Where branches keep accesses from being vectors, there is a form for
+    blocks all of whose points take them."""
+    shape = tuple(int(ctx.index(e)) for e in op.extents)
+    layout = parse_layout(op.layout, shape)
+
+    def loops_of(each: ir.Parallel) -> RegisterLoops:
+        return RegisterLoops(ctx, each, layout, _point(ctx, each, emit_block), emit_block)
+
+    general = fast = loops_of(op)
+    taken, branches = always(ctx, op, general.planner.branches(), lambda v, s: _wide(ctx, v, s))
+    if branches:
+        open_ = opened(op, branches)
+        _note_uses(ctx, open_.body)
+        _bound(ctx, open_)
+        fast = loops_of(open_)
+    # The names of its coordinates stay taken: they stand beside the loops, not inside.
+    fast.prepare()
+    conditions, proved = _hoisted(ctx, fast.op)
+
+    def slow() -> None:
+        if general is not fast:
+            general.prepare()
+        general.slow()
+
+    needed = dict.fromkeys((*taken, *conditions, *fast.conditions()))
+    _variants(ctx, list(needed), proved, fast.fast, slow)
+
+
+def _hoisted(ctx: Context, op: ir.Parallel) -> tuple[list[str], set[ir.OpBase]]:
+    return hoisted(ctx, op, lambda v: _shape(ctx, v), lambda v, s: _wide(ctx, v, s))
+
+
+def _point(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> Callable[[], None]:
+    """What emits one point."""
+    buffers = dict(ctx.buffers)
 
     def point() -> None:
         _private(ctx, op)
         emit_block(ctx, op.body)
         ctx.buffers = dict(buffers)
 
-    try:
-        if op.layout:
-            shape = tuple(int(ctx.index(e)) for e in op.extents)
-            loops = RegisterLoops(ctx, op, parse_layout(op.layout, shape), point, emit_block)
-            # The names of its coordinates stay taken: they stand beside the loops, not inside.
-            loops.prepare()
-            conditions += [c for c in loops.conditions() if c not in conditions]
-            _variants(ctx, conditions, outside, proved, loops.fast, loops.slow)
-        else:
-            ctx.points = Frame(op, None)
+    return point
 
-            def strided() -> None:
-                _strided(ctx, op, point)
 
-            _variants(ctx, conditions, outside, proved, strided, strided)
-    finally:
-        ctx.points, ctx.inside = None, outside
+def _note_uses(ctx: Context, block: ir.Block) -> None:
+    """Ops that were made during emission use their operands, too."""
+    for each in ir.walk(block):
+        for value in each.operand_values():
+            ctx.uses.setdefault(value, []).append(each)
 
 
 def emit_as_parallel(
@@ -79,21 +125,19 @@ def emit_as_parallel(
     fragment."""
     block = ir.Block()
     as_parallel(op, ir.Builder(block, op.span), symbols, layout)
-    for each in ir.walk(block):
-        for value in each.operand_values():
-            ctx.uses.setdefault(value, []).append(each)
+    _note_uses(ctx, block)
     emit_block(ctx, block)
 
 
 def _variants(
     ctx: Context,
     conditions: list[str],
-    outside: set[ir.OpBase],
     proved: set[ir.OpBase],
     fast: Callable[[], None],
     slow: Callable[[], None],
 ) -> None:
     """`fast`, under the conditions where there are any, else `slow`."""
+    outside = ctx.inside
     ctx.inside = outside | proved
     if not conditions:
         # Names given inside end with it.

@@ -17,8 +17,8 @@ front of their vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,7 +26,8 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
-from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.expressions import bare, is_pure
+from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.compiler.cuda.layouts import RegisterLayout
 from tileprof.errors import InternalError
@@ -160,15 +161,22 @@ class RegisterLoops:
 
     def _used(self, moved: Sequence[VectorAccess]) -> set[ir.Value]:
         """What the text of a point mentions: not what only moved accesses and registers need."""
-        elsewhere = {a.op for a in moved}
         used: set[ir.Value] = set()
-        for op in reversed(self.planner.ops):
+        self._use(self.op.body, {a.op for a in moved}, used)
+        return used
+
+    def _use(self, block: ir.Block, elsewhere: Set[ir.OpBase], used: set[ir.Value]) -> None:
+        """Add what the text of a block mentions."""
+        for op in reversed(flat(block)):
             if op in elsewhere:
                 used |= {op.value} if isinstance(op, ir.Store) else set()
+            elif isinstance(op, ir.If):
+                used.add(op.condition)
+                self._use(op.otherwise, elsewhere, used)
+                self._use(op.then, elsewhere, used)
             elif op.SPEC.effect & CHANGES or used & set(op.results):
                 for each in (op, *(o for b in op.blocks() for o in ir.walk(b))):
                     used |= set(self._mentioned(each))
-        return used
 
     def _mentioned(self, op: ir.OpBase) -> Iterator[ir.Value]:
         points: Sequence[ir.Value] = ()
@@ -188,7 +196,8 @@ class RegisterLoops:
         """Accesses that may be outside are made whole where a vector is inside or outside as a
         whole, else one by one."""
         loads = [a if self._holds(a) else replace(a, width=1) for a in self.loads]
-        loads = [a for a in loads if a.width > 1 or isinstance(a.buffer, GlobalBuffer)]
+        far = (GlobalBuffer,)
+        loads = [a for a in loads if a.width > 1 or (isinstance(a.buffer, far) and not a.guards)]
         single = {a.op.buffer for a in self.stores if not self._holds(a)}
         self._loops(loads, [a for a in self.stores if a.op.buffer not in single])
 
@@ -400,27 +409,50 @@ class RegisterLoops:
         inside = op.in_bounds or op in ctx.inside
         count = access.width
         if inside and count == min(width, VECTOR // access.buffer.dtype.bytes):
-            count = width
+            count = width if self.planner.decides_once(access.guards) else count
         if count == width:
-            with self._at(0):
-                self._slice(access)
+            with self._at(0), self._guarded(access, keep=True):
                 yield self._place(access, count)
             return
         step = tuple(count * (d == self.planner.dim) for d in range(self.layout.rank))
         with ctx.scope():
             loop = self._named([Run(width // count, step)], "e")
-            with self._nest(loop), self._at(times(loop[0].name, count), self.op.body.args):
-                self.emit_block(ctx, ir.Block([], list(access.slice)))
+            with (
+                self._nest(loop),
+                self._at(times(loop[0].name, count), self.op.body.args),
+                self._guarded(access, keep=False),
+            ):
                 yield self._place(access, count)
 
-    def _slice(self, access: VectorAccess) -> None:
-        """What the indices of a vector's first element are computed from, once for all accesses."""
-        missing = [o for o in access.slice if o.result not in self.indices]
-        self.ctx.values.update(self.indices)
+    @contextmanager
+    def _guarded(self, access: VectorAccess, *, keep: bool) -> Iterator[None]:
+        """What the indices are computed from, under the guards of the access; where `keep`, what
+        stands outside of guards is computed once for all accesses of the vector."""
+        seen: set[ir.OpBase] = set()
+        known = self.indices if keep else {}
+        self.ctx.values.update(known)
+        with ExitStack() as stack:
+            for guard in access.guards:
+                self._slice(guard.slice, seen, known)
+                text = self.ctx.text(guard.condition)
+                head = f"if ({bare(text) if guard.holds else '!' + paren(text)})"
+                stack.enter_context(self.ctx.writer.braces(head))
+                stack.enter_context(self.ctx.scope())
+                # Names inside of the branch end with it.
+                known = dict(known)
+            self._slice(access.slice, seen, known)
+            yield
+
+    def _slice(
+        self, ops: Iterable[ir.OpBase], seen: set[ir.OpBase], known: dict[ir.Value, str]
+    ) -> None:
+        """Emit the ops that are not known yet, and note what their results are called."""
+        missing = [o for o in ops if o not in seen and o.result not in known]
+        seen |= set(missing)
         self.emit_block(self.ctx, ir.Block([], missing))
         # Constants stand where they are used and have no text of their own.
         held = self.ctx.values
-        self.indices |= {o.result: held[o.result] for o in missing if o.result in held}
+        known |= {o.result: held[o.result] for o in missing if o.result in held}
 
     def _place(self, access: VectorAccess, count: int) -> tuple[str, str, int]:
         buffer, op = access.buffer, access.op

@@ -4,22 +4,23 @@ A load or store is one of `width` elements where its last index goes up by 1 wit
 that a thread's consecutive registers follow, its other indices do not, and the address of the first
 element is a multiple of the access.  What that needs of numbers that are known at launch only
 becomes a condition of the fast path.  Loads move in front of all points, stores behind a vector's,
-where nothing between touches the memory.
+where nothing between touches the memory; out of an `if` they take its condition with them, which
+must be the same for all elements (`guards.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.cuda.layouts import RegisterLayout
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
+from .guards import Guard, Place, changes_at, unfolded
 
 __all__ = ["Planner", "VectorAccess"]
 
@@ -40,6 +41,8 @@ class VectorAccess:
     """What the launch must fulfil so that it is aligned."""
     slice: tuple[ir.OpBase, ...] = ()
     """The ops of the body that compute its indices."""
+    guards: tuple[Guard, ...] = ()
+    """What decides whether it is made, outermost first."""
 
 
 @dataclass
@@ -55,11 +58,14 @@ class Planner:
     """Whether different tensors may share memory."""
     vectorize: bool = True
     ops: list[ir.OpBase] = field(init=False)
+    """Those of the body and of branches, in order."""
+    guards: dict[ir.OpBase, tuple[Guard, ...]] = field(init=False)
+    """Of the ops in branches."""
     inner: set[ir.Value] = field(init=False)
     """Everything that is computed inside."""
 
     def __post_init__(self) -> None:
-        self.ops = flat(self.op.body)
+        self.ops, self.guards = unfolded(self.op.body)
         self.inner = set(self.op.body.args)
         for each in ir.walk(self.op.body):
             self.inner |= set(each.results)
@@ -118,7 +124,9 @@ class Planner:
         for op in self.ops:
             if isinstance(op, ir.Load) and op in self.movable:
                 access = self._access(op, self.movable)
-                if access is not None and (access.width > 1 or self._is_global(op.buffer)):
+                if access is None:
+                    continue
+                if access.width > 1 or (self._is_global(op.buffer) and not access.guards):
                     found.append(access)
         return found
 
@@ -138,9 +146,7 @@ class Planner:
             if isinstance(op, ir.Store) and self._memory(op.buffer) not in touched:
                 access = self._access(op, free)
                 if access is None and self.width > 1 and packs(op):
-                    buffer = self.buffers[op.buffer]
-                    assert isinstance(buffer, FragmentBuffer), buffer
-                    access = VectorAccess(op, buffer, self.width)
+                    access = self._packed(op, free)
                 if access is not None and access.width > 1:
                     found.insert(0, access)
                     continue
@@ -156,6 +162,28 @@ class Planner:
         fits = isinstance(extent, int) and extent % access.width == 0
         return fits and self._multiple(last, access.width) == []
 
+    def decides_once(self, guards: Iterable[Guard]) -> bool:
+        """Whether the guards are the same for all points of a vector, whatever is launched."""
+        return self._uniform(guards, self.width) == []
+
+    def branches(self) -> list[ir.If]:
+        """Those around accesses of global memory in which points of one vector may differ."""
+        return [
+            op
+            for op in self.ops
+            if isinstance(op, ir.If)
+            and not self.decides_once([Guard(op.condition, holds=True)])
+            and any(self._is_global(b) for o in ir.walk(op.then) for b in _touches(o))
+        ]
+
+    def _packed(self, op: ir.Store, movable: Collection[ir.OpBase]) -> VectorAccess | None:
+        """A store of a vector's elements to consecutive registers."""
+        buffer, guards = self.buffers[op.buffer], self._guards(op, movable)
+        assert isinstance(buffer, FragmentBuffer), buffer
+        if guards is None or not self.decides_once(guards):
+            return None
+        return VectorAccess(op, buffer, self.width, guards=guards)
+
     def _movable(self) -> Iterator[ir.Load]:
         if self.leaves:
             return
@@ -164,7 +192,8 @@ class Planner:
         for op in self.ops:
             if isinstance(op, ir.Load) and self._memory(op.buffer) not in written:
                 local = op.buffer.buffer.space == "local"
-                if not local and self._slice(op.indices, found) is not None:
+                bound = self._slice(op.indices, found) is None or self._guards(op, found) is None
+                if not local and not bound:
                     found.add(op)
                     yield op
             written |= {self._memory(b) for b in _touches(op, writes=True)}
@@ -185,11 +214,22 @@ class Planner:
         buffer = self.buffers.get(op.buffer)
         if not isinstance(buffer, GlobalBuffer | SharedBuffer) or not op.indices:
             return None
-        needed = self._slice(op.indices, movable)
-        if needed is None:
+        needed, guards = self._slice(op.indices, movable), self._guards(op, movable)
+        if needed is None or guards is None:
             return None
         width, conditions = self._width(op, buffer)
-        return VectorAccess(op, buffer, width, tuple(dict.fromkeys(conditions)), tuple(needed))
+        once = tuple(dict.fromkeys(conditions))
+        return VectorAccess(op, buffer, width, once, tuple(needed), guards)
+
+    def _guards(self, op: ir.OpBase, movable: Collection[ir.OpBase]) -> tuple[Guard, ...] | None:
+        """The guards of an op with what computes them; None where that cannot be run elsewhere."""
+        found: list[Guard] = []
+        for guard in self.guards.get(op, ()):
+            needed = self._slice([guard.condition], movable)
+            if needed is None:
+                return None
+            found.append(replace(guard, slice=tuple(needed)))
+        return tuple(found)
 
     def _slice(
         self, indices: Sequence[ir.Value], movable: Collection[ir.OpBase]
@@ -213,10 +253,33 @@ class Planner:
             return 1, []
         width = min(self.width, ACCESS // buffer.dtype.bytes)
         while width > 1:
-            if (needed := self._aligned(op, buffer, width)) is not None:
-                return width, needed
+            aligned = self._aligned(op, buffer, width)
+            same = self._uniform(self.guards.get(op, ()), width)
+            if aligned is not None and same is not None:
+                return width, aligned + same
             width //= 2
         return 1, []
+
+    def _uniform(self, guards: Iterable[Guard], width: int) -> list[str] | None:
+        """Conditions under which guards are the same for `width` points; None for never known."""
+        found: list[str] = []
+        for guard in guards:
+            if guard.condition not in self.moving:
+                continue
+            places = changes_at(guard.condition, self.moving, self._coefficient)
+            needed = None if places is None else [self._divides(p, width) for p in places]
+            if needed is None or None in needed:
+                return None
+            found += [text for each in needed for text in each or ()]
+        return found
+
+    def _divides(self, place: Place, width: int) -> list[str] | None:
+        """Conditions under which a place is a multiple of the width; None for never known."""
+        if not place.offset:
+            return self._multiple(place.value, width)
+        made = place.value.owner
+        fixed = isinstance(made, ir.Constant) and (int(made.value) + place.offset) % width == 0
+        return [] if fixed else None
 
     def _coefficient(self, value: ir.Value) -> int | None:
         """How much an index goes up with the moving variable; None where it is no such sum."""

@@ -23,7 +23,7 @@ from tileprof.compiler.cuda.layouts.shared import SharedLayout
 
 from .layout_flow import Known
 from .layout_graph import Access, Graph, Link, Loop, Node
-from .layout_index import evaluate
+from .layout_index import Form, behind, evaluate
 
 __all__ = ["Placed", "Requests", "component_cost", "convert_cost", "ideal", "lane_coordinates"]
 __all__ += ["loop_cost", "requests"]
@@ -130,8 +130,36 @@ def _scattered(access: Access, loop: Loop, layout: RegisterLayout, size: int) ->
     for index, stride in zip(access.op.indices, access.strides, strict=True):
         total = total + evaluate(index, at, (32,)) * stride
     offsets = [int(o) * size for o in total]
-    taken = _wavefronts(offsets, size) if access.is_shared else _sectors(offsets, size)
-    return Requests(layout.registers_per_thread, size, taken)
+    width = _gathered(access, loop, layout, size)
+    bytes_ = width * size
+    taken = _wavefronts(offsets, bytes_) if access.is_shared else _sectors(offsets, bytes_)
+    return Requests(max(layout.registers_per_thread // width, 1), bytes_, taken)
+
+
+def _gathered(access: Access, loop: Loop, layout: RegisterLayout, size: int) -> int:
+    """Elements of a vector along which the indices that are no sums stay as they are."""
+    fixed, linear = set[int](), Form()
+    for index, form, stride in zip(access.op.indices, access.forms, access.strides, strict=True):
+        # A row that is looked up begins at a multiple of the stride.
+        linear = linear.plus(form.times(stride) if form.is_linear else Form(divisor=stride))
+        if not form.is_linear:
+            fixed |= {loop.variables[v] for v in behind(index) if v in loop.variables}
+
+    def moved(digit: Digit) -> int:
+        steps = ((loop.variables[v], f) for v, f in linear.terms.items() if v in loop.variables)
+        return sum(f * digit.step[d] for d, f in steps)
+
+    width = 1
+    rest = gcd(linear.constant, linear.divisor, *(moved(d) for d in layout.lanes))
+    rest = gcd(rest, *(moved(d) for d in layout.warps))
+    for position, digit in enumerate(layout.registers):
+        others = gcd(rest, *(moved(d) for d in layout.registers[position + 1 :]))
+        wide = width * 2
+        follows = digit.radix == 2 and moved(digit) == width and not others % wide
+        if not follows or wide * size > WIDEST or any(digit.step[d] for d in fixed):
+            break
+        width = wide
+    return width
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tileprof import ir
 
-__all__ = ["Form", "Forms", "evaluate"]
+__all__ = ["Form", "Forms", "behind", "evaluate"]
 
 Array = npt.NDArray[np.int64]
 EVERY = 1 << 20
@@ -121,6 +121,15 @@ class Forms:
 
 def _is_scalar(value: ir.Value) -> bool:
     return not isinstance(value.type, ir.BufferType)
+
+
+def behind(value: ir.Value) -> set[ir.Value]:
+    """The values without an op, such as loop variables, that a scalar is computed from."""
+    if value.owner is None:
+        return {value}
+    ops = [value.owner, *(o for block in value.owner.blocks() for o in ir.walk(block))]
+    parts = [v for op in ops for v in op.operand_values() if _is_scalar(v)]
+    return set[ir.Value]().union(*map(behind, parts))
 
 
 def evaluate(value: ir.Value, at: Mapping[ir.Value, Array], shape: tuple[int, ...]) -> Array:

@@ -9,7 +9,7 @@ from tileprof import ir
 from tileprof.ir.rewrite import clone, rewrite_block
 
 __all__ = ["Touch", "accesses", "base", "inline_scopes", "per_launch", "threads_of", "touches"]
-__all__ += ["with_originals", "with_rule"]
+__all__ += ["rebuilt", "with_originals", "with_rule"]
 
 
 class Touch(NamedTuple):
@@ -104,18 +104,20 @@ PairRule = Callable[[ir.OpBase, ir.OpBase, ir.Builder], Sequence[ir.Value] | Non
 
 def with_originals(launch: ir.Launch, rule: PairRule) -> ir.Launch:
     """The launch with a rule applied that looks its decisions up by the ops of `launch`."""
-    made = clone(launch, {}, {"body": _paired(launch.body, {}, rule)})
+    made = clone(launch, {}, {"body": rebuilt(launch.body, {}, rule)})
     assert isinstance(made, ir.Launch)
     return made
 
 
-def _paired(block: ir.Block, mapping: dict[ir.Value, ir.Value], rule: PairRule) -> ir.Block:
+def rebuilt(block: ir.Block, mapping: dict[ir.Value, ir.Value], rule: PairRule) -> ir.Block:
+    """A copy of a block with the rule applied; values are replaced by `mapping`, which is
+    extended."""
     args = [ir.Value(a.type, a.name) for a in block.args]
     mapping.update(zip(block.args, args))
     made = ir.Block(args)
     builder = ir.Builder(made)
     for op in block.ops:
-        regions = {n: _paired(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
+        regions = {n: rebuilt(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
         new = clone(op, mapping, regions)
         builder.span = op.span
         replaced = rule(op, new, builder)
