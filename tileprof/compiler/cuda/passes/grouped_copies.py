@@ -74,12 +74,10 @@ class _Grouping:
             )
             return [builder.emit(made).result]
         if isinstance(before, ir.For) and before in self.ahead and isinstance(op, ir.For):
+            # Copies that cannot run ahead are no copies any more.
             copies = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
-            wanted = self.ahead[before]
-            order = [c for c in before.body.ops if _is_async(c)]
-            chosen = [c for c, o in zip(copies, order) if o in wanted]
-            stages = self.stages[wanted[0].target]
-            _Loop(op, chosen, stages, builder).emit()
+            stages = self.stages[self.ahead[before][0].target]
+            _Loop(op, copies, stages, builder).emit()
             return []
         if isinstance(before, ir.Copy) and _is_async(before) and isinstance(op, ir.Copy):
             if before.target in self.stages:

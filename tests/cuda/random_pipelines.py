@@ -1,0 +1,208 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN002, ANN202, B007, SIM102
+"""Pipelined loops over tiles in many forms, and arguments for them on which results are exact.
+
+A form is a set of words; each adds something to the loop that a lowering may get wrong:
+
+    two      a second product of tiles of its own, into sums of its own
+    same     a second product into the same sums
+    chain    sums are rounded and multiplied again, as attention does
+    before   an operand is loaded once, before the loop
+    rows     sums of the rows of a tile, from shared memory
+    touch    a loaded tile is changed in place before it is multiplied
+    plain    a tile is written element by element
+    skip     the product is left out where a number given at launch says so
+    late     B is loaded after a barrier's worth of ordinary work
+    outer    the loop runs twice, inside another one
+    again    a second pipelined loop with the same tiles
+    leave    the loop is left where a number given at launch says so
+    next     the rest of a turn is left out likewise
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import tileprof
+import tileprof.lang as T
+from tileprof import ir
+from tileprof.compiler.passes import prove_bounds, simplify
+
+WORDS = (
+    "two", "same", "chain", "before", "rows", "touch", "plain", "skip", "late", "outer", "again",
+    "leave", "next",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A kernel of `C = A · B` over tiles, and what else its loop does."""
+
+    m: int = 64
+    n: int = 64
+    k: int = 128
+    tile: tuple[int, int, int] = (64, 64, 32)
+    dtype: str = "bfloat16"
+    ta: bool = False
+    tb: bool = False
+    stages: int = 2
+    threads: int = 128
+    words: frozenset[str] = frozenset()
+    symbols: bool = False
+    """M and K are known at launch only."""
+    turns: int | None = None
+    """Turns of the loop, as a number given at launch; as many as there are tiles by default."""
+
+    @property
+    def sums(self) -> str:
+        """The type of sums."""
+        return "int32" if self.dtype in ("int8", "uint8") else "float32"
+
+    def kernel(self) -> ir.Kernel:
+        """After the common passes."""
+        made = tileprof.compile(_pipeline(self)).program.kernel
+        return prove_bounds(simplify(made))
+
+    def extents(self) -> dict[str, int]:
+        """Of the symbols."""
+        return {"M": self.m, "K": self.k} if self.symbols else {}
+
+    def arguments(self, seed: int = 0) -> list:
+        """Whole numbers up to 2; outputs hold what must be overwritten."""
+        rng = np.random.default_rng(seed)
+        kind = ir.dtype(self.dtype).to_numpy()
+        low = 0 if self.dtype == "uint8" else -2
+
+        def small(*shape):
+            return rng.integers(low, 3, shape).astype(kind)
+
+        a = small(self.k, self.m) if self.ta else small(self.m, self.k)
+        b = small(self.n, self.k) if self.tb else small(self.k, self.n)
+        bn = self.tile[1]
+        sums = ir.dtype(self.sums).to_numpy()
+        blocks = -(-self.n // bn)
+        outs = [np.full((self.m, self.n), 77, sums) for _ in range(2)]
+        outs.append(np.full((self.m, blocks), 77, sums))
+        turns = -(-self.k // self.tile[2]) if self.turns is None else self.turns
+        return [a, b, small(bn, bn), turns, *outs]
+
+
+def _pipeline(p: Pipeline):
+    bm, bn, bk = p.tile
+    words, ta, tb, dtype, sums = p.words, p.ta, p.tb, p.dtype, p.sums
+    M, K = (T.dynamic("M, K")) if p.symbols else (p.m, p.k)
+    N = p.n
+    a_tile = (bk, bm) if ta else (bm, bk)
+    b_tile = (bn, bk) if tb else (bk, bn)
+    both = "two" in words or "same" in words
+    outer = 2 if "outer" in words else 1
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((K, M) if ta else (M, K), dtype),
+        B: T.Tensor((N, K) if tb else (K, N), dtype),
+        W: T.Tensor((bn, bn), dtype),
+        n: T.int32,
+        C: T.Tensor((M, N), sums),
+        D: T.Tensor((M, N), sums),
+        R: T.Tensor((M, T.ceildiv(N, bn)), sums),
+    ):
+        with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=p.threads) as (bx, by):
+            a = T.alloc_shared(a_tile, dtype)
+            b = T.alloc_shared(b_tile, dtype)
+            c = T.alloc_fragment((bm, bn), sums)
+            d = T.alloc_fragment((bm, bn), sums)
+            r = T.alloc_fragment((bm,), sums)
+            if both:
+                b2 = T.alloc_shared(b_tile, dtype)
+            if "chain" in words:
+                w = T.alloc_shared((bn, bn), dtype)
+                low = T.alloc_fragment((bm, bn), dtype)
+                part = T.alloc_fragment((bm, bn), sums)
+            if "rows" in words:
+                f = T.alloc_fragment((bm, bk), sums)
+            if "before" in words or "chain" in words:
+                w1 = T.alloc_shared((bn, bn), dtype)
+                T.copy(W, w1)
+            T.clear(c)
+            T.clear(d)
+            T.clear(r)
+            for o in T.serial(outer):
+                for k in T.Pipelined(n, num_stages=p.stages):
+                    if "next" in words:
+                        if k == n - 2:
+                            continue
+                    if ta:
+                        T.copy(A[k * bk, by * bm], a)
+                    else:
+                        T.copy(A[by * bm, k * bk], a)
+                    if "late" in words:
+                        for i in T.Parallel(bm):
+                            r[i] = r[i] + T.cast(1, sums)
+                    if "plain" in words:
+                        for i, j in T.Parallel(*b_tile):
+                            if tb:
+                                b[i, j] = B[bx * bn + i, k * bk + j]
+                            else:
+                                b[i, j] = B[k * bk + i, bx * bn + j]
+                    elif tb:
+                        T.copy(B[bx * bn, k * bk], b)
+                    else:
+                        T.copy(B[k * bk, bx * bn], b)
+                    if "touch" in words:
+                        for i, j in T.Parallel(*a_tile):
+                            a[i, j] = a[i, j] + a[i, j]
+                    if both:
+                        if tb:
+                            T.copy(B[bx * bn, k * bk], b2)
+                        else:
+                            T.copy(B[k * bk, bx * bn], b2)
+                    if "skip" in words:
+                        if k != n - 1:
+                            T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
+                    elif "chain" in words:
+                        T.copy(W, w)
+                        T.gemm(a, b, part, transpose_A=ta, transpose_B=tb, clear_accum=True)
+                        for i, j in T.Parallel(bm, bn):
+                            low[i, j] = T.cast(T.min(T.max(part[i, j], -2), 2), dtype)
+                        T.gemm(low, w, c)
+                        T.gemm(low, w1, d)
+                    else:
+                        T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
+                    if "two" in words:
+                        T.gemm(a, b2, d, transpose_A=ta, transpose_B=tb)
+                    elif "same" in words:
+                        T.gemm(a, b2, c, transpose_A=ta, transpose_B=tb)
+                    if "rows" in words:
+                        for i, j in T.Parallel(bm, bk):
+                            if ta:
+                                f[i, j] = T.cast(a[j, i], sums)
+                            else:
+                                f[i, j] = T.cast(a[i, j], sums)
+                        T.reduce_sum(f, r, dim=1, clear=False)
+                    if "leave" in words:
+                        if k == n - 2:
+                            break
+            if "again" in words:
+                for k in T.Pipelined(n, num_stages=p.stages):
+                    if ta:
+                        T.copy(A[k * bk, by * bm], a)
+                    else:
+                        T.copy(A[by * bm, k * bk], a)
+                    if tb:
+                        T.copy(B[bx * bn, k * bk], b)
+                    else:
+                        T.copy(B[k * bk, bx * bn], b)
+                    T.gemm(a, b, d, transpose_A=ta, transpose_B=tb)
+            if "before" in words:
+                for i, j in T.Parallel(bm, bn):
+                    d[i, j] = d[i, j] + T.cast(w1[j, j], sums)
+            T.copy(c, C[by * bm, bx * bn])
+            T.copy(d, D[by * bm, bx * bn])
+            for i in T.Parallel(bm):
+                if by * bm + i < M:
+                    R[by * bm + i, bx] = r[i]
+
+    return main

@@ -1,0 +1,131 @@
+"""Random pipelined loops on the emulated GPU against the interpreter, to the bit: whole numbers
+whose sums every type holds.
+
+The random kernels of `test_cuda_differential.py` are of tiny tiles; here tiles are as large as
+tensor cores and asynchronous copies take them, and what is drawn is how loads, products and control
+flow are put together, which target it is for, and what the compiler may use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cuda.random_pipelines import WORDS, Pipeline
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.errors import KernelError
+from tileprof.runtime.interpreter import InterpreterExecutable
+
+DTYPES = ["bfloat16", "float16", "float32", "int8", "float8_e4m3"]
+SIZES = [1, 7, 31, 64, 72, 96, 127, 128]
+LENGTHS = [1, 7, 32, 63, 100, 101, 128, 160]
+EVEN = [64, 128, 192]
+"""Sizes with which TMA has no difficulty."""
+TILES = [(64, 64, 32), (64, 64, 64), (128, 64, 32), (64, 32, 64)]
+SINGLE = {"touch", "plain", "leave", "next"}
+"""Words that keep loads from a producer warp group."""
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, smooth: bool) -> Pipeline:
+    """A form of the loop; `smooth` ones have what the fastest instructions ask for."""
+    words: set[str] = draw(st.sets(st.sampled_from(WORDS), max_size=3))
+    if smooth:
+        words -= SINGLE
+    if "chain" in words:
+        words -= {"skip", "two", "same"}
+    if "two" in words:
+        words -= {"same"}
+    dtype = draw(st.sampled_from(DTYPES))
+    rows = smooth and dtype not in ("bfloat16", "float16")
+    return Pipeline(
+        m=draw(st.sampled_from(EVEN if smooth else SIZES)),
+        n=draw(st.sampled_from(EVEN if smooth else SIZES)),
+        k=draw(st.sampled_from(EVEN if smooth else LENGTHS)),
+        tile=draw(st.sampled_from(TILES)),
+        dtype=dtype,
+        ta=not rows and draw(st.booleans()),
+        tb=rows or draw(st.booleans()),
+        stages=draw(st.integers(2 if smooth else 1, 4)),
+        threads=draw(st.sampled_from([128, 256])),
+        words=frozenset(words),
+        symbols=not smooth and draw(st.booleans()),
+        turns=draw(st.sampled_from([None, None, 0, 1, 2, 7])),
+    )
+
+
+@st.composite
+def allowed(draw: st.DrawFn, smooth: bool) -> Controls:
+    """What the compiler may use."""
+    names = ["vectorize", "rasterize", "delayed_release"]
+    if not smooth:
+        names += ["swizzle", "async_copy", "tma", "wgmma", "tensor_cores", "warp_specialization"]
+    options: dict[str, Any] = dict.fromkeys(
+        draw(st.sets(st.sampled_from(names), max_size=2)), False
+    )
+    options["persistent"] = draw(st.sampled_from([None, True, True, False]))
+    options["stages"] = draw(st.sampled_from([None, None, 3] if smooth else [None, None, 1, 3]))
+    return Controls(**options)
+
+
+@st.composite
+def both(draw: st.DrawFn) -> tuple[Pipeline, Controls]:
+    """A loop and what may be used for it."""
+    smooth = draw(st.booleans())
+    return draw(pipelines(smooth)), draw(allowed(smooth))
+
+
+def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -> bool:
+    """Whether the kernel fits; what it computes is what the interpreter does, for several orders of
+    threads and of late data."""
+    kernel = pipeline.kernel()
+    try:
+        program = compile_cuda(kernel, find_target(target), controls)
+    except KernelError as error:
+        if "bytes of shared memory" not in error.message:
+            raise
+        return False
+    ir.verify(program.kernel)
+    expected = pipeline.arguments()
+    extents = pipeline.extents()
+    InterpreterExecutable(kernel).run(expected, [extents[s] for s in kernel.symbols])
+    for seed in range(seeds):
+        found = pipeline.arguments()
+        emulate(program.source, kernel, found, extents, seed=seed)
+        for param, one, other in zip(kernel.params, found, expected, strict=True):
+            same = np.asarray(one, np.float64), np.asarray(other, np.float64)
+            np.testing.assert_array_equal(*same, err_msg=param.name)
+    return True
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@given(drawn=both())
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls]) -> None:
+    """Any of them, with any controls."""
+    pipeline, controls = drawn
+    check(pipeline, target, controls)
+
+
+FOUND = {
+    "a copy in place beside others that run ahead": (
+        Pipeline(dtype="float32", words=frozenset({"touch", "two"})), Controls(),
+    ),
+}  # fmt: skip
+"""What random ones have shown."""
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name: str, target: str) -> None:
+    """Loops that were once lowered wrongly."""
+    pipeline, controls = FOUND[name]
+    assert check(pipeline, target, controls)
