@@ -20,6 +20,7 @@ from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import infer_layouts
 from .passes.memory import plan_memory
+from .passes.operand_slices import slice_operands
 from .passes.persist import persist
 from .passes.pipeline import pipeline
 from .passes.waits import insert_waits
@@ -46,6 +47,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.
     Pass("expand", expand),
+    # Before layouts: each slice is a fragment of its own.
+    Pass("slices", slice_operands),
     # Before buffers are multiplied and code is moved: each tile still has one place.
     Pass("layouts", infer_layouts),
     # Loops over tiles stand before loads move into roles: rings then outlive a tile.

@@ -197,7 +197,7 @@ class _Split:
         ring = ir.Ring(stages, total, warps, span=copies[0].span, hint="ring")
         self.before.append(ring)
         lag = stages > 1 and self.lowering.controls.delayed_release
-        lag = lag and _may_lag(block, first, last)
+        lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         return _Group(copies, first, last, ring.result, buffers, lag)
 
 
@@ -214,21 +214,36 @@ def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
     used = [
         at
         for at, op in enumerate(block.ops)
-        if op is not copy and any(base(t.value) is copy.target for t in accesses(op))
+        if op is not copy and any(base(v) is copy.target for v in _named(op))
     ]
     at = block.ops.index(copy)
     return (used[0], used[-1]) if used else (at, at)
 
 
-def _may_lag(block: ir.Block, first: int, last: int) -> bool:
-    """Whether the slot is read by one product of tensor cores that nothing else in the block waits
-    for, so that it may run on while the next one is issued."""
-    op = block.ops[first]
-    if first != last or not isinstance(op, ir.Gemm) or not op.lowering.startswith("wgmma"):
+def _named(op: ir.OpBase) -> list[ir.Value]:
+    """The buffers that an op accesses, or takes a part of."""
+    return [op.base] if isinstance(op, ir.View) else [t.value for t in accesses(op)]
+
+
+def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
+    """Whether the slot is read by products of tensor cores alone, of one sum that nothing else in
+    the block waits for, so that they may run on while the next ones are issued."""
+    ops = list(enumerate(block.ops))
+    products = {
+        at: op
+        for at, op in ops
+        if isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma") and at <= last
+    }
+    readers = [at for at, op in ops if any(t.reads and base(t.value) is tile for t in accesses(op))]
+    if not readers or any(at not in products for at in readers):
         return False
-    result = base(op.c)
-    later = block.ops[first + 1 :]
-    return not any(base(t.value) is result for o in later for t in accesses(o))
+    sums = {base(products[at].c) for at in readers}
+    return len(sums) == 1 and not any(
+        base(t.value) in sums
+        for at, op in ops[readers[0] :]
+        if at not in readers
+        for t in accesses(op)
+    )
 
 
 def _fill(group: _Group, ahead: _Half) -> None:

@@ -296,8 +296,10 @@ class _Waits:
             late.append((op, tiles))
             return
         if readers:
-            # With a lag the youngest reader works on the slot of this turn, and may go on.
-            pending = readers[-1].younger + (0 if op.last else 1)
+            # With a lag the readers of this turn work on the slot of this turn, and may go on.
+            pending = (
+                0 if op.last else max((g.younger + 1 for g in readers if not g.turn), default=0)
+            )
             self._wait(state, made, pending, "the slot before is freed", op)
         made.ops.append(clone(op, self.mapping, {}))
 
