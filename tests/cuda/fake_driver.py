@@ -48,6 +48,8 @@ class FakeDriver:
         self.capturing = 0
         self.cluster_dims = 0
         """`__cluster_dims__` of every function."""
+        self.resident_clusters = 1000
+        """Clusters that run at once."""
         self.context = 0
         self.memory: dict[int, Any] = {}
         self.encoded: list[dict[str, Any]] = []
@@ -185,6 +187,10 @@ class FakeDriver:
         if name in self.kernels:
             self._sticky = self.kernels[name](launched)
         return 0
+
+    def cuOccupancyMaxActiveClusters(self, out: int, function: int, config: int) -> None:
+        assert LaunchConfig.from_address(config).grid[0]
+        self._out(out, ctypes.c_int, self.resident_clusters)
 
     def cuMemAllocAsync(self, out: int, size: int, stream: int) -> None:
         held = ctypes.create_string_buffer(size + 256)

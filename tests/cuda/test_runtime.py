@@ -187,6 +187,15 @@ def test_persistent_and_empty_grids(gpu: FakeDriver) -> None:
     assert result.blocks == 0
 
 
+def test_no_more_clusters_stay_than_run_at_once(gpu: FakeDriver) -> None:
+    """Parts of the GPU that hold no whole cluster count for nothing."""
+    gpu.resident_clusters = 60
+    held, _ = executable(gpu, replace(SPEC, persistent=1))
+    a, c = aligned((400, 136)), aligned((400, 136))
+    held.run([a, c, 1.0, 1], (400, 136))
+    assert gpu.launches[0].grid == (120, 1, 1)
+
+
 def test_clusters_of_the_text(gpu: FakeDriver) -> None:
     """A function that says its cluster itself is launched by whole clusters without asking."""
     gpu.cluster_dims = 2

@@ -36,6 +36,8 @@ class AsyncCopy(OpBase):
     ring: Value | None = operand(optional=True)
     lowering: str = attribute(default="tma")
     hints: Hints = attribute(default=())
+    multicast: int = attribute(default=1)
+    """Blocks of the cluster that get the tile, each at the same place, each on its own barrier."""
 
     def result_types(self) -> tuple[Type, ...]:
         """A token."""
@@ -125,10 +127,11 @@ class ConvertLayout(OpBase):
 
 @op("grid")
 class GridPosition(OpBase):
-    """`block`: the number of this block; `blocks`: how many run.  A persistent block takes every
-    tile whose number is its own plus a multiple of `blocks`."""
+    """`block`: the number of this block; `blocks`: how many run; `rank`: the number of this block
+    in its cluster.  A persistent block takes every tile whose number is its own plus a multiple of
+    `blocks`."""
 
-    kind: Literal["block", "blocks"] = attribute(positional=True)
+    kind: Literal["block", "blocks", "rank"] = attribute(positional=True)
 
     def result_types(self) -> tuple[Type, ...]:
         """A number."""
@@ -145,7 +148,9 @@ class Ring(OpBase):
     bytes: int = attribute()
     """That arrive in a slot before it is full."""
     consumers: int = attribute()
-    """Arrivals that free a slot."""
+    """Arrivals of one block that free a slot."""
+    cluster: int = attribute(default=1)
+    """Blocks whose producers fill a slot together: it is free once all of them freed it."""
     offset: int = attribute(default=-1)
     """Bytes from the start of shared memory to its barriers; -1 before it is planned."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -45,6 +45,8 @@ class Kernel(Frame):
     """`with T.Kernel(gx, gy, threads=128) as (bx, by):`, the work of each block of a grid.
 
     One to three extents; `threads` is the size of a block, one number or one for each axis.
+    `cluster_dims` is a wish: so many blocks along each axis (more than one along one axis) load the
+    tiles that they share once.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Kernel(Frame):
         threads: int | Sequence[int] | None = None,
         prelude: str | None = None,
         is_cpu: bool = False,
+        cluster_dims: Sequence[int] | None = None,
     ) -> None:
         if not 1 <= len(blocks) <= 3:
             raise KernelError(
@@ -70,8 +73,29 @@ class Kernel(Frame):
                 hint="The size of a block is a number known at compile time: `threads=128`.",
             )
 
-    def _open(self) -> AbstractContextManager[Any]:
-        return current().launch(self.blocks, self.threads)
+        self.cluster = _cluster(cluster_dims, len(blocks))
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        with current().launch(self.blocks, self.threads) as indices:
+            if self.cluster:
+                current().annotate("cluster_dims", None, (("cluster_dims", self.cluster),))
+            yield indices
+
+
+def _cluster(given: Sequence[int] | None, axes: int) -> str:
+    """Blocks of a cluster along each axis, as the hint has them; '' for clusters of one block."""
+    if given is None:
+        return ""
+    held = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    sizes = [n for n in held if isinstance(n, int) and n >= 1]
+    if len(sizes) < len(held) or sum(n > 1 for n in sizes) > 1 or any(n > 1 for n in sizes[axes:]):
+        raise KernelError(
+            f"`cluster_dims={given!r}`",
+            location=here(),
+            hint="It is a number for each axis of the grid, one of them above 1: `(1, 2)`.",
+        )
+    return " ".join(map(str, sizes[:axes])) if max(sizes, default=1) > 1 else ""
 
 
 class scope(Frame):

@@ -103,11 +103,26 @@ class Function:
         if spec.cluster > 1 and not self._compiled_cluster():
             self._config.attributes = ctypes.pointer(self._cluster)
             self._config.attribute_count = 1
+        self._resident = self._clusters_at_once() if spec.persistent else 0
 
     def _compiled_cluster(self) -> int:
         """Blocks of a cluster by `__cluster_dims__`, 0 without it."""
         driver = self.device.driver
         return driver.number("cuFuncGetAttribute", CLUSTER_WIDTH, self.handle)
+
+    def _clusters_at_once(self) -> int:
+        """Clusters of a persistent launch.  The multiprocessors of a part of the GPU may be no
+        multiple of a cluster: a cluster that found no room would start when another has ended."""
+        spec = self.spec
+        wanted = max(spec.persistent * self.device.sms // spec.cluster, 1)
+        if spec.cluster == 1:
+            return wanted
+        config = LaunchConfig.from_buffer_copy(self._config)
+        config.grid[:] = (wanted * spec.cluster, 1, 1)
+        found = self.device.driver.number(
+            "cuOccupancyMaxActiveClusters", self.handle, ctypes.addressof(config)
+        )
+        return max(min(wanted, found), 1)
 
     def _allow(self) -> None:
         """Ask for what a function has not without asking."""
@@ -127,7 +142,7 @@ class Function:
             return 0
         clusters = -(-tiles // spec.cluster)
         if spec.persistent:
-            clusters = min(clusters, max(spec.persistent * self.device.sms // spec.cluster, 1))
+            clusters = min(clusters, self._resident)
         if clusters * spec.cluster > _MOST_BLOCKS:
             raise ExecutionError(
                 f"`{self.kernel.name}` has {tiles} blocks, and {_MOST_BLOCKS} can be launched",

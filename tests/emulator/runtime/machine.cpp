@@ -204,6 +204,8 @@ static void run_ready() {
   int64_t live = 0;
   for (const Block &owner : machine.blocks) live += owner.live;
   while (live && machine.failure.empty()) {
+    if (!machine.late.empty() && (machine.ready.empty() || random_below(4096) == 0))
+      wake_all(machine.late);
     if (machine.ready.empty()) {
       machine.running = nullptr;
       if (!land_load()) report_deadlock();
@@ -230,6 +232,7 @@ static void run_cluster(int64_t first) {
   machine.blocks.resize(size);
   machine.ready.clear();
   machine.loads.clear();
+  machine.late.clear();
   machine.cluster_waiters.clear();
   machine.cluster_arrived = 0;
   machine.cluster_phase = 0;
@@ -238,6 +241,13 @@ static void run_cluster(int64_t first) {
   if (random_below(2)) {
     for (Block &owner : machine.blocks)
       for (Thread &thread : owner.threads) thread.priority = thread.warp->lanes[0]->priority;
+  }
+  // A block that starts late.
+  if (size > 1 && random_below(2)) {
+    for (Thread &thread : machine.blocks[random_below((uint32_t)size)].threads) {
+      make_unready(&thread);
+      machine.late.push_back(&thread);
+    }
   }
   run_ready();
   if (machine.failure.empty())

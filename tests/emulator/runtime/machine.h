@@ -155,6 +155,7 @@ struct Machine {
   const Launch *launch;
   std::vector<Block> blocks;  // of the cluster that runs
   std::vector<Thread *> ready;
+  std::vector<Thread *> late;  // of a block that has not started
   std::vector<Load> loads;
   size_t cluster_arrived;
   int64_t cluster_phase;

@@ -33,7 +33,7 @@ class Controls:
     persistent: bool | None = None
     """Whether blocks loop over tiles of the grid."""
     cluster: int | None = None
-    """Blocks along M that share tiles by multicast."""
+    """Blocks of a cluster, which load the tiles that they share once."""
     vectorize: bool = True
     """Whether accesses may be wider than one element."""
     rasterize: bool = True

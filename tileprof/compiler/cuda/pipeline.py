@@ -20,6 +20,7 @@ from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import infer_layouts
 from .passes.memory import plan_memory
+from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
 from .passes.persist import persist
 from .passes.pipeline import pipeline
@@ -51,6 +52,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("slices", slice_operands),
     # Before buffers are multiplied and code is moved: each tile still has one place.
     Pass("layouts", infer_layouts),
+    # Before blocks are numbered anew: addresses still follow from the author's indices.
+    Pass("multicast", form_clusters),
     # Loops over tiles stand before loads move into roles: rings then outlive a tile.
     Pass("persist", persist),
     # Needs to know which copies are asynchronous and which products read them.

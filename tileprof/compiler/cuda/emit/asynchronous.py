@@ -91,7 +91,7 @@ def _boxes(
     width = min(held.layout.panel, columns)
     sizes = tuple(int(s) for s in tile.sizes)
     name = _tensor_map(ctx, buffer, (*sizes[:-1], width), held)
-    start = held.byte_offset(shared.offsets) if any(o != 0 for o in shared.offsets) else 0
+    start = held.row_offset(shared.offsets)
     boxes = []
     for number in range(columns // width):
         at = plus(start, number * held.layout.panel_bytes if held.layout.swizzle else 0)
@@ -111,9 +111,12 @@ def _load(ctx: Context, op: ir.AsyncCopy) -> None:
     assert op.ring is not None
     ring = ctx.rings[op.ring]
     name, boxes = _boxes(ctx, op, ctx.tile(op.source), ctx.tile(op.target))
+    call, mask = "tp_tma_load", ""
+    if op.multicast > 1:
+        call, mask = "tp_tma_load_multicast", f", {(1 << op.multicast) - 1}"
     for address, coordinates in boxes:
         ctx.writer.line(
-            f"tp_tma_load({address}, &{name}, {ring.full} + {ring.slot}, {coordinates});"
+            f"{call}({address}, &{name}, {ring.full} + {ring.slot}{mask}, {coordinates});"
         )
 
 

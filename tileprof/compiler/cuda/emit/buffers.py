@@ -94,6 +94,14 @@ class SharedBuffer:
             chunk = f"({paren(times(within, size))} ^ {paren(times(mask, 16))})"
         return plus(*lead, times(panel, layout.panel_bytes), times(row, layout.swizzle), chunk)
 
+    def row_offset(self, indices: Sequence[Extent]) -> Extent:
+        """Bytes from the start of the buffer to a tile of whole rows, where the pattern of its
+        swizzle begins: its first row is a multiple of eight."""
+        layout = self.layout
+        lead = [times(i, s) for i, s in zip(indices, layout.lead_strides())]
+        row: Extent = indices[-2] if len(indices) > 1 else 0
+        return plus(*lead, times(row, layout.panel * self.dtype.bytes))
+
     def address(self, indices: Sequence[Extent]) -> str:
         """A pointer to the element at `indices`."""
         offset = self.byte_offset(indices)

@@ -49,6 +49,8 @@ class RingState:
     phase: str
     previous: str = ""
     """The slot before this one, where releases lag."""
+    cluster: int = 1
+    """Blocks that fill its slots together."""
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, times
+from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
 
 from .context import INT32, Context
 
@@ -12,17 +13,31 @@ __all__ = ["emit_indices"]
 
 def emit_indices(ctx: Context, op: ir.Launch) -> None:
     """`bx`, `by`, `bz` of tile `tp_tile`, the first axis fastest; with the hint `raster` in groups
-    of rows, so that blocks that run together share operands in L2."""
+    of rows, so that blocks that run together share operands in L2.  The blocks of a cluster take
+    neighbouring tiles along its axis."""
     extents = [ctx.index(g) for g in op.grid]
     for variable, extent in zip(op.body.args, extents, strict=True):
         ctx.known[variable] = (0, extent - 1 if isinstance(extent, int) else INT32 - 1)
     if not any(ctx.uses.get(v) for v in op.body.args):
         return
-    ctx.writer.line("const int tp_tile = blockIdx.x;")
     names = [ctx.names.fresh(v.name or "b" + "xyz"[axis]) for axis, v in enumerate(op.body.args)]
     for variable, name in zip(op.body.args, names):
         ctx.values[variable] = name
-    group = int(dict(op.hints).get("raster", 0))
+    cluster = cluster_of(op)
+    if cluster.size == 1:
+        ctx.writer.line("const int tp_tile = blockIdx.x;")
+        _walk(ctx, names, extents, int(dict(op.hints).get("raster", 0)))
+        return
+    name, size = names[cluster.axis], cluster.size
+    names[cluster.axis] = ctx.names.fresh(f"{name}_cluster")
+    extents[cluster.axis], group = in_clusters(op)
+    ctx.writer.line(f"const int tp_tile = blockIdx.x / {size};")
+    _walk(ctx, names, extents, group)
+    ctx.writer.line(f"const int {name} = {names[cluster.axis]} * {size} + tp_cluster_rank();")
+
+
+def _walk(ctx: Context, names: list[str], extents: list[Extent], group: int) -> None:
+    """The indices `names` of tile `tp_tile` of a grid."""
     if group and len(extents) >= 2:
         _grouped(ctx, names, extents, group)
         return

@@ -3,6 +3,10 @@
 A ring has two mbarriers a slot.  `full`: the producer arrives once and names the bytes, the copies
 count them down.  `empty`: one lane of every consumer warp arrives.  The producer finds all slots
 free at first: it waits for the phase before the first, which counts as over.
+
+Where the blocks of a cluster load tiles for each other, a copy counts down `full` of every block
+that it writes to, and a consumer warp arrives at `empty` of every block of the cluster.  No block
+starts before the barriers of all are there, and none ends while another may still arrive.
 """
 
 from __future__ import annotations
@@ -59,8 +63,10 @@ def _open(ctx: Context, op: ir.Ring) -> None:
     line(f"int {slot} = 0, {phase} = 0{tail};")
     with ctx.writer.braces(f"for (int s = tp_thread; s < {op.stages}; s += blockDim.x)"):
         line(f"tp_mbarrier_init({full} + s, 1);")
-        line(f"tp_mbarrier_init({empty} + s, {op.consumers});")
-    ctx.rings[op.result] = RingState(full, empty, op.stages, op.bytes, slot, phase, previous)
+        line(f"tp_mbarrier_init({empty} + s, {op.consumers * op.cluster});")
+    ctx.rings[op.result] = RingState(
+        full, empty, op.stages, op.bytes, slot, phase, previous, op.cluster
+    )
 
 
 def _lags(ctx: Context, op: ir.Ring) -> bool:
@@ -87,16 +93,12 @@ def _advance(ctx: Context, state: RingState) -> None:
 def _release(ctx: Context, op: ir.RingRelease, state: RingState) -> None:
     """Free this slot, or the one before, and go on.  All lanes have to be done with it."""
     line = ctx.writer.line
+    line("tp_warp_barrier();")
     if not op.lag:
-        line("tp_warp_barrier();")
-        line(f"if (tp_lane == 0) tp_mbarrier_arrive({state.empty} + {state.slot});")
+        line(f"if ({_arrives(state)}) {_arrive(state, state.slot)}")
         _advance(ctx, state)
         return
-    line("tp_warp_barrier();")
-    line(
-        f"if (tp_lane == 0 && {state.previous} >= 0) "
-        f"tp_mbarrier_arrive({state.empty} + {state.previous});"
-    )
+    line(f"if ({_arrives(state)} && {state.previous} >= 0) {_arrive(state, state.previous)}")
     if op.last:
         line(f"{state.previous} = -1;")
         return
@@ -104,12 +106,25 @@ def _release(ctx: Context, op: ir.RingRelease, state: RingState) -> None:
     _advance(ctx, state)
 
 
+def _arrives(state: RingState) -> str:
+    """The lanes of a warp that free a slot: one for each block that fills it."""
+    return "tp_lane == 0" if state.cluster == 1 else f"tp_lane < {state.cluster}"
+
+
+def _arrive(state: RingState, slot: str) -> str:
+    place = f"{state.empty} + {slot}"
+    if state.cluster == 1:
+        return f"tp_mbarrier_arrive({place});"
+    return f"tp_mbarrier_arrive_remote({place}, tp_lane);"
+
+
 def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
     """The producer is the last warp group; one of its threads does all the work."""
     line = ctx.writer.line
     ctx.headers.add("barriers.cuh")
+    clustered = any(ring.cluster > 1 for ring in ctx.rings.values())
     line("tp_fence_mbarrier_init();")
-    line("tp_barrier();")
+    line("tp_cluster_barrier();" if clustered else "tp_barrier();")
     line(f"if (tp_thread >= {ctx.threads}) {{")
     with ctx.writer.deeper(), ctx.scope():
         if op.producer_registers:
@@ -126,3 +141,6 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
         emit_block(ctx, op.consumer)
     ctx.role = "block"
     ctx.writer.close("}")
+    if clustered:
+        line("tp_warp_barrier();")
+        line("tp_cluster_barrier();")

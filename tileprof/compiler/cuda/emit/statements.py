@@ -18,6 +18,8 @@ from .reshape import reinterpreted
 __all__ = ["emit_block", "emit_op"]
 
 UNROLL_LIMIT = 64
+MAX_CLUSTER = 16
+_POSITIONS = {"block": "blockIdx.x", "blocks": "gridDim.x", "rank": "tp_cluster_rank()"}
 
 
 def emit_block(ctx: Context, block: ir.Block) -> None:
@@ -70,8 +72,8 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             ctx.headers.add("barriers.cuh")
             ctx.writer.line("tp_fence_async();")
         case ir.GridPosition(kind=kind):
-            ctx.known[op.result] = (0, INT32 - 1)
-            ctx.define(op.result, "blockIdx.x" if kind == "block" else "gridDim.x")
+            ctx.known[op.result] = (0, INT32 - 1 if kind != "rank" else MAX_CLUSTER - 1)
+            ctx.define(op.result, _POSITIONS[kind])
         case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
             rings.emit(ctx, op)
         case ir.Roles():

@@ -67,7 +67,10 @@ def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
             )
         else:
             assert isinstance(op, ir.Ring)
-            made = ir.Ring(op.stages, op.bytes, op.consumers, at, span=op.span, hint=op.result.name)
+            made = ir.Ring(
+                op.stages, op.bytes, op.consumers, op.cluster, at,
+                span=op.span, hint=op.result.name,
+            )  # fmt: skip
         return list(builder.emit(made).results)
 
     made = with_originals(launch, rule)

@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.ir.scalar import BinaryKind
 
 from .choose import ROLES
 from .expand import MATRIX
+from .multicast import cluster_of
+from .roles import is_ring_load
+from .tile_order import indices_of
 from .walking import base, per_launch, touches, with_originals
 
 __all__ = ["persist"]
@@ -141,7 +143,7 @@ class _Persistent:
                 asked = self.lowering.controls.stages
                 count = op.num_stages if asked is None else asked
                 for inner in op.body.ops:
-                    if isinstance(inner, ir.Copy) and inner.lowering == "tma":
+                    if is_ring_load(inner) and isinstance(inner, ir.Copy):
                         stages[base(inner.target)] = max(count, 1)
         return sum(
             _bytes(o) * stages.get(o.result, 1)
@@ -169,13 +171,14 @@ class _Persistent:
         builder = ir.Builder(body, launch.span)
         block = builder.emit(ir.GridPosition("block")).result
         blocks = builder.emit(ir.GridPosition("blocks")).result
+        rank = builder.emit(ir.GridPosition("rank")).result if cluster_of(launch).size > 1 else None
         total = launch.grid[0]
         for extent in launch.grid[1:]:
             total = builder.emit(ir.Binary("mul", total, extent)).result
         tile = ir.Value(ir.index, "tile")
         inner = ir.Block([tile])
         with builder.inside(inner):
-            indices = self._indices(builder, tile)
+            indices = indices_of(self.launch, tile, rank, builder)
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
         builder.emit(ir.For("persistent", block, total, blocks, inner, span=launch.span))
@@ -183,39 +186,6 @@ class _Persistent:
         return ir.Launch(
             launch.grid, launch.threads, body, (*hints, ("persistent", 1)), span=launch.span
         )
-
-    def _indices(self, builder: ir.Builder, tile: ir.Value) -> list[ir.Value]:
-        """The author's block indices of a tile, as `emit/grid.py` computes them for a block."""
-        grid = self.launch.grid
-        group = int(self.hints.get("raster", 0))
-
-        def make(kind: BinaryKind, a: ir.Value, b: ir.Value, name: str = "") -> ir.Value:
-            return builder.emit(ir.Binary(kind, a, b, hint=name)).result
-
-        names = [a.name for a in self.launch.body.args]
-        if not group:
-            found, left = [], tile
-            for name, extent in zip(names[:-1], grid):
-                found.append(make("floormod", left, extent, name))
-                left = make("floordiv", left, extent)
-            return [*found, left]
-        rows = builder.constant(group)
-        tail = []
-        if len(grid) > 2:
-            plane = make("mul", grid[0], grid[1])
-            tail = [make("floordiv", tile, plane, names[2])]
-            tile = make("floormod", tile, plane)
-        wide = make("mul", grid[0], rows)
-        number = make("floordiv", tile, wide)
-        within = make("floormod", tile, wide)
-        first = make("mul", number, rows)
-        height = rows
-        count = grid[1].owner
-        if not isinstance(count, ir.Constant) or int(count.value) % group:
-            height = make("min", make("sub", grid[1], first), rows)
-        column = make("floordiv", within, height, names[0])
-        row = make("add", first, make("floormod", within, height), names[1])
-        return [column, row, *tail]
 
     # -- stores in chunks
 

@@ -16,7 +16,7 @@ from tileprof.instrument.stages import buffer_name
 
 from .walking import accesses, base, touches
 
-__all__ = ["loads_of", "replayable", "ring_reason", "role_reason"]
+__all__ = ["is_ring_load", "loads_of", "replayable", "ring_reason", "role_reason"]
 __all__ += ["written_globals"]
 
 
@@ -68,6 +68,15 @@ def loads_of(block: ir.Block) -> list[ir.Copy]:
         and base(o.source).buffer.space == "global"
         and base(o.target).buffer.space == "shared"
     ]
+
+
+def is_ring_load(op: ir.OpBase) -> bool:
+    """Whether an op of a launch with roles is a load that the producer issues."""
+    return (
+        isinstance(op, ir.Copy)
+        and op.lowering.startswith("tma")
+        and base(op.target).buffer.space == "shared"
+    )
 
 
 def ring_reason(launch: ir.Launch, block: ir.Block, copy: ir.Copy) -> str:

@@ -15,7 +15,8 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone, rewrite_block
 
-from .roles import written_globals
+from .multicast import cluster_of, shared_slice, sharers
+from .roles import is_ring_load, written_globals
 from .walking import accesses, base, threads_of
 
 __all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
@@ -79,8 +80,12 @@ class _Split:
         """Everything."""
         launch = self.launch
         self.written = written_globals(launch)
-        self.loads = {o for o in ir.walk(launch.body) if _is_load(o)}
+        self.loads = {o for o in ir.walk(launch.body) if is_ring_load(o)}
         self.tiles = {o.target for o in self.loads if isinstance(o, ir.Copy)}
+        if cluster_of(launch).size > 1:
+            position = ir.GridPosition("rank", hint="rank")
+            self.before.append(position)
+            self.rank = position.result
         args = [ir.Value(a.type, a.name) for a in launch.body.args]
         mapping: Mapping = dict(zip(launch.body.args, args))
         ahead = _Half(ir.Block(), dict(mapping))
@@ -104,7 +109,7 @@ class _Split:
             if isinstance(op, ir.Copy) and op in group_of:
                 group = group_of[op]
                 if op is group.copies[-1]:
-                    _fill(group, ahead)
+                    self._fill(group, ahead)
             else:
                 self._op(op, ahead, here, slots)
             for group in groups:
@@ -194,19 +199,28 @@ class _Split:
             buffers[copy.target] = slots.result
             self.before.append(slots)
         warps = threads_of(self.launch) // 32
-        ring = ir.Ring(stages, total, warps, span=copies[0].span, hint="ring")
+        cluster = max(sharers(c) for c in copies)
+        ring = ir.Ring(stages, total, warps, cluster, span=copies[0].span, hint="ring")
         self.before.append(ring)
         lag = stages > 1 and self.lowering.controls.delayed_release
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         return _Group(copies, first, last, ring.result, buffers, lag)
 
-
-def _is_load(op: ir.OpBase) -> bool:
-    return (
-        isinstance(op, ir.Copy)
-        and op.lowering == "tma"
-        and base(op.target).buffer.space == "shared"
-    )
+    def _fill(self, group: _Group, ahead: _Half) -> None:
+        """Acquire a slot, start all loads into it, go on."""
+        span = group.copies[0].span
+        builder = ir.Builder(ahead.block, span)
+        acquire = builder.emit(ir.RingAcquire(group.ring, hint="slot"))
+        for copy in group.copies:
+            source = ahead.mapping.get(copy.source, copy.source)
+            target = slot_view(group.buffers[copy.target], acquire.result, ahead.block.ops)
+            count = sharers(copy)
+            if count > 1:
+                source, target = shared_slice(source, target, count, self.rank, builder)
+            builder.emit(
+                ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, count, span=copy.span)
+            )
+        builder.emit(ir.RingCommit(group.ring))
 
 
 def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
@@ -244,18 +258,6 @@ def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
         if at not in readers
         for t in accesses(op)
     )
-
-
-def _fill(group: _Group, ahead: _Half) -> None:
-    """Acquire a slot, start all loads into it, go on."""
-    ops, span = ahead.block.ops, group.copies[0].span
-    acquire = ir.RingAcquire(group.ring, span=span, hint="slot")
-    ops.append(acquire)
-    for copy in group.copies:
-        source = ahead.mapping.get(copy.source, copy.source)
-        target = slot_view(group.buffers[copy.target], acquire.result, ops)
-        ops.append(ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, span=copy.span))
-    ops.append(ir.RingCommit(group.ring, span=span))
 
 
 def slot_view(buffer: ir.Value, slot: ir.Value, ops: list[ir.OpBase]) -> ir.Value:

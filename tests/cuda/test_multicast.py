@@ -1,0 +1,224 @@
+"""Clusters on the emulated GPU: which tiles are loaded once, and that the blocks keep in step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.cuda.compiled_kernels import function
+from tests.cuda.multicast_kernels import product, triangle
+from tests.emulator import EmulationError, emulate
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+Array = np.ndarray[Any, Any]
+SHAPE = (512, 192, 192)
+
+
+def lowered(kernel: ir.Kernel, **controls: Any) -> CudaProgram:
+    """The program for a GPU with clusters."""
+    program = compile_cuda(kernel, find_target("sm_90a"), Controls(**controls))
+    ir.verify(program.kernel)
+    text = ir.print_kernel(program.kernel)
+    assert ir.print_kernel(ir.parse(text)) == text
+    return program
+
+
+def operands(shape: tuple[int, int, int], order: str) -> tuple[Array, Array, Array]:
+    """A and B as they lie in memory, and the product; sums are exact."""
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in ((m, k), (k, n)))
+    want = (a.astype(np.float32) @ b.astype(np.float32)).astype(ml_dtypes.bfloat16)
+    turned = [x.T.copy() if letter == "T" else x for x, letter in zip((a, b), order)]
+    return turned[0], turned[1], want
+
+
+def check(program: CudaProgram, kernel: ir.Kernel, shape: tuple[int, int, int], order: str) -> None:
+    """For several orders of threads and of late data."""
+    a, b, want = operands(shape, order)
+    for seed in range(3):
+        c = np.zeros(want.shape, ml_dtypes.bfloat16)
+        emulate(program.source, kernel, [a, b, c], seed=seed)
+        np.testing.assert_array_equal(c, want)
+
+
+def about(program: CudaProgram, op: str) -> str:
+    """All remarks about an op."""
+    return "\n".join(f"{r.chosen} {r.rejected}" for r in program.remarks if r.op == op)
+
+
+@pytest.mark.parametrize("persistent", [False, True], ids=["plain", "persistent"])
+@pytest.mark.parametrize("order", ["NT", "NN", "TN"])
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_products(cluster: int, order: str, persistent: bool) -> None:
+    """Each operand layout; rows of B in slices, whose bytes arrive in every block."""
+    kernel = product(SHAPE, order)
+    program = lowered(kernel, cluster=cluster, persistent=persistent)
+    (launch,) = program.source.launches
+    assert (launch.cluster, bool(launch.persistent)) == (cluster, persistent)
+    copies = [o for o in program.kernel.ops() if isinstance(o, ir.AsyncCopy) and o.ring]
+    assert sorted(o.multicast for o in copies) == [1, cluster]
+    assert any(64 // cluster in o.source.buffer.shape for o in copies if o.multicast > 1)
+    check(program, kernel, SHAPE, order)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "order"),
+    [
+        (product((500, 200, 136)), (500, 200, 136), "NT"),
+        (product((512, 256, 128), block=(64, 128, 64)), (512, 256, 128), "NT"),
+        (product((256, 256, 128), "NN", block=(128, 128, 64), threads=256), (256, 256, 128), "NN"),
+        (product((256, 512, 128), block=(128, 64, 64)), (256, 512, 128), "NT"),
+        (product((256, 256, 128), axis="columns"), (256, 256, 128), "NT"),
+        (product((256, 256, 256), stages=4), (256, 256, 256), "NT"),
+    ],
+    ids=["edges", "wide tiles", "panels", "tall tiles", "other grid", "stages"],
+)
+@pytest.mark.parametrize("persistent", [False, True], ids=["plain", "persistent"])
+def test_tiles(
+    kernel: ir.Kernel, shape: tuple[int, int, int], order: str, persistent: bool
+) -> None:
+    """Tiles over the edge, several panels, two warp groups, either axis of the grid."""
+    program = lowered(kernel, cluster=2, persistent=persistent)
+    assert program.source.launches[0].cluster == 2
+    check(program, kernel, shape, order)
+
+
+@pytest.mark.parametrize("raster", [False, True])
+def test_order_of_tiles(raster: bool) -> None:
+    """Six clusters in rows of eight blocks: the last group of rows is short."""
+    shape = (64 * 12, 128, 64)
+    kernel = product(shape)
+    for persistent in (False, True):
+        check(
+            lowered(kernel, cluster=2, persistent=persistent, rasterize=raster),
+            kernel, shape, "NT",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+def test_when_a_slot_is_freed(delayed: bool) -> None:
+    """At once, or one turn late."""
+    kernel = product(SHAPE)
+    check(lowered(kernel, cluster=2, delayed_release=delayed), kernel, SHAPE, "NT")
+
+
+def test_the_larger_operand_is_shared() -> None:
+    """Along the axis in which less is loaded; along the last where both save the same."""
+    wide = lowered(product((256, 256, 64), block=(64, 128, 64)), cluster=2)
+    tall = lowered(product((256, 256, 64), block=(128, 64, 64)), cluster=2)
+    square = lowered(product((256, 256, 64)), cluster=2)
+    assert about(wide, "launch").startswith("clusters of 2 blocks along `second`")
+    assert about(tall, "launch").startswith("clusters of 2 blocks along `first`")
+    assert about(square, "launch").startswith("clusters of 2 blocks along `second`")
+    assert "multicast: each of 2 blocks loads 64 of 128 rows" in about(wide, "copy B → b")
+    assert "its address depends on `second`" in about(wide, "copy A → a")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "controls", "reason"),
+    [
+        (product((192, 192, 64)), {}, "the 3 blocks of `second` are no multiple of 2"),
+        (product(SHAPE, check=True), {}, "prints and asserts name their block"),
+        (product(SHAPE), {"warp_specialization": False}, "no producer warp group"),
+        (product(SHAPE), {"tma": False}, "no producer warp group"),
+        (triangle(4, causal=True), {}, "`K`: a loop or branch around it depends on `i`"),
+        (triangle(4, causal=True), {}, "`Q`: its address depends on `i`"),
+        (product((256, 72, 64), block=(64, 24, 64)), {}, "`B`: it has 24 rows"),
+    ],
+    ids=["odd", "reports", "no roles", "no tma", "loop", "address", "rows"],
+)
+def test_why_not(kernel: ir.Kernel, controls: dict[str, Any], reason: str) -> None:
+    """The launch says what is in the way, and is launched without clusters."""
+    program = lowered(kernel, cluster=2, **controls)
+    assert program.source.launches[0].cluster == 1
+    assert "tp_tma_load_multicast" not in program.source.text
+    (remark,) = [r for r in program.remarks if r.op == "launch" and r.severity == "missed"]
+    ((candidate, why),) = remark.rejected
+    assert candidate == "clusters of 2"
+    assert reason in why
+
+
+def test_another_axis_where_one_is_odd() -> None:
+    """Three rows of blocks, but four columns."""
+    kernel = product((192, 256, 128))
+    program = lowered(kernel, cluster=2)
+    assert about(program, "launch").startswith("clusters of 2 blocks along `first`")
+    check(program, kernel, (192, 256, 128), "NT")
+
+
+def test_keys_of_all_queries() -> None:
+    """A ring that the blocks share beside one that is each block's own."""
+    kernel = triangle(4, causal=False)
+    program = lowered(kernel, cluster=2)
+    rings = [o.cluster for o in program.kernel.ops() if isinstance(o, ir.Ring)]
+    assert sorted(rings) == [1, 2]
+    rng = np.random.default_rng(0)
+    q, k = (rng.integers(-2, 3, (256, 64)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    want = sum(q.astype(np.float32) @ t.astype(np.float32).T for t in np.split(k, 4))
+    o = np.zeros((256, 64), ml_dtypes.bfloat16)
+    emulate(program.source, kernel, [q, k, o], seed=1)
+    np.testing.assert_array_equal(o, np.asarray(want).astype(ml_dtypes.bfloat16))
+
+
+def test_wish_of_the_author() -> None:
+    """`cluster_dims` says size and axis; a control has the last word; other targets have none."""
+    kernel = product((256, 256, 64), cluster_dims=(2, 1))
+    wished = lowered(kernel)
+    assert wished.source.launches[0].cluster == 2
+    assert about(wished, "launch").startswith("clusters of 2 blocks along `first`")
+    check(wished, kernel, (256, 256, 64), "NT")
+    assert lowered(kernel, cluster=1).source.launches[0].cluster == 1
+    assert lowered(product((256, 256, 64))).source.launches[0].cluster == 1
+    old = compile_cuda(kernel, find_target("sm_80"))
+    assert old.source.launches[0].cluster == 1
+    assert "sm_80 has none" in about(old, "launch")
+
+
+@pytest.mark.parametrize("missing", ["start", "end", "others"])
+def test_what_keeps_blocks_in_step(missing: str) -> None:
+    """Without the barrier at the start or the end, or freeing one's own slots only, it shows."""
+    kernel = product((256, 64, 512))
+    program = lowered(kernel, cluster=2)
+    text = program.source.text
+    parts = text.split("tp_cluster_barrier();")
+    assert len(parts) == 3
+    broken = {
+        "start": f"{parts[0]}tp_barrier();{parts[1]}tp_cluster_barrier();{parts[2]}",
+        "end": f"{parts[0]}tp_cluster_barrier();{parts[1]}{parts[2]}",
+        "others": text.replace("_remote(ring_empty + ring_previous, tp_lane)",
+                               "_remote(ring_empty + ring_previous, tp_cluster_rank())"),
+    }[missing]  # fmt: skip
+    assert broken != text
+    source = type(program.source)(
+        **{f: getattr(program.source, f) for f in program.source.__slots__} | {"text": broken}
+    )
+    a, b, want = operands((256, 64, 512), "NT")
+    for seed in range(12):
+        c = np.zeros(want.shape, ml_dtypes.bfloat16)
+        try:
+            emulate(source, kernel, [a, b, c], seed=seed)
+        except EmulationError:
+            return
+        if not np.array_equal(c, want):
+            return
+    pytest.fail("no seed shows it")
+
+
+@pytest.mark.parametrize("persistent", [False, True], ids=["plain", "persistent"])
+def test_machine_code(persistent: bool) -> None:
+    """The copy engine writes to several blocks; consumers arrive at barriers of the others."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    shape = (1024, 1024, 512)
+    kernel = product(shape, block=(128, 256, 64), stages=4, threads=256)
+    program = lowered(kernel, cluster=2, persistent=persistent)
+    opcodes = {i.opcode for i in function(program).instructions}
+    assert any(o.startswith("UTMALDG") and "MULTICAST" in o for o in opcodes)
+    assert any(o.startswith("UTMALDG") and "MULTICAST" not in o for o in opcodes)
+    assert any(o.startswith("UCGABAR") for o in opcodes)

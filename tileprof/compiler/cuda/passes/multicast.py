@@ -1,0 +1,245 @@
+"""Tiles that the blocks of a cluster load for each other.
+
+The blocks of a cluster differ in one index of the grid.  A tile whose address does not follow from
+it is the same in all of them: each block loads a slice of its rows, and the copy engine writes the
+slice to all blocks at once.  L2 is read once where it was read by every block.
+
+    launch [N/256, M/128] (bx, by)           launch … {cluster = 2, cluster_axis = 1}
+      copy A[by·128, k·64] → A_s (tma)   ⇒     copy A[by·128, k·64] → A_s (tma)
+      copy B[bx·256, k·64] → B_s (tma)         copy B[bx·256, k·64] → B_s (tma multicast=2)
+
+A slot of such a ring is filled by the producers of all blocks, so the loops and branches around the
+load have to go the same way in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts.shared import LINES
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
+
+from .choose import ROLES
+from .roles import is_ring_load
+from .walking import per_launch, with_originals
+
+__all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "shared_slice", "sharers"]
+
+SIZE, AXIS = "cluster", "cluster_axis"
+MULTICAST = "tma multicast="
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How many blocks form a cluster, and the axis of the grid along which they lie."""
+
+    size: int = 1
+    axis: int = 0
+
+
+def cluster_of(launch: ir.Launch) -> Cluster:
+    """The clusters of a launch; of one block where it has none."""
+    hints = dict(launch.hints)
+    return Cluster(int(hints.get(SIZE, 1)), int(hints.get(AXIS, 0)))
+
+
+def in_clusters(launch: ir.Launch) -> tuple[int, int]:
+    """How many clusters lie along their axis, and the rows of clusters that run together (0 where
+    blocks are not grouped)."""
+    cluster = cluster_of(launch)
+    extent = launch.grid[cluster.axis].owner
+    assert isinstance(extent, ir.Constant)
+    group = int(dict(launch.hints).get("raster", 0))
+    if group and cluster.axis == 1:
+        group = max(group // cluster.size, 1)
+    return int(extent.value) // cluster.size, group
+
+
+def sharers(copy: ir.Copy) -> int:
+    """The blocks that load a tile together."""
+    return int(copy.lowering.removeprefix(MULTICAST)) if MULTICAST in copy.lowering else 1
+
+
+def shared_slice(
+    source: ir.Value, target: ir.Value, count: int, rank: ir.Value, builder: ir.Builder
+) -> tuple[ir.Value, ir.Value]:
+    """The rows of a tile that the block of this rank loads, in global memory and in its slot."""
+    made = []
+    for tile in (source, target):
+        shape = tile.buffer.static_shape
+        axis = _row_axis(shape)
+        held = tile.owner if isinstance(tile.owner, ir.View) else None
+        offsets = list(held.offsets) if held else [builder.constant(0)] * len(shape)
+        rows = builder.constant(shape[axis] // count)
+        start = builder.emit(ir.Binary("mul", rank, rows)).result
+        first = offsets[axis].owner
+        if not (isinstance(first, ir.Constant) and first.value == 0):
+            start = builder.emit(ir.Binary("add", offsets[axis], start)).result
+        offsets[axis] = start
+        sizes = (*shape[:axis], shape[axis] // count, *shape[axis + 1 :])
+        whole, inside = (held.base, held.in_bounds) if held else (tile, True)
+        made.append(builder.emit(ir.View(whole, offsets, sizes, inside)).result)
+    return made[0], made[1]
+
+
+def _row_axis(shape: tuple[int, ...]) -> int:
+    """The dimension of a tile's rows: the one before the last that is not 1."""
+    return next(d for d in range(len(shape)) if shape[d] != 1)
+
+
+def form_clusters(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """The hints `cluster` and `cluster_axis` on launches that want and can use them, and the tiles
+    that their blocks share marked."""
+    return per_launch(kernel, lambda launch: _Clusters(launch, lowering).formed())
+
+
+class _Clusters:
+    def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
+        self.launch = launch
+        self.lowering = lowering
+        self.loads = list(_loads(launch.body, ()))
+
+    def formed(self) -> ir.Launch:
+        """The launch in clusters, or as it was."""
+        launch = self.launch
+        wishes = self._wishes()
+        if not wishes:
+            return launch
+        chosen = max(wishes, key=lambda c: (self._bytes(c), c.axis))
+        reason = self._reason(chosen)
+        if reason:
+            self.lowering.remarks.add(
+                "launch", launch.span, "blocks on their own",
+                (f"clusters of {chosen.size}", reason), severity="missed",
+            )  # fmt: skip
+            return launch
+        self._note(chosen)
+        shared = {c for c, _ in self.loads if not self._load_reason(c, chosen)}
+        made = with_originals(launch, partial(_marked, shared, chosen.size))
+        hints = (*made.hints, (SIZE, chosen.size), (AXIS, chosen.axis))
+        return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+
+    def _wishes(self) -> list[Cluster]:
+        """The clusters that are asked for: of one size along any axis, or along one."""
+        asked = self.lowering.controls.cluster
+        if asked is not None:
+            axes = [a for a in range(len(self.launch.grid)) if not self._extent_reason(a, asked)]
+            found = [Cluster(asked, a) for a in axes or range(len(self.launch.grid))]
+        else:
+            wish = str(dict(self.launch.hints).get("cluster_dims", ""))
+            found = [Cluster(int(size), axis) for axis, size in enumerate(wish.split())]
+        return [c for c in found if c.size > 1]
+
+    def _bytes(self, cluster: Cluster) -> int:
+        """Bytes of the tiles that such clusters share."""
+        return sum(_bytes(c) for c, _ in self.loads if not self._load_reason(c, cluster))
+
+    # -- why not
+
+    def _reason(self, cluster: Cluster) -> str:
+        """Why no clusters are formed."""
+        if not self.lowering.target.has_tma:
+            return f"{self.lowering.target.name} has none"
+        if not dict(self.launch.hints).get(ROLES):
+            return "no producer warp group loads tiles by tma"
+        if any(isinstance(o, ir.GridPosition) for o in ir.walk(self.launch.body)) or any(
+            isinstance(o, ir.For) and o.kind == "persistent" for o in ir.walk(self.launch.body)
+        ):
+            return "the author loops over tiles"
+        if any(isinstance(o, ir.Print | ir.Assert) for o in ir.walk(self.launch.body)):
+            return "prints and asserts name their block by its number"
+        if reason := self._extent_reason(cluster.axis, cluster.size):
+            return reason
+        if not self._bytes(cluster):
+            reasons = {
+                buffer_name(copy.source): self._load_reason(copy, cluster) for copy, _ in self.loads
+            }
+            return "no tile is shared. " + "; ".join(f"`{b}`: {r}" for b, r in reasons.items())
+        return ""
+
+    def _extent_reason(self, axis: int, size: int) -> str:
+        extent = self.launch.grid[axis].owner
+        name = self.launch.body.args[axis].name
+        if not isinstance(extent, ir.Constant):
+            return f"the extent of `{name}` is known at launch only"
+        if int(extent.value) % size:
+            return f"the {extent.value} blocks of `{name}` are no multiple of {size}"
+        return ""
+
+    def _load_reason(self, copy: ir.Copy, cluster: Cluster) -> str:
+        """Why the blocks of a cluster cannot load a tile together."""
+        name = self._index(cluster)
+        varying = _varying(self.launch, cluster.axis)
+        if copy.source in varying:
+            return f"its address depends on `{name}`"
+        around = next(path for c, path in self.loads if c is copy)
+        if any(not varying.isdisjoint(op.operand_values()) for op in around):
+            return f"a loop or branch around it depends on `{name}`"
+        rows = _rows(copy)
+        if rows % (LINES * cluster.size):
+            return f"it has {rows} rows, slices need a multiple of {LINES * cluster.size}"
+        return ""
+
+    def _index(self, cluster: Cluster) -> str:
+        return self.launch.body.args[cluster.axis].name
+
+    def _note(self, cluster: Cluster) -> None:
+        add = self.lowering.remarks.add
+        size = cluster.size
+        add("launch", self.launch.span, f"clusters of {size} blocks along `{self._index(cluster)}`")
+        for copy, _ in self.loads:
+            name = f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}"
+            reason = self._load_reason(copy, cluster)
+            if reason:
+                add(name, copy.span, "each block loads its own", ("multicast", reason))
+            else:
+                rows = _rows(copy)
+                shown = f"multicast: each of {size} blocks loads {rows // size} of {rows} rows"
+                add(name, copy.span, shown)
+
+
+def _loads(
+    block: ir.Block, around: tuple[ir.OpBase, ...]
+) -> Iterator[tuple[ir.Copy, tuple[ir.OpBase, ...]]]:
+    """Every load that goes through a ring, with the ops around it."""
+    for op in block.ops:
+        if isinstance(op, ir.Copy) and is_ring_load(op):
+            yield op, around
+        for inner in op.blocks():
+            yield from _loads(inner, (*around, op))
+
+
+def _varying(launch: ir.Launch, axis: int) -> set[ir.Value]:
+    """What differs between blocks that differ in one index."""
+    found = {launch.body.args[axis]}
+    for op in ir.walk(launch.body):
+        # Where a loop ends says nothing about the values of its variable.
+        decisive = (op.start, op.step) if isinstance(op, ir.For) else op.operand_values()
+        if not found.isdisjoint(decisive):
+            found.update(op.results, *(b.args for b in op.blocks()))
+    return found
+
+
+def _rows(copy: ir.Copy) -> int:
+    shape = [d for d in copy.source.buffer.static_shape if d != 1]
+    return shape[0] if len(shape) > 1 else 1
+
+
+def _bytes(copy: ir.Copy) -> int:
+    size = copy.source.dtype.bytes
+    for extent in copy.source.buffer.static_shape:
+        size *= extent
+    return size
+
+
+def _marked(
+    shared: set[ir.Copy], size: int, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder
+) -> list[ir.Value] | None:
+    if before not in shared or not isinstance(op, ir.Copy):
+        return None
+    builder.emit(ir.Copy(op.source, op.target, op.hints, f"{MULTICAST}{size}", span=op.span))
+    return []
