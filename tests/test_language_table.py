@@ -101,6 +101,7 @@ def spaced(text: str) -> str:
         ("gemm_choice.py", ("_no_wgmma", "_no_mma", "_types", "_depth", "_operand")),
         ("layout_demote.py", ("block", "_parallel", "_index_reason")),
         ("persist.py", ("_reason",)),
+        ("multicast.py", ("_reason", "_extent_reason", "_load_reason")),
     ],
     ids=lambda held: held if isinstance(held, str) else "",
 )  # fmt: skip
@@ -126,6 +127,8 @@ def remarks(name: str, target: str) -> str:
     if target == "cpu":
         return "\n".join(without_place(str(r)) for r in kernel.remarks)
     controls = Controls(tensor_cores=name != "no tensor cores")
+    if name == "clusters":
+        controls = Controls(cluster=2)
     found = compile_cuda(kernel.program.kernel, find_target(target), controls).remarks
     return "\n".join(without_place(str(r)) for r in found)
 
@@ -143,6 +146,7 @@ KERNELS: dict[str, Maker] = {
     "no stages": lambda: kernels.product(stages=1),
     "odd rows": lambda: kernels.product(n=1001, tile_n=128),
     "96 threads": lambda: kernels.product(threads=96, tile_n=128),
+    "clusters": lambda: kernels.product(m=4096, n=4096),
     "no tensor cores": lambda: kernels.product(tile_n=128),
     "float8": lambda: kernels.product("float8_e4m3", transposed=True),
     "converting": lambda: kernels.converting,
@@ -190,6 +194,10 @@ QUOTED = [
     ("fragments", "sm_90a", "registers have no atomics"),
     ("reshaped", "sm_80", "buffer tile: rows\n"
                           "  not a swizzle: it is also used under another shape"),
+    ("clusters", "sm_90a", "launch: clusters of 2 blocks along by"),
+    ("clusters", "sm_90a", "copy B → B_shared: multicast: each of 2 blocks loads 32 of 64 rows"),
+    ("clusters", "sm_90a", "copy A → A_shared: each block loads its own\n"
+                           "  not multicast: its address depends on by"),
     ("wishes", "sm_90a", "launch: blocks in groups of 4 rows: as asked"),
     ("wishes", "sm_90a", "not fragment<custom>, as asked"),
 ]  # fmt: skip
