@@ -16,6 +16,7 @@ PACKAGE = ROOT / "tileprof"
 def read_table() -> dict[str, set[str]]:
     """Package -> packages that it may import, from the page."""
     page = (ROOT / "docs" / "architecture.md").read_text()
+    page = page.partition("## Who may import whom")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \| ([\w, –]+) \|$", page, re.MULTILINE)
     return {name: set(re.findall(r"\w+", allowed)) for name, allowed in rows if name != "package"}
 
@@ -81,3 +82,12 @@ def test_every_package_has_an_owners_note() -> None:
         note = ast.get_docstring(ast.parse(path.read_text())) or ""
         assert "In:" in note, path
         assert "Out:" in note, path
+
+
+def test_the_page_lists_the_passes_for_gpus() -> None:
+    """All of them, in their order."""
+    from tileprof.compiler.cuda.pipeline import PASSES
+
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("| pass | leaves |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == [each.name for each in PASSES]
