@@ -310,7 +310,7 @@ CALLS = (
     ),
     Call(
         "mma of 16 bits and tf32",
-        _FRAGMENTS + _mma("m16n8k16_f16") + _mma("m16n8k16_bf16") + "a[0] = tp_tf32(f[9]);"
+        _FRAGMENTS + _mma("m16n8k16_f16") + _mma("m16n8k16_bf16")
         + _mma("m16n8k8_tf32") + "tp_mma_m16n8k16_f16_into_f16(a + 1, a, b); n[0] = a[1] + a[2];",
         (r"HMMA\.16816\.F32 ", r"HMMA\.16816\.F32\.BF16", r"HMMA\.1688\.F32\.TF32",
          r"HMMA\.16816\.F16"),
@@ -332,7 +332,8 @@ CALLS = (
     ),
     Call(
         "mma of doubles",
-        "double c[2] = {}; tp_mma_m8n8k4_f64(c, d + i, d + 32 + i); d[2 * i] = c[0] + c[1];",
+        "double c[4] = {}; tp_mma_m16n8k4_f64(c, d + i, d + 32 + i);"
+        "tp_mma_m8n8k4_f64(c, d + i, d + 32 + i); d[2 * i] = c[0] + c[1] + c[2] + c[3];",
         (r"DMMA\.8x?8x?4",),
     ),
     Call(

@@ -31,7 +31,8 @@ TYPES = {
     "float8": ("float8_e4m3", "float8_e5m2", "float32", 64, Controls(), "wgmma"),
     "int8": ("int8", "int8", "int32", 64, Controls(), "wgmma"),
     "mixed signs": ("uint8", "int8", "int32", 32, Controls(), "wgmma"),
-    "float64": ("float64", "float64", "float64", 6, Controls(), "fma"),
+    "float64": ("float64", "float64", "float64", 8, Controls(), "mma"),
+    "float64 of odd depth": ("float64", "float64", "float64", 6, Controls(), "fma"),
     "int32": ("int32", "int32", "int32", 5, Controls(), "fma"),
 }
 
@@ -78,6 +79,10 @@ SHAPES = {
     "warps on sm_80": Product(64, 64, 48, threads=256, target="sm_80"),
     "three warps": Product(48, 40, 32, "float16", threads=96, transpose_b=True),
     "operands in registers": Product(32, 40, 32, "float16", fragments="ab", target="sm_80"),
+    "doubles in registers": Product(32, 24, 16, "float64", c="float64", fragments="ab"),
+    "doubles of a part": Product(
+        32, 16, 8, "float64", c="float64", start=(1, 3, 5), transpose_b=True, threads=64
+    ),
     "operands in registers, transposed": Product(
         32, 24, 32, "int8", c="int32", transpose_a=True, transpose_b=True, fragments="ab"
     ),
@@ -148,7 +153,8 @@ INSTRUCTIONS = {
     "float8": (r"QGMMA\.64x32x32\.F32\.E4M3\.E5M2", "FFMA"),
     "int8": (r"IGMMA\.64x32x32\.S8\.S8", r"IMMA\.16832\.S8\.S8"),
     "mixed signs": (r"IGMMA\.64x32x32\.U8\.S8", r"IMMA\.16832\.U8\.S8"),
-    "float64": ("DFMA", "DFMA"),
+    "float64": (r"DMMA\.16x?8x?4", r"DMMA\.8x?8x?4"),
+    "float64 of odd depth": ("DFMA", "DFMA"),
     "int32": ("IMAD", "IMAD"),
 }
 

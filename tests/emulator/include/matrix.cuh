@@ -38,9 +38,9 @@ TP_INLINE void tp_mma_m16n8k16_f16_into_f16(uint32_t *d, const uint32_t *a, cons
 TP_INLINE void tp_mma_m8n8k4_f64(double *d, const double *a, const double *b) {
   tp_emulator::mma_f64(d, a, b);
 }
-// To nearest, ties away from zero.
-TP_INLINE uint32_t tp_tf32(float x) {
-  return x != x ? 0x7fffffffu : (tp_bit_cast<uint32_t>(x) + 0x1000u) & 0xffffe000u;
+TP_INLINE void tp_mma_m16n8k4_f64(double *d, const double *a, const double *b) {
+  tp_mma_m8n8k4_f64(d, a, b);
+  tp_mma_m8n8k4_f64(d + 2, a + 1, b);
 }
 
 // Elements in registers as words of 32 bits, lowest first, and back; N words.

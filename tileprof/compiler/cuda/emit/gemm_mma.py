@@ -37,6 +37,7 @@ TYPES = {
     "float8_e5m2": "e5m2",
     "int8": "s8",
     "uint8": "u8",
+    "float64": "f64",
 }
 """Element types as instructions call them."""
 UNROLLED = 512
@@ -61,7 +62,8 @@ def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
     ]
     line("TP_UNROLL_ALL" if whole else "TP_UNROLL(2)")
     with ctx.writer.braces(f"for (int {step} = 0; {step} < {steps}; ++{step})"):
-        line(f"uint32_t {a}[{4 * down}], {b}[{2 * across}];")
+        kind, *counts = ("double", 2, 1) if op.a.dtype.bits == 64 else ("uint32_t", 4, 2)
+        line(f"{kind} {a}[{counts[0] * down}], {b}[{counts[1] * across}];")
         for load in loads:
             load()
         row, column = ctx.names.fresh("m"), ctx.names.fresh("n")
@@ -69,7 +71,7 @@ def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
         with ctx.writer.braces(f"for (int {row} = 0; {row} < {down}; ++{row})"):
             line("TP_UNROLL_ALL")
             number = column if down == 1 else f"({column} + {across} * {row})"
-            words = f"{a} + 4 * {row}, {b} + 2 * {column}"
+            words = f"{a} + {counts[0]} * {row}, {b} + {counts[1]} * {column}"
             call = f"{_name(op)}({sums} + 4 * {number}, {words});"
             line(f"for (int {column} = 0; {column} < {across}; ++{column}) {call}")
 
@@ -121,7 +123,13 @@ def _take(ctx: Context, which: Operand, dtype: ir.DType, held: str, words: _Word
         i = ctx.names.fresh("i")
         at = words.step if words.atoms == 1 else f"({words.step} + {words.steps} * {i})"
         ctx.writer.line("TP_UNROLL_ALL")
-        ctx.writer.line(
-            f"for (int {i} = 0; {i} < {words.atoms}; ++{i}) "
-            f"tp_to_words<{count}>({words.array} + {count} * {i}, {held} + {elements} * {at});"
-        )
+        head = f"for (int {i} = 0; {i} < {words.atoms}; ++{i})"
+        start = f"{held} + {elements} * {at}"
+        if dtype.bytes <= 4:
+            to = f"{words.array} + {count} * {i}"
+            ctx.writer.line(f"{head} tp_to_words<{count}>({to}, {start});")
+            return
+        with ctx.writer.braces(head):
+            for j in range(elements):
+                to = f"{words.array}[{elements} * {i} + {j}]"
+                ctx.writer.line(f"{to} = *({start} + {j});")

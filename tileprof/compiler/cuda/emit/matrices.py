@@ -174,9 +174,9 @@ def gather_words(
     start: Sequence[Extent],
 ) -> None:
     """Fill the array `words` element by element: for layouts and types that ldmatrix has not;
-    `start` are the coordinates of the thread's first element."""
+    `start` are the coordinates of the thread's first element.  Elements of 8 bytes are words."""
     size = tile.buffer.dtype.bytes
-    e = WORD // size
+    e = max(WORD // size, 1)
     bits = e.bit_length() - 1
     digits, weight = [], 1
     for digit in layout.registers[bits:]:
@@ -188,7 +188,7 @@ def gather_words(
         parts = []
         for element in range(e):
             address = tile.address(_sums(at, [element * s for s in within]))
-            read = f"*(const uint{8 * size}_t *){address}"
+            read = f"*(const uint{8 * size}_t *){address}" if size <= WORD else f"*{address}"
             shift = 8 * size * element
             parts.append(f"(uint32_t){read} << {shift}" if shift else read)
         ctx.writer.line(f"{words}[{number}] = {' | '.join(parts)};")

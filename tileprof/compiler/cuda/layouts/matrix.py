@@ -6,7 +6,7 @@ shared memory matrix layouts" of wgmma).  In both families a warp holds an accum
 
     regs (0,1) (8,0) … x(0,8) | lanes (0,2) (0,4) (1,0) (2,0) (4,0)
 
-and an operand A whose 32-bit words hold `e` elements as
+and an operand A whose 32-bit words hold `e` elements (1 for float64, too) as
 
     regs e x(0,1) (8,0) … x(0,4e) | lanes 4x(0,e) 8x(1,0)
 
@@ -89,7 +89,7 @@ def _operand(op: Product, threads: int, which: Operand, k: int) -> RegisterLayou
     instruction = parse_instruction(op.lowering)
     assert not isinstance(instruction, Fma)
     value = op.a if which == "a" else op.b
-    e = 4 // value.dtype.bytes
+    e = max(4 // value.dtype.bytes, 1)
     registers = [Digit(e, (0, 1))]
     if which == "a":
         registers += [Digit(2, (8, 0)), _count(k, (0, 4 * e))]

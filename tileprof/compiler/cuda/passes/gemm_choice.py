@@ -5,7 +5,8 @@ The candidates, fastest first, with what each asks of a product (PTX ISA, "wgmma
     wgmma  threads in groups of 128, M in units of 64, B and as a rule A in swizzled shared memory;
            bfloat16, float16, tf32 and float8 into float32, 8-bit integers into int32; only 16-bit
            types may lie with M or N side by side
-    mma    M in units of 16, N of 8; the same types; operands from anywhere in the block
+    mma    M in units of 16, N of 8; the same types and float64; operands from anywhere in the
+           block
     fma    any shape and type, one multiplication at a time
 
 K comes in steps of 32 bytes for the first two.
@@ -101,8 +102,9 @@ def _rounding(op: ir.Gemm, instruction: Instruction) -> Rejected:
     if op.a.dtype.name != "float32" or isinstance(instruction, Fma):
         return []
     reason = (
-        "tensor cores keep 10 of the 23 bits after the point; `tf32=False` in the controls keeps "
-        "float32, at a fraction of the speed"
+        "tensor cores keep 10 of the 23 bits after the point; the others are cut off, as rounding"
+        " would take operands out of shared memory first; `tf32=False` in the controls keeps"
+        " float32, at a fraction of the speed"
     )
     return [("float32 operands", reason)]
 
@@ -136,6 +138,9 @@ def _no_wgmma(op: ir.Gemm, threads: int, lowering: Lowering) -> Reasons:
         yield "it needs swizzled shared memory, which is turned off", True
     if types := list(_types(op, lowering)):
         yield from types
+        return
+    if op.a.dtype.bits == 64:
+        yield "it multiplies no float64", True
         return
     m, n, _ = op.mnk
     if threads % 128:
@@ -181,6 +186,8 @@ def _types(op: ir.Gemm, lowering: Lowering) -> Reasons:
         supported = c.name == "float32"
     elif pair <= set(INT8):
         supported = c.name == "int32"
+    elif pair == {"float64"}:
+        supported = c.name == "float64"
     elif pair == {"float32"}:
         supported = c.name == "float32"
         if not lowering.controls.tf32:

@@ -20,7 +20,7 @@ register (`acc + 4 * i` names a part of one), and its indices must be constants.
 |           | …_hint with evict_first/last(), bulk_load/store/commit/wait/wait_read |
 | shuffle   | shuffle_xor/up/down/index of any type, any, all, ballot,
 |           | warp_reduce<Kind, LANES, STRIDE>, warp_scan<Kind, LANES> |
-| matrix    | ldmatrix_x1/2/4, stmatrix_x1/2/4, their _trans forms, mma_m…, tf32 |
+| matrix    | ldmatrix_x1/2/4, stmatrix_x1/2/4, their _trans forms, mma_m… |
 | wgmma     | descriptor, descriptor_advance, wgmma_fence/commit/wait<N>/hold; the instructions are
 |           | made for a kernel by `emit/wgmma.py` |
 | atomics   | atomic<Kind>(at, value), combine<Kind>; in global memory, nothing given back:

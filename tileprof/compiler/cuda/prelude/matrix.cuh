@@ -75,12 +75,16 @@ TP_INLINE void tp_mma_m8n8k4_f64(double *d, const double *a, const double *b) {
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
       : "+d"(d[0]), "+d"(d[1]) : "d"(a[0]), "d"(b[0]));
 }
-
-// A float as the tf32 that `tp_mma_m16n8k8_tf32` reads: rounded to nearest, ties away from zero.
-TP_INLINE uint32_t tp_tf32(float x) {
-  uint32_t bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-  return bits;
+// Fragments as those of m16n8k8 with tf32, for half of K.
+TP_INLINE void tp_mma_m16n8k4_f64(double *d, const double *a, const double *b) {
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64"
+      " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+#else
+  tp_mma_m8n8k4_f64(d, a, b);
+  tp_mma_m8n8k4_f64(d + 2, a + 1, b);
+#endif
 }
 
 // Elements in registers as words of 32 bits, lowest first, and back; N words.
