@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -148,3 +149,11 @@ def test_links_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert missing == []
+
+
+def test_figures_of_kernels_are_the_measured_ones() -> None:
+    """The page of benchmarks says what the results file says; `python benchmarks/page.py`."""
+    page = importlib.import_module("benchmarks.page")
+    held = page.PAGE.read_text()
+    assert page.with_kernels(held) == held
+    assert page.TITLE in held

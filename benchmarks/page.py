@@ -1,0 +1,96 @@
+"""The part of docs/benchmarks.md about GPU kernels, from benchmarks/results/kernels.json.
+
+    python benchmarks/page.py
+
+In: what `benchmarks/kernels.py` measured.  Out: the same page with a new section; no number is
+typed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "kernels.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+TITLE = "## Kernels on a GPU"
+TEXT = f"""{TITLE}
+
+`python benchmarks/kernels.py` runs our kernels (`benchmarks/gpu_kernels.py`: plain tile code,
+nothing written for one size) beside the fastest others in one process on one GPU, and writes
+`benchmarks/results/kernels.json` after each row. `--quick` leaves out sizes and peers, `--only RE`
+chooses groups, `--budget SECONDS` starts no group later than that. `python benchmarks/page.py` then
+writes this section. [The ladder](../case_studies/gemm_ladder/README.md) shows for one product what
+each step of the lowering does.
+
+- Results are compared with PyTorch's before they are timed; what differs is not measured.
+- A time is that of a batch of launches between two CUDA events, of some milliseconds. The GPU is
+  kept busy until the first launches are queued, so it never waits for the host.
+- A ratio is the median over interleaved pairs, ours, the peer's, ours, …, so that a change of the
+  clock meets both; above 1 we are faster. In brackets is the interval that holds the middle 90 % of
+  the pairs. It is against the fastest peer.
+- The file has, for each row, all peers with their times, and the clocks, power and temperature
+  before and after; for the whole, the device, driver, date and versions.
+"""
+
+
+def section(record: dict[str, Any]) -> str:
+    """Everything from the title to the end of the page."""
+    where = record["circumstances"]
+    versions = ", ".join(f"{k} {where[k]}" for k in ("python", "torch", "cuda", "tileprof"))
+    driver = where["gpu"]["driver_version"]
+    said = f"{where['device']}, driver {driver}, {where['date']} UTC, {versions}."
+    left = [*([record["tilelang"]] if record.get("tilelang") else [])]
+    left += [f"{name}: not reached in the time given" for name in record.get("skipped", [])]
+    lines = [TEXT, said, "", *table(record["rows"])]
+    return "\n".join([*lines, *(["", *(f"- {clean(each)}" for each in left)] if left else []), ""])
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A row for each piece of work."""
+    yield "| work | ours | beside | asked | | |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for row in rows:
+        if "error" in row:
+            yield f"| {row['work']} | – | – | – | not measured | {clean(row['error'])} |"
+            continue
+        ours = "–" if row["ours"] is None else f"{row['ours']:.4g} {row['unit']}"
+        met = "not measured" if row["ours"] is None else "" if row["met"] else "missed"
+        cells = [row["work"], ours, beside(row), asked(row), met, clean(row.get("note", ""))]
+        yield f"| {' | '.join(cells)} |"
+
+
+def beside(row: dict[str, Any]) -> str:
+    """The ratio to the fastest peer, and who that is."""
+    best = min(row.get("peers", []), key=lambda p: p["peer_ms"], default=None)
+    if best is None:
+        return "–"
+    return f"{best['ratio']:.3f} × {best['peer']} [{best['low']:.3f}, {best['high']:.3f}]"
+
+
+def asked(row: dict[str, Any]) -> str:
+    """A ratio, or a time that is not to be exceeded."""
+    return f"≥ {row['asked']:g} ×" if "peers" in row and "aim" in row else (
+        f"≤ {row['asked']:g} {row['unit']}"
+    )  # fmt: skip
+
+
+def clean(text: str) -> str:
+    """The first line, without folders of the machine, as a cell."""
+    return re.sub(r"\S*/(?=\w+\.py)", "", text.splitlines()[0] if text else "").replace("|", "\\|")
+
+
+def with_kernels(page: str) -> str:
+    """A page with this section at its end, in place of an older one."""
+    before = page.partition(f"\n{TITLE}")[0].rstrip("\n")
+    if not RESULTS.exists():
+        return before + "\n"
+    return f"{before}\n\n{section(json.loads(RESULTS.read_text()))}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_kernels(PAGE.read_text()))
