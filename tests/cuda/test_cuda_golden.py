@@ -58,8 +58,8 @@ def test_passes(name: str, target: str, golden: Callable[[str], None]) -> None:
         ir.verify(made)
         seen.append(step)
         after = ir.print_kernel(made)
-        changed = "\n".join(_changes(text, after))
-        parts.append(f"==== {step}\n{changed or '  nothing'}\n")
+        if changed := "\n".join(_changes(text, after)):
+            parts.append(f"==== {step}\n{changed}\n")
         text = after
 
     compile_cuda(given, find_target(target), observe=observe)

@@ -112,7 +112,7 @@ def test_a_product_on_sm_80() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_naive_twin(target: str) -> None:
-    """Copies that may not be asynchronous go through registers, which the remarks call missed."""
+    """Copies that may not be asynchronous go through registers, and remarks say so of each."""
     program = lowered(product(), target, Controls(async_copy=False))
     found = opcodes(program)
     assert found >= {"LDG.128", "STS.128"}
@@ -120,9 +120,10 @@ def test_the_naive_twin(target: str) -> None:
     off = "asynchronous copies are turned off"
     for name in LOADS.values():
         said = copies(program)[name]
-        assert (said.severity, said.chosen) == ("missed", "loads and stores")
-        assert dict(said.rejected)["cp.async"] == off
-        assert dict(said.rejected)["tma"] == (off if target == "sm_90a" else "sm_80 has none")
+        assert said.chosen == "loads and stores"
+        reasons = dict(said.rejected)
+        assert reasons["cp.async"].startswith(off)
+        assert reasons["tma"].startswith(off if target == "sm_90a" else "sm_80 has none")
 
 
 def test_rows_of_1001_elements_on_sm_90a() -> None:
@@ -196,7 +197,7 @@ def test_what_a_control_forbids(control: str) -> None:
     program = lowered(product(), "sm_90a", Controls(**{control: False}))
     op = LOADS["A"] if candidate == "tma" else "gemm"
     (said,) = [r for r in program.remarks if r.op == op]
-    assert dict(said.rejected)[candidate] == reason
+    assert dict(said.rejected)[candidate].startswith(reason)
     found = opcodes(program)
     assert found >= instead
     assert not found & (gone | SPILLS)
