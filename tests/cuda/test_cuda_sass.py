@@ -194,7 +194,8 @@ FORBIDDEN = {
 def test_what_a_control_forbids(control: str) -> None:
     """The instruction is gone, another does it, and a remark says why."""
     candidate, reason, instead, gone = FORBIDDEN[control]
-    program = lowered(product(), "sm_90a", Controls(**{control: False}))
+    given: dict[str, Any] = {control: False}
+    program = lowered(product(), "sm_90a", Controls(**given))
     op = LOADS["A"] if candidate == "tma" else "gemm"
     (said,) = [r for r in program.remarks if r.op == op]
     assert dict(said.rejected)[candidate].startswith(reason)
