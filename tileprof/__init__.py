@@ -14,6 +14,7 @@ from tileprof.profile import Profile, load
 from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start
 
 if TYPE_CHECKING:
+    from tileprof.compiler.cuda.controls import Controls
     from tileprof.lang.jit_function import compile, jit
     from tileprof.lang.saved import load_kernel
     from tileprof.runtime.selection import device
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Controls",
     "Profile",
     "Session",
     "TileprofError",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 _LATE = {
+    "Controls": "tileprof.compiler.cuda.controls",
     "compile": "tileprof.lang",
     "jit": "tileprof.lang",
     "load_kernel": "tileprof.lang.saved",

@@ -105,7 +105,11 @@ def test_strict(cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "collect", lambda kernel: (missed,))
     found = cli("compile", "prog.py:row_sums", *BOUND, "--strict")
     assert (found.code, found.out) == (1, "")
-    assert found.err == "tileprof: gemm: plain loops\n  not a fast form: no reason\n"
+    assert found.err == (
+        "tileprof: a faster form is missed, which `strict` does not allow\n"
+        "gemm: plain loops\n  not a fast form: no reason\n"
+        "Remove the reasons, or compile without `strict`.\n"
+    )
 
 
 def test_timing(cli: Any) -> None:

@@ -167,10 +167,12 @@ def test_strict(cli: Any) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     found = cli(*GPU, "--strict")
     assert (found.code, found.out) == (1, "")
-    starts = [line for line in found.err.splitlines() if line.startswith("tileprof: ")]
-    assert len(starts) == 2
-    assert starts[0] == "tileprof: copy A: loads"
-    assert "spilled" in starts[1]
+    first, *lines = found.err.splitlines()
+    assert first == (
+        "tileprof: /author/kernel.py:10: 2 faster forms are missed, which `strict` does not allow"
+    )
+    assert lines[0] == "copy A: loads"
+    assert "bytes of registers are spilled" in found.err
 
 
 def test_timing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The text that is shown and the text that is compiled: lines, parameters, unused numbers."""
 # A kernel annotates its arguments with tensors, which is not Python's typing.
-# mypy: disable-error-code="valid-type,no-untyped-def"
+# ruff: noqa: ANN001, ANN201, D103
+# mypy: disable-error-code="valid-type,no-untyped-def,no-redef"
 
 from __future__ import annotations
 

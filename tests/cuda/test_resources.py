@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cuda.ptxas_kernels import KERNELS
+from tileprof import ir
 from tileprof.compiler.cuda.build import compile_cubin
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.ptxas import Resources
@@ -19,6 +20,8 @@ from tileprof.compiler.cuda.resources import (
     binary_remarks,
     blocks_per_sm,
     check,
+    check_accumulators,
+    check_shared,
     occupancy,
     occupancy_remark,
     registers_available,
@@ -83,7 +86,7 @@ def test_what_fits_to_the_byte_is_fine() -> None:
     """Limits themselves are allowed, on either target."""
     for target in TARGETS.values():
         most = replace(SPEC, threads=1024, shared=target.shared_per_block)
-        check(most, target, barriers=16, whole_warps=True, accumulator_bytes=4 * 64)
+        check(most, target, barriers=16, whole_warps=True)
         with pytest.raises(KernelError, match="of shared memory"):
             check(replace(most, shared=most.shared + 1), target)
 
@@ -115,16 +118,35 @@ def test_barriers_and_clusters() -> None:
 
 
 def test_accumulators() -> None:
-    """They must fit into what a thread can have, or into what it is given."""
-    # 128 x 256 float32 over 128 threads; 65,536 registers would leave 512, a thread has 255.
-    assert refusal(replace(SPEC, threads=128), accumulator_bytes=128 * 256 * 4 // 128) == (
-        "one matrix product needs 256 registers of each thread for its result; a thread of a block "
-        "of 128 has 255\nUse a smaller tile, or more threads that share it."
+    """They must fit into what a thread has; the tile that is proposed does."""
+    check_accumulators((128, 256), 128, 256, 128, HERE)
+    with pytest.raises(KernelError) as caught:
+        check_accumulators((128, 256), 256, 128, 255, HERE)
+    assert caught.value.location == HERE
+    assert caught.value.message == (
+        "the sums of a tile of 128 x 256 take 256 registers of each of 128 threads; a thread has "
+        "255"
     )
-    check(replace(SPEC, threads=256), H200, accumulator_bytes=128 * 4)
-    check(replace(SPEC, threads=384), H200, accumulator_bytes=200 * 4, registers_hint=240)
-    assert "has 168" in refusal(replace(SPEC, threads=384), accumulator_bytes=200 * 4)
-    assert "has 40" in refusal(accumulator_bytes=41 * 4, registers_hint=40)
+    assert caught.value.hint == ("Use a smaller tile, as 128 x 128, or more threads that share it.")
+
+
+def test_grids() -> None:
+    """Blocks are numbered along one axis: only their number is limited."""
+    extents = [ir.Constant(n, ir.index).result for n in (70_000, 70_000, 1)]
+    check(replace(SPEC, grid=tuple(extents[1:])), H200)
+    assert refusal(replace(SPEC, grid=tuple(extents))) == (
+        "`matmul` has 70,000 x 70,000 x 1 blocks; a launch has at most 2,147,483,647\n"
+        "Use larger tiles, or several launches."
+    )
+    unknown = ir.Value(ir.index, "m")
+    check(replace(SPEC, grid=(unknown, *extents)), H200)
+
+
+def test_stages_that_fit_are_counted_anew() -> None:
+    """Buffers that share bytes: what fewer stages need is what the caller counts."""
+    with pytest.raises(KernelError, match="num_stages=2 needs 200 KB and fits") as caught:
+        check_shared("`f`", 300 * KB, H200, TWO_RINGS, lambda most: most * 100 * KB, HERE)
+    assert caught.value.location == HERE
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,16 @@ def test_persistent_and_empty_grids(gpu: FakeDriver) -> None:
     assert result.blocks == 0
 
 
+@pytest.mark.parametrize("persistent", [0, 1])
+def test_blocks_are_counted_at_launch(gpu: FakeDriver, persistent: int) -> None:
+    """Where an extent is known only then; one axis alone may be as large as all of them."""
+    held, _ = executable(gpu, replace(SPEC, persistent=persistent))
+    (function,) = held.variant((frozenset(), False)).functions
+    assert function.blocks((2, 70_000)) == (132 if persistent else 140_000)
+    with pytest.raises(ExecutionError, match="`scale` has 70,000 x 70,000 blocks; a launch has at"):
+        function.blocks((70_000, 70_000))
+
+
 def test_no_more_clusters_stay_than_run_at_once(gpu: FakeDriver) -> None:
     """Parts of the GPU that hold no whole cluster count for nothing."""
     gpu.resident_clusters = 60
@@ -367,6 +377,22 @@ def test_failed_assertion(gpu: FakeDriver, capsys: pytest.CaptureFixture[str]) -
     )
     assert e.value.location == Location("k.py", 7)
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_renumbered_block_is_not_named(gpu: FakeDriver) -> None:
+    """Its number is not that of the author's grid."""
+    gpu.sizes = {"scale_0": (8, 8)}
+    held, _ = executable(gpu, replace(REPORTING, in_order=False))
+
+    def fail(launched: Launched) -> int:
+        head = _Head.from_address(launched.words()[1])
+        head.failed, head.place, head.block = 1, 0, 5
+        return 719
+
+    gpu.kernels["scale_0"] = fail
+    with pytest.raises(DeviceAssertError) as e:
+        held.run([aligned((4, 136)), aligned((4, 136)), 1.0, 1], (4, 136))
+    assert e.value.message == "the kernel's assertion failed: x is positive"
 
 
 def test_report_is_cleared(gpu: FakeDriver) -> None:

@@ -118,10 +118,12 @@ def _gpus() -> list[str]:
 
 
 def _cuda(kernel: ir.Kernel, args: Any) -> compile_cuda.CudaCompilation:
+    from tileprof.compiler.cuda.controls import parse_controls
     from tileprof.compiler.cuda.target import find_target
 
-    controls = compile_cuda.controls(args.controls)
-    return compile_cuda.CudaCompilation(kernel, find_target(args.target), controls)
+    return compile_cuda.CudaCompilation(
+        kernel, find_target(args.target), parse_controls(args.controls)
+    )
 
 
 def _show(work: _Cpu | compile_cuda.CudaCompilation, emit: str, args: Any, stages: Stages) -> int:
@@ -130,7 +132,11 @@ def _show(work: _Cpu | compile_cuda.CudaCompilation, emit: str, args: Any, stage
     if args.timing:
         work.time(stages)
         terminal.show(str(stages))
-    return _strict(work.remarks()) if args.strict else 0
+    if args.strict:
+        from tileprof.compiler.remarks import refuse_missed
+
+        refuse_missed(work.remarks())
+    return 0
 
 
 def _emitted(work: _Cpu | compile_cuda.CudaCompilation, what: str) -> str:
@@ -142,13 +148,6 @@ def _emitted(work: _Cpu | compile_cuda.CudaCompilation, what: str) -> str:
     if name == "remarks":
         return "".join(f"{remark}\n" for remark in work.remarks())
     return work.text(name)
-
-
-def _strict(remarks: Sequence[Remark]) -> int:
-    missed = [remark for remark in remarks if remark.severity == "missed"]
-    for remark in missed:
-        terminal.complain(str(remark))
-    return int(bool(missed))
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileprof.errors import MissingDependencyError, UsageError
 
 from . import terminal
-from .parsing import suggestion
 from .stages import Stages, empty_cache
 
 if TYPE_CHECKING:
@@ -25,39 +24,9 @@ if TYPE_CHECKING:
     from tileprof.compiler.cuda.target import Target
     from tileprof.compiler.pipeline import Pass
 
-__all__ = ["EMITS", "CudaCompilation", "controls"]
+__all__ = ["EMITS", "CudaCompilation"]
 
 EMITS = ("cuda", "ptx", "sass")
-_SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
-
-
-def controls(given: Iterable[str]) -> Controls:
-    """The controls that `--control NAME=VALUE`… ask for; UsageError says what there is."""
-    from tileprof.compiler.cuda.controls import Controls
-
-    kinds = {f.name: str(f.type) for f in fields(Controls)}
-    values: dict[str, Any] = {}
-    for each in given:
-        name, _, text = each.partition("=")
-        if name not in kinds:
-            raise UsageError(
-                f"there is no control `{name}`",
-                hint=f"{suggestion(name, kinds)}Controls are: {', '.join(kinds)}.",
-            )
-        values[name] = _value(each, text, kinds[name])
-    return Controls(**values)
-
-
-def _value(given: str, text: str, kind: str) -> bool | int | None:
-    if "None" in kind and text == "none":
-        return None
-    if "bool" in kind and text in _SWITCH:
-        return _SWITCH[text]
-    if "int" in kind and text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
-    wanted = ["true or false"] if "bool" in kind else ["a positive whole number"]
-    wanted += ["none"] if "None" in kind else []
-    raise UsageError(f"`--control {given}` gives no value", hint=f"It is {' or '.join(wanted)}.")
 
 
 class _Reached(Exception):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tileprof import ir
 from tileprof.errors import UsageError
 from tileprof.instrument import insert
 
+from .cuda.controls import Controls
 from .passes import prove_bounds, simplify
 
 __all__ = ["FRONTEND", "PASSES", "Mode", "Options", "Pass", "run"]
@@ -26,6 +27,12 @@ class Options:
     instrument: Mode = "off"
     verify: bool = False
     """Check the kernel after every pass."""
+    controls: Controls = field(default_factory=Controls)
+    """What the lowering for a GPU may do."""
+    strict: bool = False
+    """Whether a faster form that is missed is an error."""
+    target: str = ""
+    """A GPU that it is lowered for at once, wherever it runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from tileprof import ir
 
 from . import pipeline
 from .pipeline import Options
-from .remarks import Remark, collect
+from .remarks import Remark, collect, refuse_missed
 from .work import WorkModel, estimate
 
 if TYPE_CHECKING:
     from .codegen import CppSource
+    from .cuda.pipeline import CudaProgram
 
 __all__ = ["Program", "compile_kernel"]
 
@@ -36,6 +37,17 @@ class Program:
         from .codegen import emit
 
         return emit(self.kernel)
+
+    def lowered(self, target: str) -> CudaProgram:
+        """The kernel for a GPU, under the options' controls; UsageError for no target, KernelError
+        where it cannot run there, or where `strict` does not allow what it became."""
+        from .cuda.pipeline import compile_cuda
+        from .cuda.target import find_target
+
+        made = compile_cuda(self.kernel, find_target(target), self.options.controls)
+        if self.options.strict:
+            refuse_missed(made.all_remarks)
+        return made
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:

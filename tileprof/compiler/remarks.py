@@ -9,17 +9,17 @@ was not met, an `info` one is a choice that could have gone otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tileprof import ir
-from tileprof.errors import Location
+from tileprof.errors import KernelError, Location
 from tileprof.instrument.stages import buffer_name
 
 from .passes.bounds import guard_reasons
 
-__all__ = ["Remark", "Severity", "collect"]
+__all__ = ["Remark", "Severity", "collect", "refuse_missed"]
 
 Severity = Literal["info", "missed"]
 
@@ -40,6 +40,22 @@ class Remark:
         lines = [f"{place}{self.op}: {self.chosen}"]
         lines += [f"  not {candidate}: {reason}" for candidate, reason in self.rejected]
         return "\n".join(lines)
+
+
+def refuse_missed(remarks: Sequence[Remark]) -> None:
+    """What `strict` asks for: KernelError with all remarks about a faster form that the author
+    could have, at the line of the first; nothing where there is none."""
+    missed = [each for each in remarks if each.severity == "missed"]
+    if not missed:
+        return
+    places = [each.location for each in missed if each.location is not None]
+    number = "a faster form is" if len(missed) == 1 else f"{len(missed)} faster forms are"
+    shown = "\n".join(map(str, missed))
+    raise KernelError(
+        f"{number} missed, which `strict` does not allow",
+        location=places[0] if places else None,
+        hint=f"{shown}\nRemove the reasons, or compile without `strict`.",
+    )
 
 
 def collect(kernel: ir.Kernel) -> tuple[Remark, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tileprof import ir
-from tileprof.compiler import Options, Program, compile_kernel
+from tileprof.compiler import Options, Program, Remark, compile_kernel
 from tileprof.errors import ArgumentError, Location
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec, allocate, describe
@@ -16,6 +16,9 @@ from tileprof.runtime.selection import choose
 
 from .trace import Given, Traced
 from .warm import LESSONS, WarmCalls
+
+if TYPE_CHECKING:
+    from tileprof.compiler.cuda.pipeline import CudaProgram
 
 __all__ = ["Plan", "Variant", "check_tensor", "given_of", "place", "spec_of", "to_scalar"]
 
@@ -67,17 +70,22 @@ def place(specs: Sequence[TensorSpec]) -> tuple[str, hooks.Instrument]:
 class Variant:
     """One traced kernel, compiled for each device and kind of measurement when it is wanted."""
 
-    __slots__ = ("_loaded", "_programs", "traced")
+    __slots__ = ("_loaded", "_programs", "lowered", "options", "traced")
 
-    def __init__(self, traced: Traced) -> None:
+    def __init__(self, traced: Traced, options: Options | None = None) -> None:
         self.traced = traced
+        self.options = options or Options()
         self._programs: dict[str, Program] = {}
         self._loaded: dict[tuple[str, str], LoadedKernel] = {}
+        self.lowered: CudaProgram | None = None
+        """For the target that the author named; its mistakes are told now."""
+        if self.options.target:
+            self.lowered = self.program().lowered(self.options.target)
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
         """The kernel after all passes."""
         if instrument not in self._programs:
-            options = Options(instrument=instrument)
+            options = replace(self.options, instrument=instrument)
             self._programs[instrument] = compile_kernel(self.traced.kernel, options)
         return self._programs[instrument]
 
@@ -89,6 +97,23 @@ class Variant:
         if key not in self._loaded:
             self._loaded[key] = load(self.program(instrument), device)
         return self._loaded[key]
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was decided: for the author's target, else on the device that it ran on last, else
+        for the cpu."""
+        if self.lowered is not None:
+            return self.lowered.known_remarks
+        loaded = list(self._loaded.values())
+        return loaded[-1].remarks if loaded else self.program().remarks
+
+    @property
+    def source(self) -> str:
+        """The text that is compiled; for what, as `remarks`."""
+        if self.lowered is not None:
+            return self.lowered.source.text
+        texts = [each.source for each in self._loaded.values()]
+        return texts[-1] if texts and texts[-1] else self.program().cpp.text
 
 
 @dataclass(slots=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler import Program
+from tileprof.compiler import Options, Program
+from tileprof.compiler.cuda.controls import Controls, controls_of
+from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, UsageError
 from tileprof.runtime import hooks
@@ -24,12 +27,12 @@ from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
 from .warm import WarmCalls
 
-__all__ = ["MAX_PLANS", "Kernel", "check_extents", "check_options", "compile", "debugging"]
+__all__ = ["MAX_PLANS", "Kernel", "check_extents", "compile", "debugging", "options_of"]
 
 MAX_PLANS = 4096
 """Calls with different shapes that are remembered."""
 _ACCEPTED = frozenset(
-    {"target", "target_host", "execution_backend", "pass_configs", "compile_flags", "verbose",
+    {"target_host", "execution_backend", "pass_configs", "compile_flags", "verbose",
      "debug_root_path", "mode", "workspace_idx"}
 )  # fmt: skip
 """Keywords of TileLang's decorators that say nothing to this compiler."""
@@ -46,8 +49,11 @@ class Kernel:
         *,
         names: tuple[str, ...] | None = None,
         debug: bool = False,
+        options: Options | None = None,
     ) -> None:
         self.__name__ = name
+        self.options = options or Options()
+        """What it is compiled with."""
         self._retrace = retrace
         self._plain = plain
         """Runs the function as plain Python on arguments by name; gives its outputs, and the error
@@ -64,7 +70,7 @@ class Kernel:
     @functools.cached_property
     def variant(self) -> Variant:
         """The variant for contiguous arguments."""
-        return Variant(self._retrace({}))
+        return Variant(self._retrace({}), self.options)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -90,12 +96,18 @@ class Kernel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided, and why."""
-        return self.program.remarks
+        """What the compiler decided, and why: for the `target` that it was compiled for, else on
+        the device where it was called last, else for the cpu."""
+        return self.variant.remarks
+
+    @property
+    def controls(self) -> Controls:
+        """What the lowering for a GPU may do."""
+        return self.options.controls
 
     def get_kernel_source(self) -> str:
-        """The source that is given to the system compiler."""
-        return self.program.cpp.text
+        """The source that is given to the compiler of the device; for which, as `remarks`."""
+        return self.variant.source
 
     def save(self, path: str | Path, targets: Sequence[str] = ()) -> None:
         """Write the kernel, compiled for GPUs, to a file that `tileprof.load_kernel` reads; see
@@ -137,7 +149,7 @@ class Kernel:
             return self.variant
         if strided not in self._variants:
             given = {n: Given(contiguous=n not in strided) for n in self._names}
-            self._variants[strided] = Variant(self._retrace(given))
+            self._variants[strided] = Variant(self._retrace(given), self.options)
         return self._variants[strided]
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -160,11 +172,14 @@ def compile(
     *,
     extents: Mapping[str, int] | None = None,
     debug: bool = False,
+    strict: bool = False,
+    controls: Controls | Mapping[str, Any] | None = None,
+    target: object = "",
     **options: Any,
 ) -> Kernel:
     """The kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.  With `debug` it
-    runs as plain Python (see `jit`)."""
-    check_options(options)
+    runs as plain Python; `strict`, `controls` and `target` are as in `jit`."""
+    made = options_of(strict, controls, target, options)
     if not isinstance(function, PrimFunc):
         raise UsageError(
             f"`tileprof.compile` of {function!r:.60}",
@@ -193,6 +208,7 @@ def compile(
         plain,
         names=tuple(n for n in names if n not in outs) if _is_complete(function, held) else None,
         debug=debug,
+        options=made,
     )
 
 
@@ -224,15 +240,31 @@ def check_extents(extents: Mapping[str, int], knowledge: Knowledge, function: Ke
             )
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """UsageError for an option that neither tileprof nor TileLang has."""
-    for name in options:
+def options_of(
+    strict: bool,
+    controls: Controls | Mapping[str, Any] | None,
+    target: object,
+    others: Mapping[str, Any],
+) -> Options:
+    """What a decorator was given; UsageError for an option that neither tileprof nor TileLang
+    has, or a control that does not exist.
+
+    A target is what names one of ours, as `sm_90a` or TileLang's `cuda -arch=sm_90a`; `auto`,
+    `cuda` and others say nothing.
+    """
+    for name in others:
         if name not in _ACCEPTED:
             raise UsageError(
                 f"`tileprof.jit` has no option `{name}`",
                 location=here(),
-                hint=f"It has `out_idx`, and accepts TileLang's {', '.join(sorted(_ACCEPTED))}.",
+                hint="It has `out_idx`, `debug`, `strict`, `controls` and `target`, and accepts "
+                f"TileLang's {', '.join(sorted(_ACCEPTED))}.",
             )
+    named = next((t for t in TARGETS if re.search(rf"\b{t}\b", str(target))), "")
+    try:
+        return Options(controls=controls_of(controls), strict=strict, target=named)
+    except UsageError as error:
+        raise UsageError(error.message, location=here(), hint=error.hint) from None
 
 
 def debugging() -> bool:

@@ -14,13 +14,15 @@ from types import CodeType
 from typing import Any
 
 from tileprof import ir
+from tileprof.compiler import Options
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import ArgumentError, UsageError
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
 from tileprof.runtime.selection import chosen
 
 from .calls import Plan, Variant, given_of, place, spec_of
-from .compiled import MAX_PLANS, Kernel, check_extents, check_options, compile, debugging
+from .compiled import MAX_PLANS, Kernel, check_extents, compile, debugging, options_of
 from .dtypes import dtype, is_dtype
 from .functions import Kernelized, PrimFunc, annotations_of
 from .spans import here
@@ -42,9 +44,12 @@ class JitFunction(Kernelized):
         out_idx: Sequence[int] | int | None,
         names: Any,
         debug: bool,
+        options: Options,
     ) -> None:
         super().__init__(function)
         self._debug = debug
+        self.options = options
+        """What its kernels are compiled with."""
         self.out_idx = (out_idx,) if isinstance(out_idx, int) else out_idx
         self._annotations = annotations_of(function, names)
         self._names = list(self.signature.parameters)
@@ -77,8 +82,19 @@ class JitFunction(Kernelized):
                     location=self.location,
                     hint="It has to return the `@T.prim_func` that it defines.",
                 )
-            self._kernels[key] = compile(made, out_idx=self.out_idx, debug=self._debug)
+            self._kernels[key] = self._compile_made(made)
         return self._kernels[key]
+
+    def _compile_made(self, made: PrimFunc, extents: Mapping[str, int] | None = None) -> Kernel:
+        return compile(
+            made,
+            out_idx=self.out_idx,
+            extents=extents,
+            debug=self._debug,
+            strict=self.options.strict,
+            controls=self.options.controls,
+            target=self.options.target,
+        )
 
     # -- both
 
@@ -171,7 +187,9 @@ class JitFunction(Kernelized):
             tuple((n, _frozen(v)) for n, v in values.items() if n not in scalars),
             ir.print_kernel(traced.kernel),
         )
-        return self._variants.setdefault(key, Variant(traced))
+        if key not in self._variants:
+            self._variants[key] = Variant(traced, self.options)
+        return self._variants[key]
 
     def _trace(
         self, values: Mapping[str, Any], given: Mapping[str, Given], knowledge: Knowledge
@@ -231,7 +249,7 @@ class JitFunction(Kernelized):
 
             return run_eager(self, self._annotations, {**values, **arguments}, extents)
 
-        return Kernel(self.__name__, retrace, plain, debug=self._debug)
+        return Kernel(self.__name__, retrace, plain, debug=self._debug, options=self.options)
 
     def _compile_factory(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], extents: Mapping[str, int]
@@ -239,12 +257,7 @@ class JitFunction(Kernelized):
         own = {n: v for n, v in kwargs.items() if n in self._names}
         if not extents:
             return self._factory(args, own)
-        return compile(
-            self.function(*self._bound(args, own)),
-            out_idx=self.out_idx,
-            extents=extents,
-            debug=self._debug,
-        )
+        return self._compile_made(self.function(*self._bound(args, own)), extents)
 
     def _need_annotation(self, name: str) -> None:
         """A parameter without a value must be a tensor or a scalar of the launch."""
@@ -340,6 +353,9 @@ def jit(
     *,
     out_idx: Sequence[int] | int | None = None,
     debug: bool = False,
+    strict: bool = False,
+    controls: Controls | Mapping[str, Any] | None = None,
+    target: object = "",
     **options: Any,
 ) -> Any:
     """Compile a function of tiles when it is called; as `@tileprof.jit` or with `out_idx=[-1]`, the
@@ -347,8 +363,13 @@ def jit(
 
     With `debug`, or under `TILEPROF_DEBUG=1`, a call runs the function itself as plain Python over
     NumPy arrays: `print`, `breakpoint()` and `pdb` work on its lines.
+
+    With `strict`, a faster form that a kernel misses is a KernelError with all reasons.
+    `controls` say what the lowering for GPUs may do, as `tileprof.Controls(tma=False)` or a dict.
+    For a `target` (`sm_90a`, `sm_80`) kernels are lowered when they are compiled, also where no GPU
+    is: what cannot run there is told at once, and `remarks` and the source are of it.
     """
-    check_options(options)
+    made = options_of(strict, controls, target, options)
     names = dict(inspect.currentframe().f_back.f_locals)  # type: ignore[union-attr]
 
     def wrap(held: Callable[..., Any]) -> JitFunction:
@@ -358,6 +379,6 @@ def jit(
                 location=here(),
                 hint="It takes a function: put `@tileprof.jit` above its `def`.",
             )
-        return JitFunction(held, out_idx, names, debug)
+        return JitFunction(held, out_idx, names, debug, made)
 
     return wrap if function is None else wrap(function)

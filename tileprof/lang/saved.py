@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler import Program
+from tileprof.compiler import Options, Program
+from tileprof.compiler.cuda.controls import controls_of
+from tileprof.compiler.remarks import refuse_missed
 from tileprof.errors import OutputError, TileprofError, UsageError
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
@@ -85,12 +87,15 @@ def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[d
     from tileprof.runtime.cuda_binary import CudaBinary
     from tileprof.runtime.cuda_file import write_binary
 
-    kernel = program.kernel
+    kernel, controls = program.kernel, program.options.controls
     tensors = {at for at, p in enumerate(kernel.params) if isinstance(p.type, ir.BufferType)}
     made = []
     for general in (False, True):
         unaligned = frozenset(tensors if general else ())
-        compiled = compile_cuda(kernel, find_target(target), None, unaligned, aliased=general)
+        compiled = compile_cuda(kernel, find_target(target), controls, unaligned, aliased=general)
+        # What slices and overlapping tensors cannot have is no fault of the kernel.
+        if program.options.strict and not general:
+            refuse_missed(compiled.all_remarks)
         for ptx in (False, True) if target == "sm_80" else (False,):
             binary = CudaBinary.of(kernel, compiled, ptx=ptx)
             name = f"{len(images)}.{'ptx' if ptx else 'cubin'}"
@@ -116,7 +121,11 @@ class SavedKernel(Kernel):
 
     def __init__(self, file: _File) -> None:
         super().__init__(
-            file.kernel.name, lambda given: file.traced, _no_source, names=file.traced.params
+            file.kernel.name,
+            lambda given: file.traced,
+            _no_source,
+            names=file.traced.params,
+            options=file.program.options,
         )
         self.variant: Variant = SavedVariant(file)
 
@@ -130,7 +139,7 @@ class SavedVariant(Variant):
     __slots__ = ("_file",)
 
     def __init__(self, file: _File) -> None:
-        super().__init__(file.traced)
+        super().__init__(file.traced, file.program.options)
         self._file = file
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
@@ -161,7 +170,8 @@ class _File:
     def __init__(self, path: Path, held: Mapping[str, Any], text: str, images: Any) -> None:
         self.path = path
         self.kernel = ir.parse(text, file=str(path))
-        self.program = Program(self.kernel, self.kernel)
+        controls = controls_of(held["variants"][0].get("controls"))
+        self.program = Program(self.kernel, self.kernel, Options(controls=controls))
         self._variants, self._images = held["variants"], images
         derived = {n: _evaluator(e) for n, e in held["derived"].items()}
         self.traced = Traced(

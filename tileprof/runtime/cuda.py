@@ -258,7 +258,10 @@ class CudaExecutable:
             self.device.driver.call("cuStreamSynchronize", call.stream)
         except DriverFailure:
             report.show(self.kernel, variant, number, call.grid, call.symbols)
-            report.raise_failure(self.kernel, variant, number, call.grid, call.symbols)
+            report.raise_failure(
+                self.kernel, variant, number, call.grid, call.symbols,
+                in_order=function.spec.in_order,
+            )  # fmt: skip
             raise
         report.show(self.kernel, variant, number, call.grid, call.symbols)
         self._reports.append(report)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tileprof import ir
 from tileprof.compiler.codegen import Place
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.source import LaunchSpec
 from tileprof.compiler.remarks import Remark
 
@@ -34,7 +36,15 @@ class CudaBinary:
     target: str
     text: str = ""
     """The CUDA C++ that it was made from."""
-    remarks: tuple[Remark, ...] = ()
+    decided: tuple[Remark, ...] | Callable[[], tuple[Remark, ...]] = ()
+    """The remarks, or what reads them from the messages of the assembler."""
+    controls: Controls = field(default_factory=Controls)
+    """What the lowering was allowed to do."""
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the compiler decided, and what the binary shows."""
+        return self.decided if isinstance(self.decided, tuple) else self.decided()
 
     @classmethod
     def of(cls, kernel: ir.Kernel, program: CudaProgram, *, ptx: bool) -> CudaBinary:
@@ -49,7 +59,8 @@ class CudaBinary:
             tuple(len(launch.grid) for launch in source.launches),
             program.target.name,
             source.text,
-            program.remarks,
+            program.remarks if ptx else lambda: program.all_remarks,
+            program.controls,
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.compiler.codegen import Place
+from tileprof.compiler.cuda.controls import controls_of
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import Location
@@ -33,6 +34,7 @@ def write_binary(binary: CudaBinary) -> dict[str, Any]:
         "target": binary.target,
         "text": binary.text,
         "remarks": _plain(binary.remarks),
+        "controls": _plain(binary.controls.changed()),
     }
 
 
@@ -47,6 +49,7 @@ def read_binary(held: Mapping[str, Any], image: bytes) -> CudaBinary:
         held["target"],
         held["text"],
         tuple(_remark(each) for each in held["remarks"]),
+        controls_of({name: _tuple(v) for name, v in held.get("controls", {}).items()}),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler.cuda.source import Argument, LaunchSpec
+from tileprof.compiler.cuda.source import MOST_BLOCKS, Argument, LaunchSpec
 from tileprof.errors import ExecutionError, InternalError
 
 from .arguments import word_of
@@ -39,7 +39,6 @@ _MAP_ALIGNMENT = 64
 _STATIC_SHARED = 48 * 1024
 _PORTABLE_CLUSTER = 8
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-_MOST_BLOCKS = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +140,19 @@ class Function:
         if tiles <= 0:
             return 0
         clusters = -(-tiles // spec.cluster)
+        if clusters * spec.cluster > MOST_BLOCKS:
+            raise self._too_many(grid)
         if spec.persistent:
             clusters = min(clusters, self._resident)
-        if clusters * spec.cluster > _MOST_BLOCKS:
-            raise ExecutionError(
-                f"`{self.kernel.name}` has {tiles} blocks, and {_MOST_BLOCKS} can be launched",
-                location=self.kernel.location,
-                hint="Use larger tiles.",
-            )
         return clusters * spec.cluster
+
+    def _too_many(self, grid: Sequence[int]) -> ExecutionError:
+        shown = " x ".join(f"{extent:,}" for extent in grid)
+        return ExecutionError(
+            f"`{self.kernel.name}` has {shown} blocks; a launch has at most {MOST_BLOCKS:,}",
+            location=self.kernel.location,
+            hint="Use larger tiles, or several launches.",
+        )
 
     def launch(self, call: Call) -> None:
         """Enqueue; returns before the work is done."""

@@ -89,12 +89,14 @@ class Report:
 
     def raise_failure(
         self, kernel: ir.Kernel, source: Speaking, launch: int, grid: Sequence[int],
-        symbols: Sequence[int],
+        symbols: Sequence[int], *, in_order: bool = True,
     ) -> None:  # fmt: skip
-        """The error of launch `launch` where it has failed."""
+        """The error of launch `launch` where it has failed; blocks that are not numbered in the
+        author's order are not named."""
         head = self._head
         if head.failed:
-            failure = Failure(block=head.block, place=head.place, launch=launch)
+            block = head.block if in_order else -1
+            failure = Failure(block=block, place=head.place, launch=launch)
             for at in range(_VALUES):
                 failure.index[at] = head.values[at]
             raise_failure(failure, kernel, source, _padded(launch, grid), symbols)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileprof import ir
 from tileprof.compiler import Program
-from tileprof.compiler.remarks import Remark
+from tileprof.compiler.remarks import Remark, refuse_missed
 from tileprof.compiler.work import Work
 from tileprof.errors import InternalError, Location
 
@@ -37,6 +37,8 @@ def load(
         case "cpu":
             from .cpu import CpuExecutable
 
+            if program.options.strict:
+                refuse_missed(program.remarks)
             return LoadedKernel(program, device, CpuExecutable(program.kernel, program.cpp))
         case "interpreter":
             from .interpreter import InterpreterExecutable
@@ -60,7 +62,13 @@ def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | 
         from .cuda_binary import CudaBinary
 
         unaligned, aliased = need
-        made = compile_cuda(program.kernel, device.target, None, unaligned, aliased=aliased)
+        options = program.options
+        made = compile_cuda(
+            program.kernel, device.target, options.controls, unaligned, aliased=aliased
+        )
+        # What slices and overlapping tensors cannot have is no fault of the kernel.
+        if options.strict and need == (frozenset(), False):
+            refuse_missed(made.all_remarks)
         return CudaBinary.of(program.kernel, made, ptx=device.from_ptx)
 
     return CudaExecutable(program.kernel, build or compiled, device)
@@ -165,8 +173,22 @@ class LoadedKernel:
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
-        target = {} if binary is None else {"target": binary.target}
-        return {"instrument": self.program.options.instrument, **target}
+        made: dict[str, str | int | float] = {"instrument": self.program.options.instrument}
+        if binary is not None:
+            made["target"] = binary.target
+            if controls := str(binary.controls):
+                made["controls"] = controls
+        return made
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was decided about it, on its device."""
+        return tuple(self._code()[2])
+
+    @property
+    def source(self) -> str:
+        """The text that was compiled; '' where the kernel is interpreted."""
+        return self._code()[0]
 
     def _code(self) -> tuple[str, str, Sequence[Remark]]:
         """What runs, its language, and what was decided about it."""

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from tileprof import ir
 from tileprof.compiler.remarks import Remark
+from tileprof.errors import MissingDependencyError, UsageError
 
 from .controls import Controls
 from .emit.unit import emit
+from .limits import check_launches
 from .lowering import Lowering
 from .passes.access_costs import count_accesses
 from .passes.barriers import insert_barriers
@@ -98,6 +100,14 @@ class CudaProgram:
 
         return (*self.remarks, *binary_remarks(self.cubin, self.source.launches, self.target))
 
+    @property
+    def known_remarks(self) -> tuple[Remark, ...]:
+        """All remarks; without NVRTC those of the passes."""
+        try:
+            return self.all_remarks
+        except MissingDependencyError:
+            return self.remarks
+
 
 def compile_cuda(
     kernel: ir.Kernel,
@@ -111,6 +121,7 @@ def compile_cuda(
     """Lower a kernel that the common passes have seen; `observe(name, kernel)` sees it after each
     pass.  KernelError with a place where the kernel cannot run on the target."""
     lowering = Lowering(target, controls or Controls(), Remarks(), unaligned, aliased)
+    _check_names(kernel, lowering.controls)
     stages: dict[str, int] = {}
     for step in PASSES:
         start = time.perf_counter_ns()
@@ -121,5 +132,24 @@ def compile_cuda(
     start = time.perf_counter_ns()
     count_accesses(kernel, lowering)
     source = emit(kernel, target, lowering.controls, unaligned, aliased)
+    check_launches(kernel, source, lowering)
     stages["emit"] = time.perf_counter_ns() - start
     return CudaProgram(kernel, source, target, lowering.controls, lowering.remarks.all(), stages)
+
+
+def _check_names(kernel: ir.Kernel, controls: Controls) -> None:
+    """UsageError for a control about a buffer that the kernel has not."""
+    tensors = [p.name for p in kernel.params if isinstance(p.type, ir.BufferType)]
+    shared = [
+        op.result.name
+        for op in kernel.ops()
+        if isinstance(op, ir.Alloc) and op.space == "shared" and op.result.name
+    ]
+    known = dict.fromkeys([*tensors, *shared])
+    for name in controls.synchronous:
+        if name not in known:
+            raise UsageError(
+                f"the control `synchronous` names `{name}`, which `{kernel.name}` has not",
+                location=kernel.location,
+                hint=f"It has: {', '.join(known)}.",
+            )

@@ -8,22 +8,25 @@ The rules are those of NVIDIA's `cuda_occupancy.h` for compute capability 8.0 an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from tileprof import ir
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import KernelError, Location
 
 from .ptxas import Resources, notes_to_remarks
-from .source import LaunchSpec
+from .source import MOST_BLOCKS, LaunchSpec
 from .target import Target
 
 if TYPE_CHECKING:
     from .build import Cubin
 
-__all__ = ["Occupancy", "SharedBuffer", "blocks_per_sm", "check", "occupancy", "occupancy_remark"]
-__all__ += ["binary_remarks", "registers_available"]
+__all__ = ["Occupancy", "SharedBuffer", "blocks_per_sm", "check", "occupancy"]
+__all__ += ["binary_remarks", "check_accumulators", "check_shared", "occupancy_remark"]
+__all__ += ["registers_available"]
 
 WARP = 32
 _PARTITIONS = 4
@@ -34,6 +37,8 @@ _SHARED_UNIT = 128
 """Bytes: shared memory is given to a block in multiples of this."""
 _BARRIERS_PER_BLOCK_SLOT = 2
 """From 9.0 on a multiprocessor has so many named barriers for each block that it can hold."""
+_LEAST_TILE = 64
+"""Rows of the smallest product of a warp group."""
 _CLUSTER = 8
 """Blocks of a cluster that every device of the architecture can hold."""
 
@@ -52,35 +57,24 @@ def check(
     target: Target,
     *,
     location: Location | None = None,
-    registers_hint: int | None = None,
     buffers: Sequence[SharedBuffer] = (),
     barriers: int = 1,
     whole_warps: bool = False,
-    accumulator_bytes: int = 0,
 ) -> None:
     """Refuse a launch that cannot run: KernelError with the numbers and a way out.
 
-    `registers_hint`: registers of a thread that multiplies, where they are chosen (`setmaxnreg`,
-    controls).  `barriers`: named barriers, the block's own included.  `whole_warps`: the text
-    needs threads in multiples of 32.  `accumulator_bytes`: of a thread, for one matrix product;
-    unlike other values they cannot be spilled.
+    `barriers`: named barriers, the block's own included.  `whole_warps`: the text needs threads in
+    multiples of 32.
     """
     _check_threads(spec, target, whole_warps, location)
-    _check_shared(spec, target, buffers, location)
+    _check_grid(spec, location)
+    check_shared(f"`{spec.function}`", spec.shared, target, buffers, location=location)
     if barriers > target.named_barriers:
         raise KernelError(
             f"`{spec.function}` needs {barriers} named barriers; a block has "
             f"{target.named_barriers}",
             location=location,
             hint="Use fewer groups of threads that wait for each other.",
-        )
-    limit = registers_hint or registers_available(spec.threads, target)
-    if accumulator_bytes > 4 * limit:
-        raise KernelError(
-            f"one matrix product needs {accumulator_bytes // 4} registers of each thread for its "
-            f"result; a thread of a block of {spec.threads} has {limit}",
-            location=location,
-            hint="Use a smaller tile, or more threads that share it.",
         )
 
 
@@ -112,31 +106,84 @@ def _check_threads(
         )
 
 
-def _check_shared(
-    spec: LaunchSpec, target: Target, buffers: Sequence[SharedBuffer], location: Location | None
+def _check_grid(spec: LaunchSpec, location: Location | None) -> None:
+    extents = [v.owner.value for v in spec.grid if isinstance(v.owner, ir.Constant)]
+    blocks = math.prod(int(extent) for extent in extents)
+    if len(extents) == len(spec.grid) and blocks > MOST_BLOCKS:
+        shown = " x ".join(f"{int(extent):,}" for extent in extents)
+        raise KernelError(
+            f"`{spec.function}` has {shown} blocks; a launch has at most {MOST_BLOCKS:,}",
+            location=location,
+            hint="Use larger tiles, or several launches.",
+        )
+
+
+def check_shared(
+    what: str,
+    total: int,
+    target: Target,
+    buffers: Sequence[SharedBuffer],
+    total_with: Callable[[int], int] | None = None,
+    location: Location | None = None,
 ) -> None:
-    if spec.shared <= target.shared_per_block:
+    """KernelError where `what` needs more shared memory than a block can have, with its buffers
+    and what would fit.  `total_with(n)` gives the bytes with at most n stages; without it every
+    buffer is taken to have bytes of its own."""
+    if total <= target.shared_per_block:
         return
     listed = ", ".join(
         f"{b.name} {_kb(b.bytes)}" + (f" in {b.stages} stages" if b.stages > 1 else "")
         for b in sorted(buffers, key=lambda b: -b.bytes)
     )
-    smaller = _smaller(spec, target, buffers)
+
+    def apart(stages: int) -> int:
+        return total - sum(b.bytes - b.bytes // b.stages * min(b.stages, stages) for b in buffers)
+
+    smaller = _smaller(target, buffers, total_with or apart)
     raise KernelError(
-        f"`{spec.function}` needs {_kb(spec.shared)} of shared memory in a block; {target.name} "
+        f"{what} needs {_kb(total)} of shared memory in a block; {target.name} "
         f"has {_kb(target.shared_per_block)}",
         location=location,
         hint=f"{listed}. {smaller}" if listed else smaller,
     )
 
 
-def _smaller(spec: LaunchSpec, target: Target, buffers: Sequence[SharedBuffer]) -> str:
+def _smaller(
+    target: Target, buffers: Sequence[SharedBuffer], total_with: Callable[[int], int]
+) -> str:
     """The largest number of stages that fits, or what else would help."""
     for stages in range(max((b.stages for b in buffers), default=1) - 1, 0, -1):
-        saved = sum(b.bytes - b.bytes // b.stages * min(b.stages, stages) for b in buffers)
-        if spec.shared - saved <= target.shared_per_block:
-            return f"num_stages={stages} needs {_kb(spec.shared - saved)} and fits."
+        needed = total_with(stages)
+        if needed <= target.shared_per_block:
+            return f"num_stages={stages} needs {_kb(needed)} and fits."
     return "Use smaller tiles."
+
+
+def check_accumulators(
+    tile: tuple[int, int],
+    registers: int,
+    threads: int,
+    limit: int,
+    location: Location | None = None,
+) -> None:
+    """KernelError where the sums of one product of warp groups do not fit into the registers of
+    its threads: every product would wait for its sums to come from memory and go back.
+
+    `registers`: of each of `threads` threads, for the sums of a tile of M x N; `limit`: what a
+    thread has.
+    """
+    if registers <= limit:
+        return
+    (rows, columns), taken = tile, registers
+    while registers > limit and max(rows, columns) > _LEAST_TILE:
+        rows, columns = (rows // 2, columns) if rows > columns else (rows, columns // 2)
+        registers //= 2
+    raise KernelError(
+        f"the sums of a tile of {tile[0]} x {tile[1]} take {taken} registers of each of {threads} "
+        f"threads; a thread has {limit}",
+        location=location,
+        hint=f"Use a smaller tile, as {rows} x {columns}, or more threads that share it.",
+    )
 
 
 def _kb(size: int) -> str:

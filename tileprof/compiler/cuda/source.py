@@ -9,7 +9,10 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.ir.types import Dim
 
-__all__ = ["Argument", "CudaSource", "LaunchSpec", "TensorMapSpec"]
+__all__ = ["MOST_BLOCKS", "Argument", "CudaSource", "LaunchSpec", "TensorMapSpec"]
+
+MOST_BLOCKS = (1 << 31) - 1
+"""Of a launch: blocks are numbered along the first axis of CUDA's grid."""
 
 ArgumentKind = Literal["pointer", "scalar", "symbol", "host", "map", "report"]
 
@@ -65,6 +68,8 @@ class LaunchSpec:
     persistent: int = 0
     """0: one block for each tile, launched as a one-axis grid of the product of `grid`.
     n: at most n blocks for each SM, each looping over tiles."""
+    in_order: bool = True
+    """Whether the number of a block tells its indices in the author's grid."""
 
 
 @dataclass(frozen=True, slots=True)

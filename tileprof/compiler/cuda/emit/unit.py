@@ -94,6 +94,8 @@ class _Unit:
         if self.wgmma:
             texts[WGMMA_HEADER] = header(self.wgmma)
         lines = [Line(f"// kernel {self.kernel.name}")]
+        if self.controls.changed():
+            lines.append(Line(f"// controls: {self.controls}"))
         lines += [Line(f'#include "{name}"') for name in texts]
         for function in functions:
             lines += [Line(""), *function.lines]
@@ -175,6 +177,7 @@ class _Unit:
             int(hints.get("shared", 0)),
             cluster,
             int(hints.get("persistent", 0)),
+            not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
         )
         return _Function(name, lines, spec)
 

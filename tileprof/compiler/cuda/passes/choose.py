@@ -14,7 +14,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
 
-from .copy_choice import bulk_reason, cp_async_width, tensor_of
+from .copy_choice import ASKED, bulk_reason, cp_async_width, tensor_of, wish_against
 from .gemm_operands import emit_product
 from .roles import ring_reason, role_reason
 from .walking import (
@@ -71,7 +71,8 @@ class _Launch:
         return []
 
     def _can_bulk(self, op: ir.Copy) -> str:
-        return bulk_reason(tensor_of(op.source, self.kernel), op.target, self.lowering)
+        tensor = tensor_of(op.source, self.kernel)
+        return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)
 
     # -- one copy
 
@@ -93,23 +94,34 @@ class _Launch:
         """The instruction of a copy from global to shared memory."""
         tensor = tensor_of(op.source, self.kernel)
         rejected: list[tuple[str, str]] = []
-        bulk = bulk_reason(tensor, op.target, self.lowering)
-        bulk = bulk or ring_reason(self.launch, self.blocks[op], op)
+        bulk = self._can_bulk(op) or ring_reason(self.launch, self.blocks[op], op)
         if not bulk and not self.no_roles:
             self._note(op, "tma, issued by the producer warp group")
             return "tma"
         rejected.append(("tma", bulk or f"no producer warp group: {self.no_roles}"))
         width, reason = cp_async_width(tensor, op.target, self.lowering)
+        if wish := wish_against(op, "cp.async"):
+            width, reason = 0, wish
         stages = self._stages(loop)
         if width and stages > 1:
-            self._note(op, f"cp.async, {width} bytes a thread", *rejected)
+            missed = self._could_bulk(loop, bulk)
+            self._note(op, f"cp.async, {width} bytes a thread", *rejected, missed=missed)
             return f"cp.async {width}"
         if width:
             reason = "nothing overlaps with it outside of a pipelined loop of two stages or more"
         rejected.append(("cp.async", reason))
-        missed = bool(loop)
+        missed = stages > 1 and not reason.endswith(ASKED)
         self._note(op, "loads and stores", *rejected, missed=missed)
         return ""
+
+    def _could_bulk(self, loop: ir.For | None, reason: str) -> bool:
+        """Whether a loop that feeds warp groups loads without TMA, by the kernel's own doing."""
+        feeds = loop is not None and any(
+            isinstance(o, ir.Gemm) and o.lowering.startswith("wgmma") for o in ir.walk(loop.body)
+        )
+        return (
+            feeds and self.lowering.target.has_tma and bool(reason) and not reason.endswith(ASKED)
+        )
 
     def _stages(self, loop: ir.For | None) -> int:
         if loop is None:

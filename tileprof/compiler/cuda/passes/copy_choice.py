@@ -16,13 +16,15 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
 from tileprof.ir.types import Dim
 
 from .walking import base
 
-__all__ = ["Tensor", "bulk_reason", "cp_async_width", "tensor_of"]
+__all__ = ["ASKED", "Tensor", "bulk_reason", "cp_async_width", "tensor_of", "wish_against"]
 
 MAX_BOX = 256
+ASKED = "as asked"
 MAX_RANK = 5
 
 
@@ -79,7 +81,10 @@ def tensor_of(value: ir.Value, kernel: ir.Kernel) -> Tensor | None:
 def _common(tensor: Tensor | None, tile: ir.Value, lowering: Lowering, store: bool) -> str:
     """Why no asynchronous copy is possible; '' where one is."""
     if not lowering.controls.async_copy:
-        return "asynchronous copies are turned off"
+        return f"asynchronous copies are turned off, {ASKED}"
+    names = {buffer_name(tile), "" if tensor is None else tensor.param.name}
+    if names & set(lowering.controls.synchronous):
+        return f"it is synchronous, {ASKED}"
     if tensor is None:
         return "the tensor is seen under another shape than its own"
     if isinstance(tile.owner, ir.View):
@@ -91,6 +96,17 @@ def _common(tensor: Tensor | None, tile: ir.Value, lowering: Lowering, store: bo
     return ""
 
 
+def wish_against(op: ir.Copy, instruction: str) -> str:
+    """Why the author does not want a copy by `tma` or `cp.async`; '' where nothing is said."""
+    hints = dict(op.hints)
+    preferred = hints.get("prefer_instruction", instruction)
+    if instruction == "tma" and hints.get("disable_tma"):
+        return f"`disable_tma`, {ASKED}"
+    if preferred == "sync" or (instruction == "tma" and preferred == "cp_async"):
+        return f'`prefer_instruction="{preferred}"`, {ASKED}'
+    return ""
+
+
 def bulk_reason(
     tensor: Tensor | None, tile: ir.Value, lowering: Lowering, *, store: bool = False
 ) -> str:
@@ -98,7 +114,7 @@ def bulk_reason(
     if not lowering.target.has_tma:
         return f"{lowering.target.name} has none"
     if not lowering.controls.tma:
-        return "it is turned off"
+        return f"it is turned off, {ASKED}"
     if reason := _common(tensor, tile, lowering, store):
         return reason
     assert tensor is not None

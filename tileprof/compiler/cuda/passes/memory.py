@@ -7,12 +7,12 @@ Slots of rings are alive from the start, since the producer fills them ahead of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.errors import KernelError
+from tileprof.compiler.cuda.resources import SharedBuffer, check_shared
 from tileprof.instrument.stages import buffer_name
 
 from .walking import accesses, base, per_launch, touches, with_originals
@@ -173,23 +173,33 @@ def _place(spans: list[_Span]) -> None:
 
 
 def _check(launch: ir.Launch, spans: list[_Span], total: int, lowering: Lowering) -> None:
-    limit = lowering.target.shared_per_block
-    if total <= limit:
-        return
-    held = sorted(spans, key=lambda s: -s.size)
-    shown = ", ".join(
-        f"{buffer_name(s.alloc.result)} {list(s.alloc.shape)} {s.size:,}" for s in held[:6]
-    )
-    hint = f"In bytes: {shown}. Use smaller tiles or fewer stages."
-    stages = max((s.alloc.shape[0] for s in held if len(s.alloc.shape) > 2), default=0)
-    rings = [s for s in held if len(s.alloc.shape) > 2 and s.alloc.shape[0] == stages]
-    if stages > 1:
-        slot = sum(s.size // stages for s in rings)
-        fits = stages - -(-(total - limit) // max(slot, 1))
-        if fits >= 1:
-            hint = f"In bytes: {shown}. With num_stages={fits} it fits."
-    raise KernelError(
-        f"the block needs {total:,} bytes of shared memory, {lowering.target.name} has {limit:,}",
-        location=launch.span,
-        hint=hint,
-    )
+    stages = _stages(launch)
+
+    def total_with(most: int) -> int:
+        """Bytes of a block where no buffer has more stages than that."""
+        fewer = []
+        for span in spans:
+            held = stages.get(span.alloc, 1)
+            fewer.append(replace(span, size=span.size // held * min(held, most)))
+        _place(fewer)
+        rings = [o for o in ir.walk(launch.body) if isinstance(o, ir.Ring)]
+        barriers = sum(2 * min(o.stages, most) * BARRIER for o in rings)
+        return max(s.offset + s.size for s in fewer) + barriers
+
+    buffers = [
+        SharedBuffer(buffer_name(s.alloc.result), s.size, stages.get(s.alloc, 1)) for s in spans
+    ]
+    check_shared("the kernel", total, lowering.target, buffers, total_with, launch.span)
+
+
+def _stages(launch: ir.Launch) -> dict[ir.OpBase, int]:
+    """Slots of the buffers that loads run ahead into."""
+    found: dict[ir.OpBase, int] = {}
+    for op in ir.walk(launch.body):
+        if not isinstance(op, ir.AsyncCopy) or not isinstance(op.target.owner, ir.View):
+            continue
+        alloc = base(op.target).owner
+        # A slot is one index of the first dimension.
+        if isinstance(alloc, ir.Alloc) and op.target.owner.sizes[0] == 1:
+            found[alloc] = alloc.shape[0]
+    return found

@@ -25,7 +25,7 @@ from tileprof.instrument.stages import buffer_name
 
 from .choose import ROLES
 from .roles import is_ring_load
-from .walking import per_launch, with_originals
+from .walking import REPORTS, per_launch, reports, with_originals
 
 __all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "shared_slice", "sharers"]
 
@@ -150,6 +150,8 @@ class _Clusters:
             isinstance(o, ir.For) and o.kind == "persistent" for o in ir.walk(self.launch.body)
         ):
             return "the author loops over tiles"
+        if reports(self.launch):
+            return REPORTS
         if any(isinstance(o, ir.Print | ir.Assert) for o in ir.walk(self.launch.body)):
             return "prints and asserts name their block by its number"
         if reason := self._extent_reason(cluster.axis, cluster.size):

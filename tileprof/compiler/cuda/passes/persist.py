@@ -28,7 +28,7 @@ from .expand import MATRIX
 from .multicast import cluster_of
 from .roles import is_ring_load
 from .tile_order import indices_of
-from .walking import base, per_launch, touches, with_originals
+from .walking import REPORTS, base, per_launch, reports, touches, with_originals
 
 __all__ = ["persist"]
 
@@ -59,6 +59,11 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
             asked = int(dict(op.hints).get("swizzle", RASTER))
     products = any(isinstance(o, ir.Gemm) for o in ir.walk(launch.body))
     if not lowering.controls.rasterize or len(launch.grid) < 2 or (asked is None and not products):
+        return launch
+    if reports(launch):
+        lowering.remarks.add(
+            "launch", launch.span, "blocks in the order of the grid", ("groups of rows", REPORTS)
+        )
         return launch
     group = asked or RASTER
     why = "as asked" if asked else "operands are shared in L2"
@@ -106,6 +111,8 @@ class _Persistent:
         asked = self.lowering.controls.persistent
         if asked is False:
             return "it is turned off"
+        if reports(self.launch):
+            return REPORTS
         if not self.hints.get(ROLES):
             return "no producer warp group could load ahead"
         total = 1

@@ -14,10 +14,13 @@ from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 
-from .walking import accesses, base, touches
+from .walking import accesses, base, threads_of, touches
 
 __all__ = ["is_ring_load", "loads_of", "replayable", "ring_reason", "role_reason"]
 __all__ += ["written_globals"]
+
+PRODUCER_THREADS = 128
+"""Of the warp group that only loads."""
 
 
 def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering: Lowering) -> str:
@@ -26,6 +29,9 @@ def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering:
         return f"{lowering.target.name} has none"
     if not lowering.controls.warp_specialization:
         return "warp specialisation is turned off"
+    threads, limit = threads_of(launch), lowering.target.threads_per_block
+    if threads + PRODUCER_THREADS > limit:
+        return f"it would have no room beside {threads} threads in a block of {limit}"
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
     stages = lowering.controls.stages
     loops = [o for o in loops if (o.num_stages if stages is None else stages) > 1]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tileprof import ir
 from tileprof.ir.rewrite import clone, rewrite_block
 
-__all__ = ["Touch", "accesses", "base", "inline_scopes", "per_launch", "threads_of", "touches"]
-__all__ += ["rebuilt", "with_originals", "with_rule"]
+__all__ = ["REPORTS", "Touch", "accesses", "base", "inline_scopes", "per_launch", "reports"]
+__all__ += ["rebuilt", "threads_of", "touches", "with_originals", "with_rule"]
 
 
 class Touch(NamedTuple):
@@ -36,9 +36,14 @@ def touches(op: ir.OpBase) -> Iterator[Touch]:
             yield Touch(buffer, False, True)
         case ir.Atomic(buffer=buffer):
             yield Touch(buffer, True, True)
-        case ir.Copy(source=source, target=target) | ir.Scan(source=source, target=target):
+        case ir.Copy(source=source, target=target):
             yield Touch(source, True, False)
             yield Touch(target, False, True)
+        case ir.Scan(source=source, target=target, scratch=scratch):
+            yield Touch(source, True, False)
+            yield Touch(target, False, True)
+            if scratch is not None:
+                yield Touch(scratch, True, True)
         case ir.AsyncCopy(source=source, target=target):
             yield Touch(source, True, False)
             yield Touch(target, False, True)
@@ -82,6 +87,15 @@ def threads_of(launch: ir.Launch) -> int:
     for extent in launch.threads:
         total *= extent
     return total
+
+
+REPORTS = "prints and asserts name their block by its number"
+"""Why blocks are not renumbered."""
+
+
+def reports(launch: ir.Launch) -> bool:
+    """Whether blocks print or assert something."""
+    return any(isinstance(o, ir.Print | ir.Assert) for o in ir.walk(launch.body))
 
 
 def per_launch(kernel: ir.Kernel, change: Callable[[ir.Launch], ir.Launch]) -> ir.Kernel:
