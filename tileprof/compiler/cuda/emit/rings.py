@@ -124,7 +124,7 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
     ctx.headers.add("barriers.cuh")
     clustered = any(ring.cluster > 1 for ring in ctx.rings.values())
     line("tp_fence_mbarrier_init();")
-    line("tp_cluster_barrier();" if clustered else "tp_barrier();")
+    _meet(ctx, clustered)
     line(f"if (tp_thread >= {ctx.threads}) {{")
     with ctx.writer.deeper(), ctx.scope():
         if op.producer_registers:
@@ -142,5 +142,11 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
     ctx.role = "block"
     ctx.writer.close("}")
     if clustered:
-        line("tp_warp_barrier();")
-        line("tp_cluster_barrier();")
+        _meet(ctx, clustered)
+
+
+def _meet(ctx: Context, clustered: bool) -> None:
+    """All threads of the block, or of the cluster, which warps reach as a whole."""
+    if clustered:
+        ctx.writer.line("tp_warp_barrier();")
+    ctx.writer.line("tp_cluster_barrier();" if clustered else "tp_barrier();")
