@@ -53,10 +53,7 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """With the hint `raster`: the author's wish, or groups of rows for products of matrices, whose
     operands are shared by the blocks of a row and of a column."""
-    asked = None
-    for op in launch.body.ops:
-        if isinstance(op, ir.Annotate) and op.name == "use_swizzle":
-            asked = int(dict(op.hints).get("swizzle", RASTER))
+    asked = int(dict(launch.hints).get("swizzle", 0)) or None
     products = any(isinstance(o, ir.Gemm) for o in ir.walk(launch.body))
     if not lowering.controls.rasterize or len(launch.grid) < 2 or (asked is None and not products):
         return launch
