@@ -27,7 +27,7 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 DTYPES = ["bfloat16", "float16", "float32", "int8", "float8_e4m3"]
 SIZES = [1, 7, 31, 64, 72, 96, 127, 128]
 LENGTHS = [1, 7, 32, 63, 100, 101, 128, 160]
-EVEN = [64, 128, 192]
+EVEN = [64, 128, 192, 256]
 """Sizes with which TMA has no difficulty."""
 TILES = [(64, 64, 32), (64, 64, 64), (128, 64, 32), (64, 32, 64)]
 SINGLE = {"touch", "plain", "leave", "next"}
@@ -73,6 +73,8 @@ def allowed(draw: st.DrawFn, smooth: bool) -> Controls:
     )
     options["persistent"] = draw(st.sampled_from([None, True, True, False]))
     options["stages"] = draw(st.sampled_from([None, None, 3] if smooth else [None, None, 1, 3]))
+    if smooth:
+        options["cluster"] = draw(st.sampled_from([None, None, 2, 4]))
     return Controls(**options)
 
 
