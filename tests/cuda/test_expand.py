@@ -158,3 +158,17 @@ def test_a_reduction_of_a_tensor_of_unknown_size_is_refused() -> None:
     )
     with pytest.raises(KernelError, match="extents are known at launch only"):
         expanded(text)
+
+
+def test_long_lines_get_memory_for_the_parts_of_warps() -> None:
+    """Scans of few long lines, and no others."""
+    text = launch(
+        "%x: global<64, float32>",
+        """
+    %S = alloc shared {shape = [2, 1024]} : shared<2, 1024, float32>
+    %T = alloc shared {shape = [64, 1024]} : shared<64, 1024, float32>
+    scan sum %S, %S {dim = 1}
+    scan sum %T, %T {dim = 1}""",
+    )
+    scans = [o for o in expanded(text).ops() if isinstance(o, ir.Scan)]
+    assert [o.scratch is not None for o in scans] == [True, False]

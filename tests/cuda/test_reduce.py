@@ -26,6 +26,7 @@ from tileprof.compiler.cuda.layouts.candidates import candidates, distributed
 from tileprof.compiler.cuda.layouts.exchange import (
     convert_scratch,
     reduce_scratch,
+    scan_scratch,
     unreduced,
     working_type,
 )
@@ -360,6 +361,54 @@ def test_scans(shape: tuple[int, ...], dim: int, dtype: str, layout: str, revers
             want = add(whole.astype(exact), axis=dim)
             want = np.flip(want, dim) if reverse else want
             np.testing.assert_array_equal(out.astype(np.float64), want.astype(np.float64))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "target"),
+    [((1024,), "float32", "float32"), ((3, 1000), "float16", "float16"),
+     ((2, 520), "int32", "int32"), ((5, 600), "float32", "float64")],
+)  # fmt: skip
+def test_warps_share_long_lines(
+    shape: tuple[int, ...], dtype: str, target: str, reverse: bool
+) -> None:
+    """Parts that are whole, that end early and that are empty; parts of one line and of the next
+    are kept apart."""
+    threads, dim = 256, len(shape) - 1
+    for kind in ("sum", "max"):
+        tile = numbers(shape, dtype)
+        source, to = buffer(shape, dtype, "shared"), buffer(shape, target, "shared")
+        needed = scan_scratch(shape, dim, threads, source.dtype, to.dtype)
+        assert needed
+        machine = Machine(threads)
+        at = machine.shared(source, parse_shared("rows", shape, source.dtype), 0)
+        there = machine.shared(to, parse_shared("rows", shape, to.dtype), 16384)
+        scratch = buffer((needed,), "uint8", "shared")
+        machine.shared(scratch, SharedLayout((needed,), ir.dtype("uint8")), SHARED - 1024)
+        out = np.zeros(shape, ir.dtype(target).to_numpy())
+        _tile(machine, at, tile, store=False)
+        machine.ctx.writer.line("tp_barrier();")
+        op = ir.Scan("sum" if kind == "sum" else "max", source, to, dim, reverse, scratch)
+        emit_scan(machine.ctx, op)
+        machine.ctx.writer.line("tp_barrier();")
+        _tile(machine, there, out, store=True)
+        for seed in range(3):
+            machine.run(seed)
+            add = np.cumsum if kind == "sum" else np.maximum.accumulate
+            whole = (np.flip(tile, dim) if reverse else tile).astype("f8")
+            want = add(whole, axis=dim)
+            want = np.flip(want, dim) if reverse else want
+            np.testing.assert_array_equal(out.astype(np.float64), want)
+
+
+def test_lines_are_shared_where_warps_would_be_idle() -> None:
+    """Long lines, fewer than warps."""
+    f32 = ir.dtype("float32")
+    assert scan_scratch((1, 4096), 1, 256, f32, f32) == 2 * 8 * 4
+    assert scan_scratch((9, 4096), 1, 256, f32, f32)
+    assert not scan_scratch((8, 4096), 1, 256, f32, f32)
+    assert not scan_scratch((1, 256), 1, 256, f32, f32)
+    assert not scan_scratch((1, 4096), 1, 32, f32, f32)
 
 
 def _tile(machine: Machine, at: SharedBuffer, array: Array, *, store: bool) -> None:

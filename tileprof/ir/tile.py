@@ -139,6 +139,8 @@ class Scan(OpBase):
     target: Value = operand()
     dim: int = attribute()
     reverse: bool = attribute(default=False)
+    scratch: Value | None = operand(default=None)
+    """Shared memory for the parts of a line where a GPU's warps share it; None elsewhere."""
 
     def verify(self) -> Iterator[str]:
         """Shapes agree and the dimension exists."""

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tileprof import ir
 
 from .registers import RegisterLayout
 
 __all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
-__all__ += ["staged_row", "staged_shape", "unreduced", "working_type"]
+__all__ += [
+    "has_thread_lines",
+    "scan_scratch",
+    "staged_row",
+    "staged_shape",
+    "unreduced",
+    "working_type",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,34 @@ def working_type(source: ir.DType, target: ir.DType) -> ir.DType:
         return target
     widest = max(floats, key=lambda d: d.bits)
     return widest if widest.bits >= 32 else ir.dtype("float32")
+
+
+# -- scans
+
+SHORT = 16
+"""Elements of a line that a warp does not make faster."""
+LONG = 512
+"""Elements from which on several warps share a line."""
+
+
+def has_thread_lines(lines: int, length: int, threads: int) -> bool:
+    """Whether a thread works on a line alone."""
+    return length <= SHORT or lines * 2 > threads
+
+
+def scan_scratch(
+    shape: Sequence[int], dim: int, threads: int, source: ir.DType, target: ir.DType
+) -> int:
+    """Bytes of shared memory for the parts of warps that share the lines of a scan; 0 where each
+    line has a warp or a thread of its own."""
+    length, lines, warps = shape[dim], prod(shape) // shape[dim], threads // 32
+    if warps < 2 or length < LONG or has_thread_lines(lines, length, threads):
+        return 0
+    # A warp for each line leaves some idle in the last turn; sharing takes a third more work.
+    turns = -(-lines // warps)
+    if turns * warps * 3 < lines * 4:
+        return 0
+    return 2 * warps * working_type(source, target).bytes
 
 
 # -- changes of layout

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.exchange import scan_scratch
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
 from tileprof.ir.types import Dim, index
 
-from .walking import per_launch, with_rule
+from .walking import per_launch, threads_of, with_rule
 
 __all__ = ["MATRIX", "as_parallel", "expand"]
 
@@ -35,6 +36,7 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with elementwise tile ops as `parallel`."""
     del lowering
     symbols = kernel.symbol_values()
+    threads = 0
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         match op:
@@ -49,7 +51,7 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             case ir.Reduce():
                 _reduce(op, builder, symbols)
             case ir.Scan():
-                _scan(op, builder, symbols)
+                _scan(op, builder, symbols, threads)
             case ir.Print(value=value) if _is_fragment(value):
                 assert value is not None
                 name = value.name or "fragment"
@@ -59,7 +61,12 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
                 return None
         return []
 
-    return per_launch(kernel, lambda launch: with_rule(launch, rule))
+    def change(launch: ir.Launch) -> ir.Launch:
+        nonlocal threads
+        threads = -(-threads_of(launch) // 32) * 32
+        return with_rule(launch, rule)
+
+    return per_launch(kernel, change)
 
 
 # -- elementwise ops
@@ -181,15 +188,21 @@ def _reduce(op: ir.Reduce, builder: ir.Builder, symbols: Symbols) -> None:
     _give_back(target, op.target, builder, symbols)
 
 
-def _scan(op: ir.Scan, builder: ir.Builder, symbols: Symbols) -> None:
-    """`scan` of a shared buffer into a shared buffer."""
+def _scan(op: ir.Scan, builder: ir.Builder, symbols: Symbols, threads: int) -> None:
+    """`scan` of a shared buffer into a shared buffer, with memory for warps that share lines."""
     source = _held(op, op.source, "shared", builder, symbols, read=True)
     target = source
     if _is_held(op.target, "shared"):
         target = op.target
     elif source is op.source or source.dtype != op.target.dtype:
         target = _held(op, op.target, "shared", builder, symbols, read=False)
-    builder.emit(ir.Scan(op.kind, source, target, op.dim, op.reverse))
+    shape = source.buffer.static_shape
+    size = scan_scratch(shape, op.dim, threads, source.dtype, target.dtype)
+    scratch = None
+    if size:
+        made = ir.Alloc("shared", (size,), ir.dtype("uint8"), layout="rows", hint="scratch")
+        scratch = builder.emit(made).result
+    builder.emit(ir.Scan(op.kind, source, target, op.dim, op.reverse, scratch))
     _give_back(target, op.target, builder, symbols)
 
 
