@@ -92,7 +92,7 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     try:
         program = compile_cuda(kernel, find_target(target), controls)
     except KernelError as error:
-        if "bytes of shared memory" not in error.message:
+        if "of shared memory" not in error.message:
             raise
         return False
     ir.verify(program.kernel)
