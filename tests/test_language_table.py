@@ -7,6 +7,7 @@ import ast
 import importlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ def test_what_is_not_there_is_not_there() -> None:
     for name in names:
         with pytest.raises(UnknownOperation):
             getattr(T, name)
+
+
+def test_every_control_is_in_the_table() -> None:
+    """In its first cells, and no other."""
+    table = SECTION.partition("| control | by default | otherwise |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert listed == {field.name for field in fields(Controls)}
 
 
 # -- reasons

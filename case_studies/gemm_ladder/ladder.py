@@ -25,8 +25,8 @@ for folder in (HERE, ROOT / "benchmarks"):
 import measuring  # noqa: E402
 from steps import STEPS, Step  # noqa: E402
 
+import tileprof  # noqa: E402
 from tileprof import ir  # noqa: E402
-from tileprof.compiler.cuda.controls import Controls  # noqa: E402
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda  # noqa: E402
 from tileprof.compiler.cuda.target import find_target  # noqa: E402
 from tileprof.compiler.passes import prove_bounds, simplify  # noqa: E402
@@ -67,7 +67,7 @@ class Row:
 def lowered(kernel: ir.Kernel, forbidden: dict[str, Any]) -> CudaProgram:
     """A traced kernel under lowering controls."""
     kernel = prove_bounds(simplify(kernel))
-    return compile_cuda(kernel, find_target(TARGET), Controls(**forbidden))
+    return compile_cuda(kernel, find_target(TARGET), tileprof.Controls(**forbidden))
 
 
 def described(step: Step, size: int) -> Row:

@@ -13,7 +13,6 @@ from typing import Any
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
-from tileprof.compiler.cuda.controls import Controls
 
 THREADS = 256
 
@@ -69,7 +68,7 @@ class Step:
 
     def kernel(self, **changed: Any) -> Any:
         """The kernel under the step's controls, and `changed` ones; to be called with arrays."""
-        held = Controls(**{**self.forbidden, **changed})
+        held = tileprof.Controls(**{**self.forbidden, **changed})
         return partial(tileprof.jit(controls=held)(self.function), **self.tile)
 
     def traced(self, m: int, n: int, k: int) -> ir.Kernel:

@@ -152,3 +152,12 @@ def test_a_table_with_times() -> None:
     assert "| ms | TFLOP/s | × naive |" in lines[0]
     assert "| 4.000 | 10.0 | 2.0 |" in lines[3]
     assert lines[-1] == "cuBLAS: 0.500 ms, 700.0 TFLOP/s."
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_step_can_be_called(name: str) -> None:
+    """As the ladder calls it, here on the processor, which has no use for controls."""
+    step = step_of(name)
+    a = np.eye(64, 128).astype(ml_dtypes.bfloat16)
+    b = np.arange(128 * 128).reshape(128, 128).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(step.kernel()(a, b), b[:64])
