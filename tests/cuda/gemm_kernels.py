@@ -18,7 +18,8 @@ from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.emit.gemm import emit_gemm
 from tileprof.compiler.cuda.emit.matrices import loops
-from tileprof.compiler.cuda.emit.points import runs_of, thread_coordinates
+from tileprof.compiler.cuda.emit.points import thread_coordinates
+from tileprof.compiler.cuda.emit.runs import runs_of
 from tileprof.compiler.cuda.emit.statements import emit_block
 from tileprof.compiler.cuda.emit.tilecopy import emit_copy
 from tileprof.compiler.cuda.emit.wgmma import header

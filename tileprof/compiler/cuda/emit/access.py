@@ -15,11 +15,11 @@ from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, is_pair, literal, storage, stored, value_type
 from tileprof.errors import InternalError
 
-from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer
+from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
 from .context import Context
 from .points import Frame
 
-__all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "stored_text"]
+__all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "shared_address", "stored_text"]
 
 _ATOMIC = {
     "add": "TpAdd",
@@ -39,7 +39,7 @@ def emit_load(ctx: Context, op: ir.Load) -> None:
         return
     buffer = ctx.buffer(op.buffer)
     indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
-    element = _element(ctx, buffer, op.indices, indices)
+    element = _element(ctx, op, buffer, indices)
     text = f"tp_value({element})" if is_narrow(buffer.dtype) else element
     if guard:
         safe = literal(buffer.safe, buffer.dtype) if isinstance(buffer, GlobalBuffer) else "0"
@@ -71,7 +71,7 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
         return
     buffer = ctx.buffer(op.buffer)
     indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
-    statement = f"{_element(ctx, buffer, op.indices, indices)} = {stored_text(ctx, op.value)};"
+    statement = f"{_element(ctx, op, buffer, indices)} = {stored_text(ctx, op.value)};"
     when = " && ".join(p for p in (_alone(ctx, buffer), guard) if p)
     ctx.writer.line(f"if ({when}) {statement}" if when else statement)
 
@@ -98,7 +98,7 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
     private = isinstance(buffer, LocalBuffer | FragmentBuffer)
     # What other threads can see is changed at once.
     function = "tp_combine" if private else "tp_atomic"
-    element = _element(ctx, buffer, op.indices, indices)
+    element = _element(ctx, op, buffer, indices)
     value = f"({value_type(buffer.dtype)})({ctx.bare(op.value)})"
     call = f"{function}<{_ATOMIC[op.kind]}>(&{element}, {value})".replace("&*", "")
     alone = _alone(ctx, buffer)
@@ -137,14 +137,26 @@ def _alone(ctx: Context, buffer: Buffer) -> str:
 
 
 def _element(
-    ctx: Context, buffer: Buffer, indices: Sequence[ir.Value], texts: Sequence[Extent]
+    ctx: Context, op: ir.Load | ir.Store | ir.Atomic, buffer: Buffer, texts: Sequence[Extent]
 ) -> str:
+    if isinstance(buffer, SharedBuffer):
+        return f"*{shared_address(ctx, op, buffer, texts)}"
     if not isinstance(buffer, FragmentBuffer):
         return buffer.element(texts)
     frame = ctx.points
     if frame is None or frame.layout is None:
         raise InternalError(f"fragment {buffer.name} is used outside of points that have a layout")
-    return f"{buffer.array}[{frame.register(buffer, frame.dims(indices), texts)}]"
+    return f"{buffer.array}[{frame.register(buffer, frame.dims(op.indices), texts)}]"
+
+
+def shared_address(
+    ctx: Context, op: ir.OpBase, buffer: SharedBuffer, texts: Sequence[Extent]
+) -> str:
+    """A pointer to the element of shared memory at `texts`."""
+    frame = ctx.points
+    if frame is None or op not in frame.addresses:
+        return buffer.address(texts)
+    return buffer.pointer_at(frame.addresses[op].offset(frame.runs, buffer.lead_offset(texts)))
 
 
 def checked(

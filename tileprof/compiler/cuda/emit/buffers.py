@@ -78,11 +78,11 @@ class SharedBuffer:
     def byte_offset(self, indices: Sequence[Extent]) -> Extent:
         """Bytes from the start of the buffer to the element at `indices`."""
         layout, size = self.layout, self.dtype.bytes
-        lead = [times(i, s) for i, s in zip(indices, layout.lead_strides())]
+        lead = self.lead_offset(indices)
         column: Extent = indices[-1] if indices else 0
         row: Extent = indices[-2] if len(indices) > 1 else 0
         if not layout.swizzle:
-            return plus(*lead, times(plus(times(row, layout.panel), column), size))
+            return plus(lead, times(plus(times(row, layout.panel), column), size))
         panel, within = _divided(column, layout.panel)
         # The pattern goes by addresses: it starts anew with a panel of whole periods only.
         line = plus(row, times(panel, layout.rows)) if layout.rows % LINES else row
@@ -92,19 +92,30 @@ class SharedBuffer:
             chunk = (within * size) ^ (mask * 16)
         else:
             chunk = f"({paren(times(within, size))} ^ {paren(times(mask, 16))})"
-        return plus(*lead, times(panel, layout.panel_bytes), times(row, layout.swizzle), chunk)
+        return plus(lead, times(panel, layout.panel_bytes), times(row, layout.swizzle), chunk)
+
+    def lead_offset(self, indices: Sequence[Extent]) -> Extent:
+        """Bytes from the start of the buffer to the tile, of the last two dimensions, of an
+        element."""
+        return plus(*(times(i, s) for i, s in zip(indices, self.layout.lead_strides())))
+
+    def tile_offset(self, row: Extent, column: Extent) -> Extent:
+        """Bytes from the start of a tile to one of its elements."""
+        return self.byte_offset([*[0] * (len(self.shape) - 2), row, column])
 
     def row_offset(self, indices: Sequence[Extent]) -> Extent:
         """Bytes from the start of the buffer to a tile of whole rows, where the pattern of its
         swizzle begins: its first row is a multiple of eight."""
-        layout = self.layout
-        lead = [times(i, s) for i, s in zip(indices, layout.lead_strides())]
         row: Extent = indices[-2] if len(indices) > 1 else 0
-        return plus(*lead, times(row, layout.panel * self.dtype.bytes))
+        size = self.layout.panel * self.dtype.bytes
+        return plus(self.lead_offset(indices), times(row, size))
 
     def address(self, indices: Sequence[Extent]) -> str:
         """A pointer to the element at `indices`."""
-        offset = self.byte_offset(indices)
+        return self.pointer_at(self.byte_offset(indices))
+
+    def pointer_at(self, offset: Extent) -> str:
+        """A pointer to the element so many bytes from the start of the buffer."""
         at = self.pointer if offset == 0 else f"({self.pointer} + {offset})"
         return f"(({self.type} *){at})"
 

@@ -18,7 +18,8 @@ from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
 from tileprof.errors import InternalError
 
 from .context import Context
-from .points import Run, leader, runs_of, thread_coordinates
+from .points import leader, thread_coordinates
+from .runs import Run, runs_of
 
 __all__ = ["emit_convert"]
 

@@ -22,7 +22,7 @@ from tileprof.errors import InternalError
 
 from .buffers import FragmentBuffer, SharedBuffer
 from .context import Context, Tile
-from .points import Run, runs_of
+from .runs import Run, runs_of
 
 __all__ = ["Matrices", "SharedTile", "find_matrices", "gather_words", "load_matrices", "loops"]
 __all__ += ["registers_of", "shared_tile"]

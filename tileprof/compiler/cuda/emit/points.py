@@ -1,15 +1,14 @@
 """Which points of a parallel loop a thread runs: loops over register numbers, coordinates, and the
 registers of fragments that belong to a point.
 
-Register digits that step on in one direction are one `Run`, a loop of the text.  The coordinate of
-a point is that of its thread, which lanes and warps give once, plus the steps of the runs.
+The coordinate of a point is that of its thread, which lanes and warps give once, plus the steps of
+the runs (`runs.py`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, plus, times
@@ -17,30 +16,13 @@ from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
 from tileprof.errors import InternalError
 
 from .buffers import FragmentBuffer
+from .runs import Run
+from .swizzled import Swizzled
 
-__all__ = ["Dims", "Frame", "Held", "Run", "leader", "points", "runs_of", "thread_coordinates"]
+__all__ = ["Dims", "Frame", "Held", "leader", "thread_coordinates"]
 
 Dims = tuple[int | None, ...]
 """For each dimension of a fragment the loop variable that indexes it; None for another index."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A loop over `count` registers; each adds `step` to the coordinates, and to the register
-    number of the n-th fragment that the points touch `weights[n]`."""
-
-    count: int
-    step: tuple[int, ...]
-    weights: tuple[int, ...] = ()
-    name: str = ""
-
-    def split(self, inner: int) -> tuple[Run, Run]:
-        """The same registers as a loop of `inner` in another; the inner one first."""
-        return replace(self, count=inner), Run(
-            self.count // inner,
-            tuple(s * inner for s in self.step),
-            tuple(w * inner for w in self.weights),
-        )
 
 
 @dataclass(slots=True)
@@ -73,6 +55,8 @@ class Frame:
     """Loads that stand in front of the points."""
     late: dict[ir.OpBase, Held] = field(default_factory=dict)
     """Stores that stand behind."""
+    addresses: dict[ir.OpBase, Swizzled] = field(default_factory=dict)
+    """Of accesses to swizzled memory that are steps from the thread's first."""
 
     def dims(self, indices: Sequence[ir.Value]) -> Dims:
         """Which loop variable each index is."""
@@ -124,21 +108,6 @@ def _within(layout: RegisterLayout, dim: int, index: Extent) -> Extent:
         whole = step * count >= layout.shape[dim]
         terms.append(times(text if whole else f"({text}) % {count}", each))
     return plus(*terms)
-
-
-def runs_of(digits: Sequence[tuple[Digit, tuple[int, ...]]]) -> list[Run]:
-    """Register digits as loops, innermost first; those that step on as one.  With each digit comes
-    its distance in registers for each fragment."""
-    runs: list[Run] = []
-    for digit, own in digits:
-        if runs:
-            last = runs[-1]
-            goes_on = digit.step == tuple(s * last.count for s in last.step)
-            if goes_on and own == tuple(w * last.count for w in last.weights):
-                runs[-1] = replace(last, count=last.count * digit.radix)
-                continue
-        runs.append(Run(digit.radix, digit.step, own))
-    return runs
 
 
 def thread_coordinates(layout: RegisterLayout) -> list[Extent]:
@@ -195,8 +164,3 @@ def leader(layout: RegisterLayout) -> str:
         if mask:
             parts.insert(0, f"({name} & {mask}) == 0")
     return " && ".join(parts)
-
-
-def points(runs: Iterable[Run]) -> int:
-    """How many points the loops have together."""
-    return math.prod(r.count for r in runs)

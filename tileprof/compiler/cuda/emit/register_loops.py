@@ -32,10 +32,12 @@ from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored,
 from tileprof.compiler.cuda.layouts import RegisterLayout
 from tileprof.errors import InternalError
 
-from .access import checked
+from .access import checked, shared_address
 from .buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from .context import Context
-from .points import Frame, Held, Run, leader, points, runs_of, thread_coordinates
+from .points import Frame, Held, leader, thread_coordinates
+from .runs import Run, points, runs_of
+from .swizzled import swizzled_steps
 from .vectors import Planner, VectorAccess
 
 __all__ = ["RegisterLoops"]
@@ -70,6 +72,8 @@ class RegisterLoops:
     """Coordinates of its first element."""
     indices: dict[ir.Value, str] = field(default_factory=dict)
     """What has been computed for it."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Names of the first addresses in swizzled memory, by text."""
 
     def __post_init__(self) -> None:
         self.frame = Frame(self.op, self.layout, leader(self.layout))
@@ -105,6 +109,30 @@ class RegisterLoops:
                 ctx.writer.line(f"const int {name} = {text};")
                 text = name
             self.bases.append(text)
+        self.first = self.bases
+        for each in ir.walk(self.op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                self._place_swizzled(each)
+
+    def _place_swizzled(self, op: ir.Load | ir.Store | ir.Atomic) -> None:
+        """Write down where the first point's element of swizzled memory is, if others are steps
+        from there."""
+        buffer, runs = self.ctx.buffers.get(op.buffer), [*self.vector, *self.groups]
+        if not isinstance(buffer, SharedBuffer) or points(runs) == 1:
+            return
+        made = swizzled_steps(op, buffer, self.op.body.args, self.layout, runs)
+        if made is None:
+            return
+        with self._at(0):
+            needed = set[ir.OpBase]()
+            _add_needed(op.indices[-2:], needed)
+            self._slice([o for o in flat(self.op.body) if o in needed], set(), {})
+            row, column = (self.ctx.index(v) for v in op.indices[-2:])
+        text = str(buffer.tile_offset(row, column))
+        if text not in self.places:
+            self.places[text] = self.ctx.names.fresh(f"{buffer.name}_at")
+            self.ctx.writer.line(f"const int {self.places[text]} = {bare(text)};")
+        self.frame.addresses[op] = replace(made, base=self.places[text])
 
     def conditions(self) -> list[str]:
         """What the launch must fulfil for the fast form, besides accesses that are inside."""
@@ -461,7 +489,9 @@ class RegisterLoops:
             number = self.frame.register(buffer, self.frame.dims(op.indices), indices)
             return str(plus(buffer.array, number)), "", count
         indices, guard = checked(self.ctx, op, buffer, op.indices, op.in_bounds)
-        return _address(buffer, indices), guard, count
+        if isinstance(buffer, SharedBuffer):
+            return shared_address(self.ctx, op, buffer, indices), guard, count
+        return str(plus(buffer.pointer, buffer.offset(indices))), guard, count
 
     def _load(self, access: VectorAccess) -> None:
         buffer, held = access.buffer, self.frame.early[access.op]
@@ -535,7 +565,9 @@ def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
     return "global" if isinstance(buffer, GlobalBuffer) else "shared"
 
 
-def _address(buffer: GlobalBuffer | SharedBuffer, indices: Sequence[Extent]) -> str:
-    if isinstance(buffer, SharedBuffer):
-        return buffer.address(indices)
-    return str(plus(buffer.pointer, buffer.offset(indices)))
+def _add_needed(values: Iterable[ir.Value], found: set[ir.OpBase]) -> None:
+    """Add the ops that scalars are computed by."""
+    for owner in (v.owner for v in values):
+        if owner is not None and owner not in found:
+            found.add(owner)
+            _add_needed(owner.operand_values(), found)
