@@ -131,8 +131,12 @@ def matrices(A: T.Tensor((64, 64), T.bfloat16), C: T.Tensor((64, 64), T.bfloat16
 
 
 @T.prim_func
-def lines(A: T.Tensor((64, 16), T.float32), B: T.Tensor((4, 256), T.float32)):
-    """Scans of many short lines, and of few long ones."""
+def lines(
+    A: T.Tensor((64, 16), T.float32),
+    B: T.Tensor((4, 256), T.float32),
+    C: T.Tensor((1, 1024), T.float32),
+):
+    """Scans of many short lines, of some longer ones, and of a long one."""
     with T.Kernel(1, threads=128):
         a = T.alloc_shared((64, 16), T.float32)
         b = T.alloc_shared((4, 256), T.float32)
@@ -142,3 +146,7 @@ def lines(A: T.Tensor((64, 16), T.float32), B: T.Tensor((4, 256), T.float32)):
         T.copy(a, A)
         T.cumsum(b, dim=1)
         T.copy(b, B)
+        c = T.alloc_shared((1, 1024), T.float32)
+        T.copy(C, c)
+        T.cumsum(c, dim=1)
+        T.copy(c, C)

@@ -243,10 +243,11 @@ def test_matrices_move_by_instructions_of_their_own() -> None:
 
 
 def test_scans_go_by_threads_or_by_warps() -> None:
-    """Short lines have a thread each, long ones a warp."""
+    """Short lines have a thread each, long ones a warp, a single one all warps."""
     made = text(kernels.lines, "sm_80")
     assert "= tp_thread; line < 64; line += 128" in made
     assert "= tp_warp; line < 4; line += 4" in made
+    assert "= 0; line < 1; ++line" in made
 
 
 @pytest.mark.parametrize(("target", "swaps"), [("sm_90a", False), ("sm_80", True)])
