@@ -1,0 +1,117 @@
+"""Arrays that say by `__cuda_array_interface__` where they lie, as CuPy's and Numba's do, as
+arguments of kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cuda.fake_driver import FakeDriver
+from tests.cuda.test_runtime import SIZES, aligned, executable
+from tileprof import ir
+from tileprof.runtime.arguments import allocate, describe
+
+
+class CudaArray:
+    """An array on a GPU; its memory is that of a NumPy array."""
+
+    def __init__(self, held: np.ndarray[Any, Any], stream: int | None, device: int = 0) -> None:
+        self.held, self.stream, self.device = held, stream, device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        kept = self.held.__array_interface__
+        dense = self.held.flags.c_contiguous
+        return {
+            "shape": self.held.shape,
+            "typestr": self.held.dtype.str,
+            "strides": None if dense else self.held.strides,
+            "data": kept["data"],
+            "stream": self.stream,
+            "version": 3,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.device
+
+
+@pytest.fixture
+def gpu() -> FakeDriver:
+    """A GPU that takes such arrays as they are."""
+    fake = FakeDriver()
+    fake.sizes = dict(SIZES)
+    return fake
+
+
+def test_the_kernel_gets_their_addresses_on_their_stream(gpu: FakeDriver) -> None:
+    """Nothing is copied; tensor maps are made of the same addresses."""
+    held, needs = executable(gpu)
+    a, c = (CudaArray(aligned((5, 136)), stream=48) for _ in "ac")
+    result = held.run([a, c, 0.5, 1], (5, 136))
+    (launched,) = gpu.launches
+    words = launched.words()
+    assert (words[0], words[4]) == (a.held.ctypes.data, c.held.ctypes.data)
+    assert [e["address"] for e in gpu.encoded] == [a.held.ctypes.data]
+    assert launched.stream == 48
+    assert not result.copies
+    assert not any("Memcpy" in name for name in gpu.names())
+    assert needs == [(frozenset(), False)]
+
+
+def test_a_stream_that_is_not_said_is_the_default(gpu: FakeDriver) -> None:
+    """As the protocol has it for None: work that is waited for otherwise."""
+    held, _ = executable(gpu)
+    a, c = (CudaArray(aligned((5, 136)), stream=None) for _ in "ac")
+    held.run([a, c, 0.5, 1], (5, 136))
+    assert gpu.launches[0].stream == 1
+
+
+def test_addresses_and_overlap_choose_the_variant(gpu: FakeDriver) -> None:
+    """As for arrays of other frameworks."""
+    held, needs = executable(gpu)
+    whole = aligned((8, 136))
+    odd = aligned((5, 136), offset=2)
+    held.run([CudaArray(odd, 48), CudaArray(whole[:5], 48), 0.5, 1], (5, 136))
+    assert needs[-1] == (frozenset({0}), False)
+    held.run([CudaArray(whole[:5], 48), CudaArray(whole[1:6], 48), 0.5, 1], (5, 136))
+    assert needs[-1][1]
+
+
+def test_what_is_said_of_them() -> None:
+    """Strides in elements, the device's number, who made them."""
+    made = describe(CudaArray(np.zeros((4, 10), np.float16)[:, ::2], 2, device=1))
+    assert made is not None
+    assert (made.shape, made.strides, made.device) == ((4, 5), (10, 2), "cuda:1")
+    assert made.dtype == ir.dtype("float16")
+    assert made.framework == "dlpack"
+
+
+def test_results_for_cupy_are_arrays_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the device of the arguments."""
+    asked: list[Any] = []
+
+    @contextlib.contextmanager
+    def on(number: int) -> Any:
+        asked.append(number)
+        yield
+
+    def empty(shape: Any, dtype: Any) -> str:
+        asked.append((shape, dtype))
+        return "made"
+
+    cupy = ModuleType("cupy")
+    cupy.cuda = ModuleType("cupy.cuda")  # type: ignore[attr-defined]
+    cupy.cuda.Device = on
+    cupy.empty = empty  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    ours = type("ndarray", (CudaArray,), {"__module__": "cupy"})
+    like = describe(ours(np.zeros((4, 10), np.float16), 2, device=1))
+    assert like is not None
+    assert like.framework == "cupy"
+    assert allocate(like, (3, 4), ir.dtype("float32")) == "made"
+    assert asked == [1, ((3, 4), np.dtype("float32"))]
