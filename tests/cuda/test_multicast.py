@@ -15,6 +15,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.errors import KernelError
 
 Array = np.ndarray[Any, Any]
 SHAPE = (512, 192, 192)
@@ -222,3 +223,21 @@ def test_machine_code(persistent: bool) -> None:
     assert any(o.startswith("UTMALDG") and "MULTICAST" in o for o in opcodes)
     assert any(o.startswith("UTMALDG") and "MULTICAST" not in o for o in opcodes)
     assert any(o.startswith("UCGABAR") for o in opcodes)
+
+
+@pytest.mark.parametrize("given", [(2, 2), (0,), (1, 1, 2), ("2",), 2.0])
+def test_wishes_that_are_none(given: Any) -> None:
+    """Blocks along one axis of the grid."""
+    with pytest.raises(KernelError, match="cluster_dims") as raised:
+        product((256, 256, 64), cluster_dims=given)
+    assert (
+        raised.value.hint
+        == "It is a number for each axis of the grid, one of them above 1: `(1, 2)`."
+    )
+
+
+def test_wishes_for_one_block() -> None:
+    """They change nothing."""
+    plain = lowered(product((256, 256, 64)))
+    for given in ((1,), (1, 1, 1)):
+        assert lowered(product((256, 256, 64), cluster_dims=given)).source.text == plain.source.text
