@@ -7,6 +7,7 @@ A form is a set of words; each adds something to the loop that a lowering may ge
     two      a second product of tiles of its own, into sums of its own
     same     a second product into the same sums
     chain    sums are rounded and multiplied again, as attention does
+    computed an operand is computed in registers from a loaded tile
     before   an operand is loaded once, before the loop
     rows     sums of the rows of a tile, from shared memory
     touch    a loaded tile is changed in place before it is multiplied
@@ -31,8 +32,8 @@ from tileprof import ir
 from tileprof.compiler.passes import prove_bounds, simplify
 
 WORDS = (
-    "two", "same", "chain", "before", "rows", "touch", "plain", "skip", "late", "outer", "again",
-    "leave", "next",
+    "two", "same", "chain", "computed", "before", "rows", "touch", "plain", "skip", "late", "outer",
+    "again", "leave", "next",
 )  # fmt: skip
 
 
@@ -121,6 +122,8 @@ def _pipeline(p: Pipeline):
                 w = T.alloc_shared((bn, bn), dtype)
                 low = T.alloc_fragment((bm, bn), dtype)
                 part = T.alloc_fragment((bm, bn), sums)
+            if "computed" in words:
+                af = T.alloc_fragment((bm, bk), dtype)
             if "rows" in words:
                 f = T.alloc_fragment((bm, bk), sums)
             if "before" in words or "chain" in words:
@@ -162,6 +165,13 @@ def _pipeline(p: Pipeline):
                     if "skip" in words:
                         if k != n - 1:
                             T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
+                    elif "computed" in words:
+                        for i, j in T.Parallel(bm, bk):
+                            if ta:
+                                af[i, j] = T.cast(1, dtype) - a[j, i]
+                            else:
+                                af[i, j] = T.cast(1, dtype) - a[i, j]
+                        T.gemm(af, b, c, transpose_B=tb)
                     elif "chain" in words:
                         T.copy(W, w)
                         T.gemm(a, b, part, transpose_A=ta, transpose_B=tb, clear_accum=True)

@@ -41,7 +41,9 @@ def pipelines(draw: st.DrawFn, smooth: bool) -> Pipeline:
     if smooth:
         words -= SINGLE
     if "chain" in words:
-        words -= {"skip", "two", "same"}
+        words -= {"skip", "two", "same", "computed"}
+    if "computed" in words:
+        words -= {"skip"}
     if "two" in words:
         words -= {"same"}
     dtype = draw(st.sampled_from(DTYPES))
