@@ -182,6 +182,12 @@ def test_machine_code_has_vectors_alone(name):
     assert not re.search(r"(LDG|STG)\.E(?!\.128)", listing)
 
 
+def test_rows_are_counted_in_32_bits():
+    """Extents have 31 bits, so that a block's number times its rows does, too."""
+    assert "int64_t" not in lowered("flat")[1].source.text
+    assert re.search(r"const int row = \(?bx \* 16\)? \+ i", lowered("rows")[1].source.text)
+
+
 @pytest.mark.parametrize("name", ["both_types", "by_column"])
 def test_a_vector_is_not_on_both_sides(name):
     """No access is wider than its condition is the same."""

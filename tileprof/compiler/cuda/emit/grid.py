@@ -16,8 +16,9 @@ def emit_indices(ctx: Context, op: ir.Launch) -> None:
     of rows, so that blocks that run together share operands in L2.  The blocks of a cluster take
     neighbouring tiles along its axis."""
     extents = [ctx.index(g) for g in op.grid]
-    for variable, extent in zip(op.body.args, extents, strict=True):
-        ctx.known[variable] = (0, extent - 1 if isinstance(extent, int) else INT32 - 1)
+    for variable, extent in zip(op.body.args, op.grid, strict=True):
+        # As few tiles of 64 as extents of 31 bits have: `bx * 64` then fits, too.
+        ctx.known[variable] = (0, min(ctx.interval(extent)[1] or INT32, INT32) - 1)
     if not any(ctx.uses.get(v) for v in op.body.args):
         return
     names = [ctx.names.fresh(v.name or "b" + "xyz"[axis]) for axis, v in enumerate(op.body.args)]
