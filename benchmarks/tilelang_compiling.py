@@ -77,8 +77,8 @@ def watch() -> None:
 
     begin, launch = Variant.__init__, LoadedKernel.launch
 
-    def begun(variant: Any, traced: Any) -> None:
-        begin(variant, traced)
+    def begun(variant: Any, *given: Any) -> None:
+        begin(variant, *given)
         _variants.append(variant)
 
     def launched(loaded: Any, values: Sequence[Any], symbols: Sequence[int]) -> Any:

@@ -44,7 +44,7 @@ from tilelang_compiling import SECTION, attempt_compiled, section
 from tilelang_running import Item, Result, attempt
 
 OUTPUT = Path(__file__).parent.parent / "docs" / "tilelang-examples.md"
-LIMIT_S = 120
+LIMIT_S = 300
 ORDER = ("passes", "runs", "traces", "outside", "fails", "–")
 
 
