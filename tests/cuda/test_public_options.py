@@ -14,7 +14,7 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.cuda.public_kernels import numbers_of_blocks, product, wished
+from tests.cuda.public_kernels import left_early, numbers_of_blocks, product, wished
 from tests.emulator import EmulationError, emulate
 from tileprof.compiler import Remark, compile_kernel, program
 from tileprof.compiler.cuda.controls import Controls, controls_of, parse_controls
@@ -269,6 +269,14 @@ def test_strict_refuses(wrong: dict[str, Any], line: str, reasons: list[str]) ->
     assert all(each in message for each in reasons)
     assert message.endswith("\nRemove the reasons, or compile without `strict`.")
     tileprof.compile(product(**wrong), target="sm_90a")
+
+
+@TARGETS
+def test_strict_refuses_loads_that_cannot_run_ahead(target: str) -> None:
+    """The copies of a loop that may be left early are waited for at once."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    message = refused(left_early(), "T.copy(A[0", target=target, strict=True)
+    assert "not 2 stages: the loop may be left early" in message
 
 
 @pytest.mark.parametrize("forbidden", ["async_copy", "tma", "wgmma", "tensor_cores"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
 
 from .roles import replayable, ring_reason, written_globals
@@ -40,7 +41,11 @@ class _Grouping:
         asked = self.lowering.controls.stages
         stages = loop.num_stages if asked is None else asked
         copies = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
-        able = [c for c in copies if stages > 1 and not self._reason(loop, c)]
+        reasons = {c: self._reason(loop, c) for c in copies}
+        able = [c for c in copies if stages > 1 and not reasons[c]]
+        for copy in copies:
+            if stages > 1 and reasons[copy]:
+                self._tell(copy, stages, reasons[copy])
         if able:
             self.ahead[loop] = able
             self.stages |= {c.target: stages for c in able}
@@ -49,6 +54,15 @@ class _Grouping:
                 loop.span,
                 f"cp.async, {stages} stages",
             )
+
+    def _tell(self, copy: ir.Copy, stages: int, reason: str) -> None:
+        self.lowering.remarks.add(
+            f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}",
+            copy.span,
+            "cp.async, waited for at once",
+            (f"{stages} stages", reason),
+            severity="missed",
+        )
 
     def _reason(self, loop: ir.For, copy: ir.Copy) -> str:
         if reason := ring_reason(self.launch, loop.body, copy):
