@@ -1,4 +1,4 @@
-"""The benchmark that compiles TileLang's examples sees every kernel that is compiled or launched."""
+"""The benchmark that compiles TileLang's examples sees each kernel that is compiled or launched."""
 
 from __future__ import annotations
 
