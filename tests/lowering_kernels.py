@@ -150,3 +150,15 @@ def lines(
         T.copy(C, c)
         T.cumsum(c, dim=1)
         T.copy(c, C)
+
+
+@T.prim_func
+def left_early(A: T.Tensor((128, 64), T.float16), C: T.Tensor((32, 64), T.float16)):
+    """Loads of a loop that may end before its last turn."""
+    with T.Kernel(1, threads=128):
+        A_shared = T.alloc_shared((32, 64), T.float16)
+        for k in T.Pipelined(4, num_stages=3):
+            T.copy(A[k * 32, 0], A_shared)
+            T.copy(A_shared, C)
+            if A_shared[0, 0] > 0:
+                break
