@@ -119,6 +119,18 @@ def test_a_target_says_what_remarks_and_source_are_of() -> None:
     assert "tp_wgmma" not in made.get_kernel_source()
 
 
+def test_without_a_target_the_device_of_the_last_load_counts() -> None:
+    """What runs on a GPU has the remarks and the text of its binary."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    kernel = tileprof.compile(product())
+    binary = CudaBinary.of(kernel.program.kernel, kernel.program.lowered("sm_80"), ptx=False)
+    held: Any = SimpleNamespace(binary=binary)
+    kernel.variant._loaded["cuda:0", "off"] = LoadedKernel(kernel.program, "cuda:0", held)
+    assert chosen(kernel, "gemm").startswith("mma")
+    assert any(each.op == "occupancy" for each in kernel.remarks)
+    assert kernel.get_kernel_source() == binary.text
+
+
 def test_a_decorator_lowers_when_it_compiles() -> None:
     """The mistakes of an eager kernel are told at its first call, wherever that runs."""
 

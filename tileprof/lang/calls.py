@@ -100,8 +100,8 @@ class Variant:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was decided: for the author's target, else on the device that it ran on last, else
-        for the cpu."""
+        """What was decided: for the author's target, else for the device that it was loaded for
+        last, else for the cpu."""
         if self.lowered is not None:
             return self.lowered.known_remarks
         loaded = list(self._loaded.values())

@@ -96,8 +96,8 @@ class Kernel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided, and why: for the `target` that it was compiled for, else on
-        the device where it was called last, else for the cpu."""
+        """What the compiler decided, and why: for the `target` that was given, else for the device
+        that it was loaded for last, else for the cpu."""
         return self.variant.remarks
 
     @property
