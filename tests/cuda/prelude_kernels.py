@@ -265,6 +265,8 @@ CALLS = (
         "f[i] = tp_shuffle_xor(f[i], 1); d[i] = tp_shuffle_up(d[i], 2); TpHalf *h = (TpHalf *)p;"
         "h[i] = tp_shuffle_down(h[i], 4); ((int8_t *)p)[i + 99] = tp_shuffle_index("
         "((int8_t *)p)[i], 7); tp_shuffle_xor_pair(h[2 * i], h[2 * i + 1], 1);"
+        "uint32_t w[4]; for (int j = 0; j < 4; j++) w[j] = tp_join<2>(h + 2 * j + 8 * i);"
+        "tp_swap<4, 2>(w, i & 1); for (int j = 0; j < 4; j++) tp_split<2>(h + 2 * j, w[j]);"
         "n[0] = tp_any(n[i] > 0) + tp_all(n[i] > 1) + tp_ballot(n[i] > 2);",
         (r"SHFL\.BFLY", r"SHFL\.UP", r"SHFL\.DOWN", r"SHFL\.IDX", r"VOTE\S*\.ANY",
          r"VOTE\S*\.ALL"),

@@ -32,6 +32,7 @@ from tileprof.compiler.cuda.layouts.exchange import (
 )
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout, blocked, parse_layout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, parse_shared
+from tileprof.compiler.cuda.layouts.shuffles import Shuffles, Swap, plan_shuffles
 from tileprof.compiler.cuda.passes.layout_flow import down
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
@@ -301,6 +302,58 @@ def test_registers_are_renamed() -> None:
     text = converted(before, after, "float16")
     assert "tp_barrier" not in text
     assert "shuffle" not in text
+
+
+ACCUMULATOR = "regs (0,1) (8,0) (0,8) (0,16) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0)"
+EXCHANGES = {
+    # An operand of float8, of tf32; two digits at once; the other way round; with copies.
+    "float8": "regs (0,1) (0,2) (8,0) (0,16) | lanes (0,4) (0,8) (1,0) (2,0) (4,0) | warps (16,0)",
+    "tf32": "regs (8,0) (0,4) (0,8) (0,16) | lanes (0,1) (0,2) (1,0) (2,0) (4,0) | warps (16,0)",
+    "rows": "regs (0,1) (0,2) (0,4) (0,8) | lanes (0,16) (8,0) (1,0) (2,0) (4,0) | warps (16,0)",
+    "lanes": "regs (0,1) (8,0) (0,8) (0,16) | lanes (1,0) (2,0) (4,0) (0,2) (0,4) | warps (16,0)",
+    "half": "regs (0,1) (8,0) (0,2) (0,16) | lanes (0,8) (0,4) (1,0) (2,0) (4,0) | warps (16,0)",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_lanes_exchange_by_shuffles(name: str, dtype: str) -> None:
+    """Without memory where elements stay in their warps, either way."""
+    one, other = (parse_layout(t, (32, 32)) for t in (ACCUMULATOR, EXCHANGES[name]))
+    for before, after in ((one, other), (other, one)):
+        text = converted(before, after, dtype)
+        plan = plan_shuffles(before, after, ir.dtype(dtype).bytes)
+        assert (plan is not None) == ("tp_shuffle_index" in text) == ("tp_barrier" not in text)
+        assert plan is not None or dtype == "int8"
+        if name == "half" and plan is not None:
+            # Half of the words stay where they are.
+            assert plan.keeps_lanes
+
+
+def test_shuffles_are_for_warps_alone() -> None:
+    """Elements that leave their warp, copies that others make, and wide elements take memory."""
+    held = parse_layout(ACCUMULATOR, (32, 32))
+    across = ACCUMULATOR.replace("(16,0)", "(0,16)").replace("(0,16) |", "(16,0) |")
+    assert plan_shuffles(held, parse_layout(across, (32, 32)), 4) is None
+    row = parse_layout("regs (8) | lanes (0) (0) (1) (2) (4) | warps (16)", (32,))
+    more = parse_layout("regs | lanes (8) (0) (1) (2) (4) | warps (16)", (32,))
+    assert plan_shuffles(row, more, 4) is None
+    moved = parse_layout(EXCHANGES["half"], (32, 32))
+    assert plan_shuffles(held, moved, 8) is None
+    assert plan_shuffles(held, moved, 2) == Shuffles(
+        2, (Swap(2, 0, 0),), (0, 1, 2, 3, 4), ((2, 2), (2, 4), (2, 8))
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.permutations(range(9)), st.sampled_from(["float32", "float16", "int8"]))
+def test_any_digits_change_places(order: list[int], dtype: str) -> None:
+    """Digits of registers and lanes in any order."""
+    digits = parse_layout(ACCUMULATOR, (32, 32))
+    held = [*digits.registers, *digits.lanes]
+    moved = [held[at] for at in order]
+    after = RegisterLayout.make((32, 32), moved[:4], moved[4:], digits.warps)
+    converted(digits, after, dtype)
 
 
 def test_vectors_through_memory() -> None:

@@ -1,4 +1,5 @@
-"""Changes of layout: registers renamed within a thread, or elements passed through shared memory.
+"""Changes of layout: registers renamed within a thread, shuffles within a warp, or elements passed
+through shared memory.
 
 tp_barrier();
 tp_store_vector<4>(held + at + 0, x);  …            // as the threads have them
@@ -15,6 +16,7 @@ from tileprof.compiler.codegen.buffers import Extent, plus, times
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.cuda.layouts.exchange import staged_row, staged_shape
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
+from tileprof.compiler.cuda.layouts.shuffles import Shuffles, plan_shuffles
 from tileprof.errors import InternalError
 
 from .context import Context
@@ -32,6 +34,7 @@ def emit_convert(ctx: Context, op: ir.ConvertLayout) -> None:
     source, target = ctx.fragment(op.source), ctx.fragment(op.target)
     same = tuple(range(source.layout.rank))
     weights = target.layout.register_weights(same, source.layout)
+    plan = plan_shuffles(source.layout, target.layout, source.dtype.bytes)
     with ctx.names.scope():
         ctx.writer.line("{")
         with ctx.writer.deeper():
@@ -39,6 +42,8 @@ def emit_convert(ctx: Context, op: ir.ConvertLayout) -> None:
                 digits = [(d, (w,)) for d, w in zip(target.layout.registers, weights, strict=True)]
                 to, (at,) = _loops(ctx, runs_of(digits))
                 ctx.writer.line(f"{target.array}[{to}] = {source.array}[{at}];")
+            elif plan is not None:
+                _by_shuffles(ctx, op, plan)
             else:
                 _through_memory(ctx, op)
         ctx.writer.close("}")
@@ -57,6 +62,42 @@ def _loops(ctx: Context, runs: Sequence[Run]) -> tuple[Extent, list[Extent]]:
             held.append(times(name, distance))
         weight *= run.count
     return plus(*terms), [plus(*held) for held in others]
+
+
+def _by_shuffles(ctx: Context, op: ir.ConvertLayout, plan: Shuffles) -> None:
+    """Between the lanes of each warp, by words."""
+    ctx.headers.add("shuffle.cuh")
+    source, target, writer = ctx.fragment(op.source), ctx.fragment(op.target), ctx.writer
+    count = source.layout.registers_per_thread // plan.pack
+    words, lane, i = (ctx.names.fresh(n) for n in ("words", "lane", "i"))
+    each = f"TP_UNROLL_ALL for (int {i} = 0; {i} < {count}; ++{i})"
+    writer.line(f"uint32_t {words}[{count}];")
+    start = plus(source.array, times(i, plan.pack))
+    writer.line(f"{each} {words}[{i}] = tp_join<{plan.pack}>({start});")
+    for swap in plan.swaps:
+        writer.line(f"tp_swap<{count}, {swap.word}>({words}, tp_lane & {1 << swap.source});")
+    writer.line(f"const int {lane} = {_read_lane(plan)};")
+    turns = [f"({i} / {s.word} & 1) << {s.source}" for s in plan.swaps]
+    away = " | ".join(turns) if turns else "0"
+    given = f"{words}[{i}] = tp_shuffle_index({words}[{i}], {lane} ^ ({away}));"
+    writer.line(f"{each} {f'if ({away}) ' if plan.keeps_lanes else ''}{given}")
+    for swap in plan.swaps:
+        writer.line(f"tp_swap<{count}, {swap.word}>({words}, tp_lane & {1 << swap.target});")
+    digits = [(Digit(radix, (weight,)), (weight,)) for radix, weight in plan.digits]
+    number, (at,) = _loops(ctx, runs_of(digits))
+    writer.line(f"tp_split<{plan.pack}>({plus(target.array, at)}, {words}[{number}]);")
+
+
+def _read_lane(plan: Shuffles) -> str:
+    """The lane that a lane reads from, as far as its own number says."""
+    masks: dict[int, int] = {}
+    for bit, own in enumerate(plan.lanes):
+        masks[bit - own] = masks.get(bit - own, 0) | 1 << own
+    if list(masks) == [0]:
+        return "tp_lane"
+    shifts = {by: f"<< {by}" if by > 0 else f">> {-by}" for by in masks}
+    parts = [f"(tp_lane & {m}) {shifts[by]}" if by else f"tp_lane & {m}" for by, m in masks.items()]
+    return " | ".join(parts)
 
 
 def _through_memory(ctx: Context, op: ir.ConvertLayout) -> None:

@@ -13,6 +13,7 @@ from math import prod
 from tileprof import ir
 
 from .registers import RegisterLayout
+from .shuffles import plan_shuffles
 
 __all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
 __all__ += [
@@ -150,7 +151,7 @@ def staged_row(shape: Sequence[int], dtype: ir.DType) -> int:
 
 def convert_scratch(source: RegisterLayout, target: RegisterLayout, dtype: ir.DType) -> int:
     """Bytes of shared memory that a change of layout takes; 0 where none."""
-    if is_within_threads(source, target):
+    if is_within_threads(source, target) or plan_shuffles(source, target, dtype.bytes):
         return 0
     shape = staged_shape(source, target)
     rows = 1

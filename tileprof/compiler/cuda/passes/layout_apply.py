@@ -160,9 +160,11 @@ def _tell(op: ir.OpBase, made: _Conversion, solution: Solution, lowering: Loweri
     before = solution.known[made.value]
     fixing = solution.fixed.get(made.value) or made.value.owner
     other = "" if fixing is None or fixing.span is None else f" of line {fixing.span.line}"
-    where = (
-        "registers of each thread" if is_within_threads(before, made.layout) else "shared memory"
-    )
+    where = "shared memory"
+    if is_within_threads(before, made.layout):
+        where = "registers of each thread"
+    elif not convert_scratch(before, made.layout, made.value.dtype):
+        where = "shuffles"
     lowering.remarks.add(
         f"buffer {buffer_name(made.value)}",
         op.span,

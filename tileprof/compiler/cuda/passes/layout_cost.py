@@ -20,6 +20,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.cost import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout
+from tileprof.compiler.cuda.layouts.shuffles import plan_shuffles
 
 from .layout_flow import Known
 from .layout_graph import Access, Graph, Link, Loop, Node
@@ -249,6 +250,8 @@ def convert_cost(source: RegisterLayout, target: RegisterLayout) -> float:
     if (source.lanes, source.warps) == (target.lanes, target.warps):
         return 0.25 * target.registers_per_thread
     warps = source.threads // 32
+    if plan_shuffles(source, target, WORD):
+        return 2.0 * warps * source.registers_per_thread
     return 2 * BARRIER_CYCLES + 2.0 * warps * (
         source.registers_per_thread + target.registers_per_thread
     )

@@ -33,6 +33,30 @@ template <class T> TP_INLINE void tp_shuffle_xor_pair(T &a, T &b, int by) {
   b.bits = (uint16_t)(other >> 16);
 }
 
+// Elements in registers as a word of 32 bits, lowest first, and back.
+template <int N, class T> TP_INLINE uint32_t tp_join(const T *from) {
+  typedef typename TpRaw<sizeof(T)>::type Bits;
+  uint32_t word = 0;
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++) word |= (uint32_t)tp_bit_cast<Bits>(from[i]) << 8 * sizeof(T) * i;
+  return word;
+}
+template <int N, class T> TP_INLINE void tp_split(T *to, uint32_t word) {
+  typedef typename TpRaw<sizeof(T)>::type Bits;
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++) to[i] = tp_bit_cast<T>((Bits)(word >> 8 * sizeof(T) * i));
+}
+// Words whose numbers differ in the bit BY change places, or not.
+template <int N, int BY> TP_INLINE void tp_swap(uint32_t *words, bool yes) {
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++) {
+    if (i / BY & 1) continue;
+    const uint32_t low = words[i], high = words[i + BY];
+    words[i] = yes ? high : low;
+    words[i + BY] = yes ? low : high;
+  }
+}
+
 TP_INLINE bool tp_any(bool x) { return __any_sync(TP_ALL_LANES, x); }
 TP_INLINE bool tp_all(bool x) { return __all_sync(TP_ALL_LANES, x); }
 TP_INLINE uint32_t tp_ballot(bool x) { return __ballot_sync(TP_ALL_LANES, x); }

@@ -1,0 +1,140 @@
+"""Changes of layout within warps: some digits of the lane and of the register number change places.
+
+    regs (0,1) (0,8) | lanes (0,2) (0,4) …   →   regs (0,1) (0,2) | lanes (0,4) (0,8) …
+
+The digit (0,8) goes from registers to lanes and (0,2) the other way.  Each lane sorts its registers
+by its own digit, so that what it gives in a round is one register; each round is a shuffle in which
+every lane reads from the lane that has its element; then each lane sorts what it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cache
+
+from .registers import Digit, RegisterLayout
+
+__all__ = ["Shuffles", "Swap", "plan_shuffles"]
+
+WORD = 4
+"""Bytes that a shuffle moves."""
+BARRIERS = 16.0
+"""What two barriers cost, in words that a warp stores or loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A digit of the words that changes places with one of the lanes; both are bits."""
+
+    word: int
+    """The weight of the digit in the number of a word."""
+    source: int
+    """The bit of the lane number that it becomes a digit of words from."""
+    target: int
+    """The bit of the lane number that it goes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffles:
+    """A change of layout by shuffles of words."""
+
+    pack: int
+    """Elements of a word, neighbours in the registers of both layouts."""
+    swaps: tuple[Swap, ...]
+    lanes: tuple[int, ...]
+    """For each bit of the lane that is read, which bit of the reader's number it is."""
+    digits: tuple[tuple[int, int], ...]
+    """For each digit of the words how far it counts, and what it weighs in the target's
+    registers."""
+
+    @property
+    def keeps_lanes(self) -> bool:
+        """Whether a lane whose swapped digits agree with its registers reads from itself."""
+        return self.lanes == tuple(range(5))
+
+
+@cache
+def plan_shuffles(source: RegisterLayout, target: RegisterLayout, size: int) -> Shuffles | None:
+    """The shuffles that change the layout of elements of `size` bytes; None where elements leave
+    their warp, where threads hold copies that others make, or where memory is faster."""
+    before, after = _keys(source), _keys(target)
+    if size > WORD or source.warps != target.warps or before is None or after is None:
+        return None
+    if set(before[0] + before[1]) != set(after[0] + after[1]):
+        return None
+    same, pack = 0, 1
+    for one, other in zip(source.registers, target.registers):
+        if one != other or one.radix != 2 or pack * size == WORD:
+            break
+        same, pack = same + 1, pack * 2
+    made = _matched(source, target, pack, same)
+    if made is None or _cost(source, made) > _memory_cost(source, target, size):
+        return None
+    return made
+
+
+def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | None:
+    """What digits of registers and of lanes are told apart by; None where it is not known how
+    copies go together."""
+    if any(d.is_copy for d in layout.registers) or len(layout.lanes) != 5:
+        return None
+    # Lanes that hold copies read from such.
+    lanes: list[Hashable] = [(d, bit if d.is_copy else -1) for bit, d in enumerate(layout.lanes)]
+    return [(d, -1) for d in layout.registers], lanes
+
+
+def _matched(
+    source: RegisterLayout, target: RegisterLayout, pack: int, same: int
+) -> Shuffles | None:
+    weights = _weights(target)
+    reads: dict[int, int] = {}
+    leaves: list[tuple[int, int, int]] = []  # number of the digit, its weight, where it goes
+    weight = 1
+    for number, digit in enumerate(source.registers[same:]):
+        if digit in target.lanes:
+            if digit.radix != 2:
+                return None
+            leaves.append((number, weight, target.lanes.index(digit)))
+        weight *= digit.radix
+    enters: list[int] = []
+    for bit, digit in enumerate(source.lanes):
+        if digit.is_copy:
+            reads[bit] = bit
+        elif digit in target.lanes:
+            reads[bit] = target.lanes.index(digit)
+        else:
+            enters.append(bit)
+    # Bits that go where others come from leave the other lanes as they are.
+    enters.sort(key=lambda bit: bit not in [to for _, _, to in leaves])
+    leaves.sort(key=lambda leave: enters.index(leave[2]) if leave[2] in enters else len(enters))
+    places = [weights.get(d, 0) for d in source.registers[same:]]
+    swaps: list[Swap] = []
+    for bit, (number, weight, to) in zip(enters, leaves, strict=True):
+        reads[bit] = to
+        places[number] = weights[source.lanes[bit]]
+        swaps.append(Swap(weight, bit, to))
+    counts = [d.radix for d in source.registers[same:]]
+    lanes = tuple(reads[bit] for bit in range(5))
+    return Shuffles(pack, tuple(swaps), lanes, tuple(zip(counts, places, strict=True)))
+
+
+def _weights(layout: RegisterLayout) -> dict[Digit, int]:
+    found: dict[Digit, int] = {}
+    weight = 1
+    for digit in layout.registers:
+        found[digit] = weight
+        weight *= digit.radix
+    return found
+
+
+def _cost(source: RegisterLayout, made: Shuffles) -> float:
+    """Words that a warp shuffles; four selects count as one."""
+    words = source.registers_per_thread // made.pack
+    staying = words >> len(made.swaps) if made.keeps_lanes else 0
+    return words - staying + len(made.swaps) * words / 2
+
+
+def _memory_cost(source: RegisterLayout, target: RegisterLayout, size: int) -> float:
+    moved = source.registers_per_thread + target.registers_per_thread
+    return moved * size / WORD + BARRIERS
