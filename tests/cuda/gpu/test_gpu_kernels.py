@@ -31,6 +31,7 @@ TYPES: dict[str, Case] = {
     "e4m3": ("float8_e4m3", "float32", torch.float8_e4m3fn),
     "e5m2": ("float8_e5m2", "float32", torch.float8_e5m2),
     "int8": ("int8", "int32", torch.int8),
+    "fp64": ("float64", "float64", torch.float64),
 }
 BOTH = [(False, False), (False, True), (True, False), (True, True)]
 NAMES = ["NN", "NT", "TN", "TT"]

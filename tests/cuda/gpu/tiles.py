@@ -68,6 +68,30 @@ def scanned(X, dtype, rows=4):
 
 
 @jit
+def chained(A, B, C):
+    """(A · B rounded to float8) · Cᵀ; the tile between stays in registers."""
+    A: T.Tensor((64, 64), T.float8_e4m3)
+    B: T.Tensor((64, 64), T.float8_e4m3)
+    C: T.Tensor((64, 64), T.float8_e4m3)
+    D = T.empty((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float8_e4m3)
+        b = T.alloc_shared((64, 64), T.float8_e4m3)
+        c = T.alloc_shared((64, 64), T.float8_e4m3)
+        first = T.alloc_fragment((64, 64), T.float32)
+        middle = T.alloc_fragment((64, 64), T.float8_e4m3)
+        last = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.copy(C, c)
+        T.gemm(a, b, first, clear_accum=True)
+        T.copy(first, middle)
+        T.gemm(middle, c, last, transpose_B=True, clear_accum=True)
+        T.copy(last, D)
+    return D
+
+
+@jit
 def counted(X, H, dtype, block=256):
     """H[x] += 1 for each x."""
     N, bins = T.const("N, bins")

@@ -17,7 +17,8 @@ from tileprof.instrument.stages import buffer_name, op_name
 from tileprof.ir.rewrite import clone
 
 from .layout_flow import down
-from .layout_graph import Graph
+from .layout_graph import Graph, Link
+from .layout_once import fills
 from .layout_solve import Solution
 from .walking import with_originals
 
@@ -123,12 +124,17 @@ def _planned(graph: Graph, solution: Solution, lowering: Lowering) -> _Plan:
     for link in solution.links:
         needed = down(known[link.parent], link.dims, graph.shapes[link.child])
         field_ = "target" if isinstance(link.op, ir.Reduce) else ""
-        # Points that a loop leaves out keep what they had.
-        made = _conversion(link.child, needed, link.reads or not field_, link.writes, field_)
+        # Elements that a loop leaves out keep what they had.
+        reads = link.reads or (isinstance(link.op, ir.Parallel) and not _filled(link.op, link))
+        made = _conversion(link.child, needed, reads, link.writes, field_)
         plan.around.setdefault(link.op, []).append(made)
         plan.accesses.update(dict.fromkeys(link.uses, made))
         _tell(link.op, made, solution, lowering)
     return plan
+
+
+def _filled(loop: ir.Parallel, link: Link) -> bool:
+    return any(isinstance(use, ir.Store) and fills(loop, use) for use in link.uses)
 
 
 def _conversion(

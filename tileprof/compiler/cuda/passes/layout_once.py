@@ -22,7 +22,7 @@ from .expand import as_parallel
 from .layout_flow import Known
 from .walking import base, with_originals
 
-__all__ = ["repeated", "run_once"]
+__all__ = ["fills", "repeated", "run_once"]
 
 Stored = dict[ir.Value, ir.Store]
 """Fragments that a loop fills, with a store of each."""
@@ -79,7 +79,7 @@ def run_once(launch: ir.Launch, loops: dict[ir.Parallel, Stored], lowering: Lowe
             held[fragment] = builder.emit(
                 ir.Alloc("shared", shape, fragment.dtype, hint=name)
             ).result
-            if not _fills(new, store):
+            if not fills(new, store):
                 as_parallel(ir.Copy(fragment, held[fragment], span=op.span), builder)
             _tell(fragment, op, lowering)
         body = clone_block(new.body, dict(held))
@@ -91,7 +91,7 @@ def run_once(launch: ir.Launch, loops: dict[ir.Parallel, Stored], lowering: Lowe
     return with_originals(launch, rule)
 
 
-def _fills(loop: ir.Parallel, store: ir.Store) -> bool:
+def fills(loop: ir.Parallel, store: ir.Store) -> bool:
     """Whether the store writes every element before anything reads one."""
     extents = dict(zip(loop.body.args, loop.extents, strict=True))
     sizes = [extents[i].owner for i in store.indices if i in extents]
