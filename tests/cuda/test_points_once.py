@@ -2,11 +2,13 @@
 # ruff: noqa: ANN001, ANN201
 """Points that must run once, although several threads hold their fragment or their place."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tileprof
 import tileprof.lang as T
+from tests.cuda.gpu.tiles import chained
 from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -104,3 +106,12 @@ def test_a_fragment_that_is_filled_through_shared_memory_is_told():
     remarks = compile_cuda(kernel, find_target("sm_90a")).remarks
     (told,) = [r for r in remarks if "filled through shared memory" in str(r)]
     assert "found" in str(told)
+
+
+def test_a_fragment_that_is_filled_is_converted_after_the_loop_alone():
+    """What it had before is nobody's."""
+    tile = np.zeros((64, 64), ml_dtypes.float8_e4m3fn)
+    kernel = prove_bounds(simplify(chained.compile(tile, tile, tile).traced))
+    ops = list(compile_cuda(kernel, find_target("sm_90a")).kernel.ops())
+    (convert,) = [op for op in ops if isinstance(op, ir.ConvertLayout)]
+    assert convert.scratch is None
