@@ -108,6 +108,45 @@ def by_column(X: T.Tensor((64,), I32), Y: T.Tensor((M, 64), F32)):
                 Y[bx * 16 + i, j] = T.cast(X[j], F32)
 
 
+@T.prim_func
+def by_fragment(X: T.Tensor((M, 64), F32), Y: T.Tensor((M, 64), F32)):
+    """Registers decide, and are written where they did."""
+    with T.Kernel(T.ceildiv(M, 16), threads=64) as bx:
+        keep = T.alloc_fragment((16,), F32)
+        sums = T.alloc_fragment((16, 64), BF16)
+        for i in T.Parallel(16):
+            keep[i] = X[bx * 16 + i, 0]
+        for i, j in T.Parallel(16, 64):
+            sums[i, j] = 1.0
+            if keep[i] > 0:
+                sums[i, j] = T.cast(X[bx * 16 + i, j] * 2.0, BF16)
+                for k in T.serial(3):
+                    if k > j:
+                        sums[i, j] = sums[i, j] + T.cast(X[bx * 16 + i, k], BF16)
+            else:
+                if j < 32:
+                    Y[bx * 16 + i, j] = X[bx * 16 + i, j + 32]
+        for i, j in T.Parallel(16, 64):
+            if keep[i] > 0:
+                Y[bx * 16 + i, j] = T.cast(sums[i, j], F32)
+
+
+@T.prim_func
+def updates(X: T.Tensor((M, 64), F32), Y: T.Tensor((M, 64), F32)):
+    """What one branch wrote, another reads; one load decides on the next."""
+    with T.Kernel(T.ceildiv(M, 16), threads=64) as bx:
+        for i, j in T.Parallel(16, 64):
+            if bx * 16 + i < M:
+                if X[bx * 16 + i, j] > 0:
+                    Y[bx * 16 + i, j] = Y[bx * 16 + i, j] + 1.0
+                if Y[bx * 16 + i, j] > 0:
+                    X[bx * 16 + i, j] = Y[bx * 16 + i, j] * 2.0
+                else:
+                    X[bx * 16 + i, j] = 5.0
+                    if j >= 32:
+                        Y[bx * 16 + i, j] = 7.0
+
+
 def numbers(dtype, *shape):
     """Small numbers."""
     return np.random.default_rng(len(shape)).integers(-8, 9, shape).astype(dtype)
@@ -118,7 +157,7 @@ def arguments(name, m):
     half = ml_dtypes.bfloat16
     if name == "flat":
         return [numbers("f4", m), numbers("f4", m)]
-    if name == "triangle":
+    if name in ("triangle", "by_fragment", "updates"):
         return [numbers("f4", m, 64), np.zeros((m, 64), "f4")]
     if name == "looked_up":
         at = np.random.default_rng(0).integers(-m, m, m).astype("i4")
@@ -130,9 +169,15 @@ def arguments(name, m):
     return [numbers(half, m, 64), np.zeros((m, 64), half)]
 
 
+# fmt: off
 FUNCTIONS = {
-    f.__name__: f for f in (rows, flat, select, columns, triangle, looked_up, both_types, by_column)
+    f.__name__: f
+    for f in (
+        rows, flat, select, columns, triangle, looked_up, both_types, by_column, by_fragment,
+        updates,
+    )
 }
+# fmt: on
 
 
 def lowered(name):
