@@ -45,7 +45,7 @@ _OTHERS: dict[str, Callable[[], Any]] = {
     "gemm": lambda: benchmarks.matmul.compile(M=4096, N=4096, K=4096),
     "gemm 128": lambda: benchmarks.matmul_nt.compile(M=1024, N=1024, K=1024, block_N=128, stages=3),
     "softmax bf16": lambda: benchmarks.softmax.compile(M=2048, N=2048),
-    "transpose bf16": lambda: benchmarks.transpose.compile(M=2048, N=2048),
+    "transpose float32": lambda: tiles.turned.compile(M=1024, N=2048, dtype="float32"),
 }
 
 

@@ -259,7 +259,7 @@ def test_rows_move_in_accesses_of_16_bytes(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["small transpose", "transpose bf16"])
+@pytest.mark.parametrize("name", ["small transpose", "transpose float32"])
 def test_a_transpose_is_wide_on_both_sides(name: str, target: str) -> None:
     """Rows are read and columns are written in vectors; shared memory turns them without
     conflicts."""
