@@ -81,6 +81,31 @@ def matmul_tn(A, B, block_M: int = 128, block_N: int = 256, block_K: int = 64, s
 
 
 @tileprof.jit
+def matmul_skinny(A, B, tokens=16, block_N=64, block_K=256, stages=4, threads=128, shift=1):
+    """Few rows of A: B's are the rows of the tile, so that none of them is empty."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, tokens), threads=threads) as (bx, by):
+        weights = T.alloc_shared((block_N, block_K), T.bfloat16)
+        rows = T.alloc_shared((tokens, block_K), T.bfloat16)
+        C_local = T.alloc_fragment((block_N, tokens), T.float32)
+
+        T.clear(C_local)
+        for turn in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            # Blocks begin at different places, so that they ask different parts of memory.
+            k = (turn + shift * bx) % T.ceildiv(K, block_K)
+            T.copy(B[bx * block_N, k * block_K], weights)
+            T.copy(A[by * tokens, k * block_K], rows)
+            T.gemm(weights, rows, C_local, transpose_B=True)
+        for i, j in T.Parallel(block_N, tokens):
+            C[by * tokens + j, bx * block_N + i] = C_local[i, j]
+    return C
+
+
+@tileprof.jit
 def softmax(X, threads: int = 256):
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.bfloat16)
@@ -163,16 +188,17 @@ def cast(X, block: int = 4096, threads: int = 256):
 
 
 @tileprof.jit
-def transpose(X, block: int = 64, threads: int = 256):
+def transpose(X, block_M: int = 256, block_N: int = 128, threads: int = 256, rows: int = 16):
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.bfloat16)
     Y = T.empty((N, M), T.bfloat16)
 
-    with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=threads) as (bx, by):
-        tile = T.alloc_shared((block, block), T.bfloat16)
-        T.copy(X[by * block, bx * block], tile)
-        for i, j in T.Parallel(block, block):
-            Y[bx * block + i, by * block + j] = tile[j, i]
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        T.use_swizzle(rows)  # blocks that run together read and write long pieces of rows
+        tile = T.alloc_shared((block_M, block_N), T.bfloat16)
+        T.copy(X[by * block_M, bx * block_N], tile)
+        for i, j in T.Parallel(block_N, block_M):
+            Y[bx * block_N + i, by * block_M + j] = tile[j, i]
     return Y
 
 
@@ -210,7 +236,8 @@ def matmul_int4(A, Packed, Scales, block_M=128, block_N=128, block_K=64, stages=
             T.copy(weights, W_shared)
             T.gemm(A_shared, W_shared, C_local, transpose_B=True)
         for i, j in T.Parallel(block_M, block_N):
-            C[by * block_M + i, bx * block_N + j] = C_local[i, j] * Scales[bx * block_N + j]
+            C_local[i, j] *= Scales[bx * block_N + j]
+        T.copy(C_local, C[by * block_M, bx * block_N])
     return C
 
 
@@ -237,5 +264,34 @@ def matmul_int4_t(A, Packed, Scales, block_M=128, block_N=128, block_K=64, stage
                 weights[i, j] = int4(packed[i, j // 2], j % 2)
             T.gemm(weights, A_shared, C_local, transpose_B=True)
         for i, j in T.Parallel(block_N, block_M):
-            C[bx * block_N + i, by * block_M + j] = C_local[i, j] * Scales[bx * block_N + i]
+            C_local[i, j] *= Scales[bx * block_N + i]
+        T.copy(C_local, C[bx * block_N, by * block_M])
+    return C
+
+
+@tileprof.jit
+def matmul_int4_few(A, Packed, Scales, block_M=16, block_N=64, block_K=256, stages=4, threads=256):
+    """Weights are multiplied from registers as the right operand: tiles of 16 rows of A."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    Packed: T.Tensor((N, K // 2), T.uint8)
+    Scales: T.Tensor((N,), T.float32)
+    C = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), T.bfloat16)
+        packed = T.alloc_shared((block_N, block_K // 2), T.uint8)
+        weights = T.alloc_fragment((block_N, block_K), T.bfloat16)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(Packed[bx * block_N, k * (block_K // 2)], packed)
+            for i, j in T.Parallel(block_N, block_K):
+                weights[i, j] = int4(packed[i, j // 2], j % 2)
+            T.gemm(A_shared, weights, C_local, transpose_B=True)
+        for i, j in T.Parallel(block_M, block_N):
+            C_local[i, j] *= Scales[bx * block_N + j]
+        T.copy(C_local, C[by * block_M, bx * block_N])
     return C

@@ -173,8 +173,43 @@ def gemm_fp8(size: int) -> Iterator[Work]:
     yield work
 
 
-SKINNY = ((64, 128, 4), (64, 64, 6), (64, 64, 4), (128, 64, 4))
-"""Columns, K and stages of the tiles that are tried; those that do not fit are left out."""
+Tile = tuple[str, dict[str, int]]
+"""The kernel and its options."""
+_PLAIN, _SWAPPED = "matmul_nt", "matmul_skinny"
+
+
+def _plain(rows: int, columns: int, depth: int, stages: int, threads: int) -> Tile:
+    return _PLAIN, {"block_M": rows, "block_N": columns, "block_K": depth, "stages": stages,
+                    "threads": threads}  # fmt: skip
+
+
+def _swapped(tokens: int, columns: int, depth: int, stages: int, shift: int) -> Tile:
+    return _SWAPPED, {"tokens": tokens, "block_N": columns, "block_K": depth, "stages": stages,
+                      "threads": 2 * columns, "shift": shift}  # fmt: skip
+
+
+SKINNY: dict[int, tuple[Tile, ...]] = {
+    16: (
+        _swapped(16, 64, 256, 4, 1), _swapped(16, 64, 64, 12, 0), _swapped(16, 128, 128, 6, 1),
+        _swapped(16, 64, 128, 6, 1),
+    ),
+    32: (
+        _swapped(16, 128, 128, 6, 1), _swapped(32, 64, 64, 12, 0), _swapped(32, 64, 256, 4, 1),
+        _swapped(16, 128, 128, 6, 0),
+    ),
+    64: (
+        _plain(64, 64, 128, 6, 128), _swapped(64, 64, 64, 8, 0), _plain(64, 64, 64, 8, 128),
+        _swapped(32, 128, 64, 8, 0),
+    ),
+    128: (
+        _plain(64, 128, 128, 4, 128), _plain(64, 128, 64, 8, 128), _swapped(64, 128, 64, 8, 0),
+        _swapped(64, 128, 128, 4, 0),
+    ),
+    256: (
+        _swapped(128, 128, 64, 6, 0), _swapped(128, 128, 64, 6, 1), _plain(128, 128, 64, 6, 256),
+    ),
+}  # fmt: skip
+"""By rows of A the tiles that are tried."""
 
 
 def gemm_skinny(m: int, size: int = 8192) -> Iterator[Work]:
@@ -186,16 +221,14 @@ def gemm_skinny(m: int, size: int = 8192) -> Iterator[Work]:
     weights = [normal(size, size) for _ in range(4)]
     problems: list[str] = []
 
-    def ours(rows: int, columns: int, depth: int, stages: int) -> Maker:
-        options = {"block_M": rows, "block_N": columns, "block_K": depth, "stages": stages}
-        threads = 128 if rows == 64 else 256
-        return lambda w: lambda: kernels.matmul_nt(a, w, threads=threads, **options)
+    def ours(tile: Tile) -> Maker:
+        kernel = getattr(kernels, tile[0])
+        return lambda w: lambda: kernel(a, w, **tile[1])
 
     def peer(w: torch.Tensor) -> Call:
         return lambda: torch.mm(a, w.t())
 
-    rows = sorted({min(max(64, m), 128), max(64, m)})
-    makers = {f"{r}×{c}×{d}, {s} stages": ours(r, c, d, s) for r in rows for c, d, s in SKINNY}
+    makers = {" ".join(map(str, (t[0], *t[1].values()))): ours(t) for t in SKINNY[m]}
     expected = peer(weights[0])()
     right = usable({n: make(weights[0]) for n, make in makers.items()}, expected, LIMIT, problems)
     if not right:
@@ -203,7 +236,7 @@ def gemm_skinny(m: int, size: int = 8192) -> Iterator[Work]:
     calls = {n: replayed([makers[n](w) for w in weights]) for n in right}
     best = fastest(calls)
     work = Work(f"GEMM bf16 M={m} N=K={size}", 4 * 2.0 * size * size, "GB/s", 0.95, 1.02)
-    work.note = "; ".join([best, *(p for p in problems if "shared memory" not in p)])
+    work.note = "; ".join([best, *problems])
     work.results = compare(calls[best], {"cuBLAS": replayed([peer(w) for w in weights])})
     yield work
 
@@ -215,11 +248,13 @@ Tiling = tuple[str, tuple[int, int, int], int, int]
 INT4_OURS: dict[int, tuple[Tiling, ...]] = {
     8192: (
         ("matmul_int4", (256, 128, 64), 4, 256), ("matmul_int4", (128, 256, 64), 4, 256),
-        ("matmul_int4_t", (256, 128, 64), 4, 256), ("matmul_int4_t", (128, 128, 128), 3, 256),
+        ("matmul_int4_t", (256, 128, 128), 3, 256), ("matmul_int4_t", (256, 128, 64), 4, 256),
     ),
     16: (
-        ("matmul_int4_t", (16, 64, 128), 8, 128), ("matmul_int4_t", (16, 64, 256), 4, 128),
-        ("matmul_int4_t", (16, 128, 128), 6, 256),
+        ("matmul_int4_few", (16, 64, 256), 4, 256), ("matmul_int4_few", (16, 64, 512), 3, 256),
+        ("matmul_int4_few", (16, 32, 256), 6, 128), ("matmul_int4_few", (16, 32, 512), 3, 128),
+        ("matmul_int4_few", (16, 32, 1024), 2, 128), ("matmul_int4_few", (16, 64, 1024), 2, 256),
+        ("matmul_int4_t", (16, 64, 512), 3, 128),
     ),
 }  # fmt: skip
 INT4_THEIRS: dict[int, tuple[Tiling, ...]] = {
@@ -317,10 +352,18 @@ def their_int4(a: torch.Tensor, scales: torch.Tensor, m: int) -> dict[str, Maker
     }
 
 
+_PLACES = {
+    "matmul_int4": "shared",
+    "matmul_int4_t": REGISTERS,
+    "matmul_int4_few": "right operand",
+}
+"""Where weights are multiplied from; those in registers alone give the result transposed."""
+
+
 def shown(tiling: Tiling) -> str:
     """`registers 16×64×128, 8 stages`."""
     name, tile, stages, _ = tiling
-    place = REGISTERS if name.endswith("_t") else "shared"
+    place = _PLACES[name]
     return f"{place} {'×'.join(map(str, tile))}, {stages} stages"
 
 
