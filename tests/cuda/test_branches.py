@@ -147,6 +147,22 @@ def updates(X: T.Tensor((M, 64), F32), Y: T.Tensor((M, 64), F32)):
                         Y[bx * 16 + i, j] = 7.0
 
 
+@T.prim_func
+def in_shared(X: T.Tensor((M, 64), BF16), Y: T.Tensor((M, 64), BF16)):
+    """Places in swizzled memory that are worked out inside of a branch, and of a loop."""
+    with T.Kernel(T.ceildiv(M, 64), threads=128) as bx:
+        s = T.alloc_shared((64, 64), BF16)
+        T.copy(X[bx * 64, 0], s)
+        c = T.alloc_fragment((64, 64), F32)
+        T.gemm(s, s, c, transpose_B=True, clear_accum=True)
+        for i, j in T.Parallel(64, 32):
+            if bx * 64 + i < M:
+                Y[bx * 64 + i, j] = s[i, j + 32]
+                for k in T.serial(2):
+                    if k == 1:
+                        Y[bx * 64 + i, j + 32] = s[63 - i, j]
+
+
 def numbers(dtype, *shape):
     """Small numbers."""
     return np.random.default_rng(len(shape)).integers(-8, 9, shape).astype(dtype)
@@ -174,7 +190,7 @@ FUNCTIONS = {
     f.__name__: f
     for f in (
         rows, flat, select, columns, triangle, looked_up, both_types, by_column, by_fragment,
-        updates,
+        updates, in_shared,
     )
 }
 # fmt: on

@@ -126,7 +126,7 @@ class RegisterLoops:
         with self._at(0):
             needed = set[ir.OpBase]()
             _add_needed(op.indices[-2:], needed)
-            self._slice([o for o in flat(self.op.body) if o in needed], set(), {})
+            self._slice([o for o in ir.walk(self.op.body) if o in needed], set(), {})
             row, column = (self.ctx.index(v) for v in op.indices[-2:])
         text = str(buffer.tile_offset(row, column))
         if text not in self.places:
