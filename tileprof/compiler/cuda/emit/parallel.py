@@ -69,7 +69,8 @@ def _registers(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
     layout = parse_layout(op.layout, shape)
 
     def loops_of(each: ir.Parallel) -> RegisterLoops:
-        return RegisterLoops(ctx, each, layout, _point(ctx, each, emit_block), emit_block)
+        point = _point(ctx, each, emit_block)
+        return RegisterLoops(ctx=ctx, op=each, layout=layout, point=point, emit_block=emit_block)
 
     general = fast = loops_of(op)
     taken, branches = always(ctx, op, general.planner.branches(), lambda v, s: _wide(ctx, v, s))
