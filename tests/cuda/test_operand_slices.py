@@ -56,6 +56,7 @@ def lowered(function):
 
 
 def products(program):
+    """The products of tensor cores that it starts."""
     return [o for o in ir.walk(program.kernel.body) if isinstance(o, ir.AsyncGemm)]
 
 

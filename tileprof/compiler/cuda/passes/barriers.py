@@ -238,7 +238,8 @@ class _Barriers:
         return ""
 
     def _barrier(self, made: ir.Block, state: _State, op: ir.OpBase, reason: str) -> None:
-        if any(p.meets(u) for p in state.unfenced for u in self.units):
+        # What other buffers left in the same bytes is never read.
+        if state.unfenced & self.units:
             made.ops.append(ir.Fence(reason, span=op.span))
             state.unfenced = frozenset()
         made.ops.append(ir.Barrier(reason, span=op.span))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.passes.identities import number_of
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
 
 from .roles import replayable, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
-from .walking import with_originals
+from .walking import folded, with_originals
 
 __all__ = ["group_copies"]
 
@@ -133,8 +134,8 @@ class _Loop:
         block = ir.Block([ir.Value(variable.type, variable.name)])
         (here,) = block.args
         with builder.inside(block):
-            done = builder.emit(ir.Binary("sub", here, loop.start)).result
-            turn = builder.emit(ir.Binary("floordiv", done, loop.step)).result
+            done = folded(ir.Binary("sub", here, loop.start), builder)
+            turn = folded(ir.Binary("floordiv", done, loop.step), builder)
             count = builder.constant(self.stages)
             slot = builder.emit(ir.Binary("floormod", turn, count, hint="slot")).result
             builder.emit(
@@ -150,14 +151,15 @@ class _Loop:
         )
 
     def _step(self, start: ir.Value, distance: ir.Value) -> ir.Value:
-        moved = self.builder.emit(ir.Binary("mul", distance, self.loop.step)).result
-        return self.builder.emit(ir.Binary("add", start, moved)).result
+        moved = folded(ir.Binary("mul", distance, self.loop.step), self.builder)
+        return folded(ir.Binary("add", start, moved), self.builder)
 
     def _load(self, at: ir.Value, slot: ir.Value) -> None:
         """The group of one iteration; an empty one beyond the last."""
         builder = self.builder
-        there = builder.emit(ir.Compare("lt", at, self.loop.stop)).result
-        then = ir.Block()
+        there = folded(ir.Compare("lt", at, self.loop.stop), builder)
+        surely = number_of(there) is True
+        then = builder.block if surely else ir.Block()
         with builder.inside(then):
             mapping: Mapping = {self.loop.body.args[0]: at}
             for copy in self.copies:
@@ -166,7 +168,8 @@ class _Loop:
                 builder.emit(
                     ir.AsyncCopy(source, target, None, copy.lowering, copy.hints, span=copy.span)
                 )
-        builder.emit(ir.If(there, then, ir.Block()))
+        if not surely:
+            builder.emit(ir.If(there, then, ir.Block()))
         builder.emit(ir.Commit("cp.async"))
 
     def _replayed(self, value: ir.Value, mapping: Mapping) -> ir.Value:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tileprof import ir
+from tileprof.compiler.passes.folding import fold
+from tileprof.compiler.passes.identities import identity, number_of
 from tileprof.ir.rewrite import clone, rewrite_block
 
 __all__ = ["REPORTS", "Touch", "accesses", "base", "inline_scopes", "per_launch", "reports"]
@@ -79,6 +81,15 @@ def accesses(op: ir.OpBase) -> Iterator[Touch]:
     for block in op.blocks():
         for inner in ir.walk(block):
             yield from touches(inner)
+
+
+def folded(op: ir.Binary | ir.Compare, builder: ir.Builder) -> ir.Value:
+    """The result of a scalar op: a constant or an operand where it is one, else computed."""
+    numbers = [n for n in map(number_of, op.operand_values()) if n is not None]
+    if len(numbers) == 2 and (known := fold(op, numbers)) is not None:
+        return builder.constant(known, op.result.dtype)
+    equal = identity(op, builder)
+    return builder.emit(op).result if equal is None else equal
 
 
 def threads_of(launch: ir.Launch) -> int:
