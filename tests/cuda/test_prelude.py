@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tileprof import binary
 from tileprof.compiler.cuda.build import Cubin, disassemble
 from tileprof.compiler.cuda.emit.wgmma import WgmmaShape, header
 from tileprof.compiler.cuda.nvrtc import compile_text
@@ -29,9 +32,16 @@ OPTIONS = ("--std=c++17", "--diag-suppress=177,550")
 
 
 def _kernel(body: str, headers: tuple[str, ...] = HEADERS) -> str:
-    includes = "".join(f'#include "{name}"\n' for name in headers)
-    return f"""{includes}
-extern "C" __global__ void __launch_bounds__(384, 1) kernel(
+    return _includes(headers) + _function(body, "kernel")
+
+
+def _includes(headers: tuple[str, ...] = HEADERS) -> str:
+    return "".join(f'#include "{name}"\n' for name in headers)
+
+
+def _function(body: str, name: str) -> str:
+    return f"""
+extern "C" __global__ void __launch_bounds__(384, 1) {name}(
     float *f, int *n, double *d, void *p, const __grid_constant__ TpTensorMap map) {{
   extern __shared__ __align__(1024) unsigned char sh[];
   const int i = threadIdx.x;
@@ -44,14 +54,30 @@ def _sass(
     folder: Path, source: str, target: str, headers: tuple[tuple[str, str], ...] | None = None
 ) -> str:
     """Instructions of a text, one a line; it must compile without a word."""
+    data = _compiled(source, target, headers)
+    path = folder / "kernel.cubin"
+    path.write_bytes(data)
+    return disassemble(Cubin(data, path, ""))
+
+
+def _compiled(
+    source: str, target: str, headers: tuple[tuple[str, str], ...] | None = None
+) -> bytes:
     given = with_dependencies(HEADERS) if headers is None else headers
     options = (*OPTIONS, f"--gpu-architecture={target}")
     made = compile_text(source, given, options, name="kernel.cu")
     assert made.ok, made.log
     assert not made.log.strip(), made.log
-    path = folder / "kernel.cubin"
-    path.write_bytes(made.cubin)
-    return disassemble(Cubin(made.cubin, path, made.log))
+    return made.cubin
+
+
+@cache
+def _calls(target: str) -> Mapping[str, str]:
+    """Instructions of each call of a target, compiled together: headers are read once."""
+    functions = {f"kernel_{n}": call for n, call in enumerate(CALLS) if target in call.targets}
+    bodies = [_function(call.body, name) for name, call in functions.items()]
+    made = binary.read(_compiled(_includes() + "".join(bodies), target)).functions
+    return {call.name: binary.listing(made[name]) for name, call in functions.items()}
 
 
 @pytest.mark.parametrize(
@@ -59,9 +85,9 @@ def _sass(
     [(call, target) for call in CALLS for target in call.targets],
     ids=lambda x: x.name if isinstance(x, Call) else x,
 )
-def test_instructions(tmp_path: Path, call: Call, target: str) -> None:
+def test_instructions(call: Call, target: str) -> None:
     """What a call becomes."""
-    sass = _sass(tmp_path, _kernel(call.body), target)
+    sass = _calls(target)[call.name]
     for pattern in (*call.sass, *call.also.get(target, ())):
         assert re.search(pattern, sass), f"no {pattern} in\n{sass}"
     for pattern in call.without:
