@@ -28,9 +28,9 @@ def parse(text: str) -> ir.Kernel:
     return kernel
 
 
-def source(text: str, **controls: bool) -> CudaSource:
+def source(text: str, controls: Controls | None = None) -> CudaSource:
     """The CUDA text of a kernel."""
-    return emit(parse(text), HOPPER, Controls(**controls))
+    return emit(parse(text), HOPPER, controls or Controls())
 
 
 def compare(

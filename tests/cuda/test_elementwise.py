@@ -66,7 +66,7 @@ def test_vectors_of_16_bytes_move_in_front_and_behind() -> None:
 
 def test_without_vectorisation_accesses_are_single() -> None:
     """The control takes effect."""
-    text = source(ADD, vectorize=False).text
+    text = source(ADD, Controls(vectorize=False)).text
     assert "tp_get" not in text
     assert "tp_put" not in text
 
