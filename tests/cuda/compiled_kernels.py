@@ -1,4 +1,4 @@
-"""Kernels lowered for a target, each once a session: small ones for goldens, the case studies, and
+"""Kernels lowered for a target, each once in a run of the tests: small ones for goldens, the case studies, and
 those of the benchmarks.  Their cubins are made on demand and kept with the program."""
 
 from __future__ import annotations
