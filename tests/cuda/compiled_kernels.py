@@ -1,5 +1,5 @@
-"""Kernels lowered for a target, each once in a run of the tests: small ones for goldens, the case studies, and
-those of the benchmarks.  Their cubins are made on demand and kept with the program."""
+"""Kernels lowered for a target, each once in a run of the tests: small ones for goldens, the case
+studies, and those of the benchmarks.  Their cubins are made on demand and kept with the program."""
 
 from __future__ import annotations
 
