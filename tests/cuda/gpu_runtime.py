@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -260,7 +261,9 @@ def test_assertion() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "DeviceAssertError the kernel's assertion failed: a < 70" in done.stdout
-    assert "block (1), point (i=6)" in done.stdout
+    (point,) = re.findall(r"in block \(1\), point \(i=(\d+)\)", done.stdout)
+    # Each of its warps may be the first.
+    assert 6 <= int(point) < 64
     assert "runtime_kernels.py:" in done.stdout
 
 
