@@ -270,28 +270,44 @@ def matmul_int4_t(A, Packed, Scales, block_M=128, block_N=128, block_K=64, stage
 
 
 @tileprof.jit
-def matmul_int4_few(A, Packed, Scales, block_M=16, block_N=64, block_K=256, stages=4, threads=256):
-    """Weights are multiplied from registers as the right operand: tiles of 16 rows of A."""
+def matmul_int4_split(
+    A, Packed, Scales, block_M=16, block_N=128, block_K=256, stages=4, threads=256, parts=2
+):
+    """Few rows of A: blocks that share weights' rows each add up a part of K; Cᵀ, N×M.
+
+    One warp of arithmetic a scheduler cannot keep up with memory; wide blocks have two.
+    """
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.bfloat16)
     Packed: T.Tensor((N, K // 2), T.uint8)
     Scales: T.Tensor((N,), T.float32)
-    C = T.empty((M, N), T.bfloat16)
+    Parts = T.empty((parts, N, M), T.float32)
+    C = T.empty((N, M), T.bfloat16)
+    turns = K // block_K // parts
 
-    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+    with T.Kernel(N // block_N, T.ceildiv(M, block_M), parts, threads=threads) as (bx, by, part):
         A_shared = T.alloc_shared((block_M, block_K), T.bfloat16)
         packed = T.alloc_shared((block_N, block_K // 2), T.uint8)
         weights = T.alloc_fragment((block_N, block_K), T.bfloat16)
-        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        C_local = T.alloc_fragment((block_N, block_M), T.float32)
 
         T.clear(C_local)
-        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+        for turn in T.Pipelined(turns, num_stages=stages):
+            k = part * turns + turn
             T.copy(A[by * block_M, k * block_K], A_shared)
             T.copy(Packed[bx * block_N, k * (block_K // 2)], packed)
             for i, j in T.Parallel(block_N, block_K):
                 weights[i, j] = int4(packed[i, j // 2], j % 2)
-            T.gemm(A_shared, weights, C_local, transpose_B=True)
-        for i, j in T.Parallel(block_M, block_N):
-            C_local[i, j] *= Scales[bx * block_N + j]
-        T.copy(C_local, C[by * block_M, bx * block_N])
-    return C
+            T.gemm(weights, A_shared, C_local, transpose_B=True)
+        for i, j in T.Parallel(block_N, block_M):
+            Parts[part, bx * block_N + i, by * block_M + j] = C_local[i, j]
+
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, block_M), threads=128) as (bx, by):
+        total = T.alloc_fragment((64, block_M), T.float32)
+        T.clear(total)
+        for part in T.unroll(parts):
+            for i, j in T.Parallel(64, block_M):
+                total[i, j] += Parts[part, bx * 64 + i, by * block_M + j]
+        for i, j in T.Parallel(64, block_M):
+            C[bx * 64 + i, by * block_M + j] = total[i, j] * Scales[bx * 64 + i]
+    return C, Parts

@@ -251,9 +251,10 @@ INT4_OURS: dict[int, tuple[Tiling, ...]] = {
         ("matmul_int4_t", (256, 128, 128), 3, 256), ("matmul_int4_t", (256, 128, 64), 4, 256),
     ),
     16: (
-        ("matmul_int4_few", (16, 64, 256), 4, 256), ("matmul_int4_few", (16, 64, 512), 3, 256),
-        ("matmul_int4_few", (16, 32, 256), 6, 128), ("matmul_int4_few", (16, 32, 512), 3, 128),
-        ("matmul_int4_few", (16, 32, 1024), 2, 128), ("matmul_int4_few", (16, 64, 1024), 2, 256),
+        ("matmul_int4_split", (16, 128, 256), 4, 256),
+        ("matmul_int4_split", (16, 128, 512), 2, 256),
+        ("matmul_int4_split", (16, 128, 256), 6, 256),
+        ("matmul_int4_split", (16, 128, 128), 8, 256),
         ("matmul_int4_t", (16, 64, 512), 3, 128),
     ),
 }  # fmt: skip
@@ -323,7 +324,12 @@ def our_int4(a: torch.Tensor, scales: torch.Tensor, m: int) -> dict[str, Maker]:
         name, (bm, bn, bk), stages, threads = tiling
         kernel = getattr(kernels, name)
         options = {"block_M": bm, "block_N": bn, "block_K": bk, "stages": stages}
-        return lambda w: lambda: kernel(a, w, scales, threads=threads, **options)
+
+        def run(w: torch.Tensor) -> torch.Tensor:
+            made = kernel(a, w, scales, threads=threads, **options)
+            return made[0] if isinstance(made, tuple) else made
+
+        return lambda w: lambda: run(w)
 
     return {shown(t): maker(t) for t in INT4_OURS[m]}
 
@@ -355,7 +361,7 @@ def their_int4(a: torch.Tensor, scales: torch.Tensor, m: int) -> dict[str, Maker
 _PLACES = {
     "matmul_int4": "shared",
     "matmul_int4_t": REGISTERS,
-    "matmul_int4_few": "right operand",
+    "matmul_int4_split": f"{REGISTERS}, parts of K,",
 }
 """Where weights are multiplied from; those in registers alone give the result transposed."""
 

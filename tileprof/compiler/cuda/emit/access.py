@@ -19,7 +19,8 @@ from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBu
 from .context import Context
 from .points import Frame
 
-__all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "shared_address", "stored_text"]
+__all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "is_element", "shared_address"]
+__all__ += ["stored_text"]
 
 _ATOMIC = {
     "add": "TpAdd",
@@ -74,6 +75,12 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
     statement = f"{_element(ctx, op, buffer, indices)} = {stored_text(ctx, op.value)};"
     when = " && ".join(p for p in (_alone(ctx, buffer), guard) if p)
     ctx.writer.line(f"if ({when}) {statement}" if when else statement)
+
+
+def is_element(op: ir.OpBase | None) -> bool:
+    """Whether the op's narrow float is at hand as it lies in memory: it was loaded, or its bits
+    were computed."""
+    return isinstance(op, ir.Load) or (isinstance(op, ir.Bitcast) and is_narrow(op.dtype))
 
 
 def stored_text(ctx: Context, value: ir.Value) -> str:

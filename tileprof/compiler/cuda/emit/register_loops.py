@@ -31,6 +31,7 @@ from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.errors import InternalError
 
+from .access import is_element
 from .buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from .points import Held, thread_coordinates
 from .runs import Run, points, runs_of
@@ -133,7 +134,7 @@ class RegisterLoops(VectorLoops):
             return False
         dims = self.frame.dims(op.indices)
         fixed = (isinstance(i.owner, ir.Constant) for i, d in zip(op.indices, dims) if d is None)
-        if not is_narrow(buffer.dtype) or isinstance(op.value.owner, ir.Load) or not all(fixed):
+        if not is_narrow(buffer.dtype) or is_element(op.value.owner) or not all(fixed):
             return False
         return self.vector[0].weights[self.frame.fragments[buffer.array, dims]] == 1
 
@@ -365,7 +366,7 @@ def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
 def _converts(op: ir.Load | ir.Store) -> bool:
     """Whether the elements of a store are values that are converted together: not where they are
     elements already."""
-    return isinstance(op, ir.Store) and not isinstance(op.value.owner, ir.Load)
+    return isinstance(op, ir.Store) and not is_element(op.value.owner)
 
 
 def _element(number: float | int, dtype: ir.DType) -> str:

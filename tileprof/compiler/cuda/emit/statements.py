@@ -102,6 +102,8 @@ def _scalar(ctx: Context, op: ir.OpBase) -> None:
     text = scalar_text(ctx, op)
     if op in ctx.inline:
         ctx.values[op.result] = text
+        if access.is_element(op):
+            ctx.raw[op.result] = text.removeprefix("tp_value(").removesuffix(")")
     else:
         ctx.define(op.result, bare(text))
 
