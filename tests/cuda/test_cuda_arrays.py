@@ -14,6 +14,7 @@ import pytest
 from tests.cuda.fake_driver import FakeDriver
 from tests.cuda.test_runtime import SIZES, aligned, executable
 from tileprof import ir
+from tileprof.errors import ArgumentError
 from tileprof.runtime.arguments import allocate, describe
 
 
@@ -31,7 +32,7 @@ class CudaArray:
             "shape": self.held.shape,
             "typestr": self.held.dtype.str,
             "strides": None if dense else self.held.strides,
-            "data": kept["data"],
+            "data": (kept["data"][0], not self.held.flags.writeable),
             "stream": self.stream,
             "version": 3,
         }
@@ -80,6 +81,18 @@ def test_addresses_and_overlap_choose_the_variant(gpu: FakeDriver) -> None:
     assert needs[-1] == (frozenset({0}), False)
     held.run([CudaArray(whole[:5], 48), CudaArray(whole[1:6], 48), 0.5, 1], (5, 136))
     assert needs[-1][1]
+
+
+def test_what_is_written_is_not_read_only(gpu: FakeDriver) -> None:
+    """Refused before anything runs; what is only read may be."""
+    held, _ = executable(gpu)
+    a, c = aligned((5, 136)), aligned((5, 136))
+    a.flags.writeable = False
+    held.run([CudaArray(a, 48), CudaArray(c, 48), 0.5, 1], (5, 136))
+    c.flags.writeable = False
+    with pytest.raises(ArgumentError, match="is written by the kernel, but the array is read-only"):
+        held.run([CudaArray(a, 48), CudaArray(c, 48), 0.5, 1], (5, 136))
+    assert len(gpu.launches) == 1
 
 
 def test_what_is_said_of_them() -> None:

@@ -203,7 +203,12 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
 
 def is_writable(value: Any) -> bool:
     """Whether a kernel may write into the array."""
-    return bool(value.flags.writeable) if isinstance(value, np.ndarray) else True
+    if isinstance(value, np.ndarray):
+        return bool(value.flags.writeable)
+    if hasattr(value, "data_ptr"):
+        return True
+    held = getattr(value, "__cuda_array_interface__", None)
+    return held is None or not held["data"][1]
 
 
 def allocate(spec: TensorSpec | None, shape: tuple[int, ...], dtype: ir.DType) -> Any:

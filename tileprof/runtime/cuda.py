@@ -106,6 +106,9 @@ class CudaExecutable:
         for at, name in self._extents:
             if symbols[at] > _MOST_EXTENT:
                 raise self._too_large(name, symbols[at])
+        for at in self.written:
+            if not is_writable(values[at]):
+                raise self._read_only(at)
         with self.device.current():
             stream = self.stream(values)
             hosted = {at: values[at] for at in self._tensors if is_host(values[at])}
@@ -124,9 +127,6 @@ class CudaExecutable:
     def _run_copied(
         self, values: Sequence[Any], symbols: Sequence[int], hosted: dict[int, Any], stream: int
     ) -> RunResult:
-        for at in self.written:
-            if at in hosted and not is_writable(values[at]):
-                raise self._read_only(at)
         staged = Staged(self.device, stream, hosted, self._outputs)
         try:
             held = staged.addresses
