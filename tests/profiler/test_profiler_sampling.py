@@ -11,11 +11,15 @@ import weakref
 from collections.abc import Callable
 from types import FrameType
 
+import pytest
+
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, as_ours
 from tileprof.profile import Profile
 from tileprof.profiler.sampler import Sampler
 from tileprof.runtime import hooks
+
+pytestmark = pytest.mark.alone
 
 
 class Sampled:
