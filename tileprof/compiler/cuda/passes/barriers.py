@@ -20,6 +20,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
 
+from .control_flow import Flow
 from .roles import written_globals
 from .walking import base, per_launch, touches
 
@@ -85,12 +86,10 @@ class _Use:
     """Read by tensor cores or TMA."""
 
 
-class _Barriers:
+class _Barriers(Flow[_State]):
     def __init__(self, launch: ir.Launch) -> None:
+        super().__init__()
         self.launch = launch
-        self.mapping: dict[ir.Value, ir.Value] = {}
-        # States at each `continue` and each `break` of the loop around.
-        self.jumps: tuple[list[_State], list[_State]] = ([], [])
         self.tensors = _shared_tensors(launch)
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
@@ -102,7 +101,7 @@ class _Barriers:
 
     def done(self) -> ir.Launch:
         """The launch with barriers."""
-        body = self._block(self.launch.body, _State())
+        body = self.block(self.launch.body, _State())
         made = clone(self.launch, {}, {"body": body})
         assert isinstance(made, ir.Launch)
         return made
@@ -143,7 +142,7 @@ class _Barriers:
 
     # -- the walk
 
-    def _block(self, block: ir.Block, state: _State) -> ir.Block:
+    def block(self, block: ir.Block, state: _State) -> ir.Block:
         args = [ir.Value(a.type, a.name) for a in block.args]
         self.mapping.update(zip(block.args, args))
         made = ir.Block(args)
@@ -154,31 +153,20 @@ class _Barriers:
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:
             case ir.For() | ir.While():
-                self._loop(op, made, state)
+                self.loop(op, made, state)
             case ir.If() if any(o.SPEC.regions or _waits(o) for b in op.blocks() for o in b.ops):
-                self._branch(op, made, state)
+                self.branch(op, made, state)
             case ir.Roles():
                 self._roles(op, made)
             case ir.Break() | ir.Continue():
-                self.jumps[isinstance(op, ir.Break)].append(state.copy())
-                self._emit(op, made)
+                self.jump(op, made, state)
             case ir.Wait():
-                self._emit(op, made)
+                self.emit(op, made)
                 self._waited(op, state)
             case _:
                 self._guard(op, made, state)
-                regions = {n: self._copied(getattr(op, n)) for n in op.SPEC.regions}
-                self._emit(op, made, regions)
-
-    def _copied(self, block: ir.Block) -> ir.Block:
-        return ir.clone_block(block, self.mapping)
-
-    def _emit(
-        self, op: ir.OpBase, made: ir.Block, regions: dict[str, ir.Block] | None = None
-    ) -> None:
-        new = clone(op, self.mapping, regions or {})
-        self.mapping.update(zip(op.results, new.results))
-        made.ops.append(new)
+                regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
+                self.emit(op, made, regions)
 
     def _waited(self, op: ir.Wait, state: _State) -> None:
         """Asynchronous accesses of one thread become accesses that others must not overtake."""
@@ -247,44 +235,10 @@ class _Barriers:
 
     # -- control flow
 
-    def _loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
-        entry = state.copy()
-        # Two turns show everything that can hold at the start of one.
-        for _ in range(2):
-            trial = entry.copy()
-            _, again, _ = self._turn(op, trial)
-            entry.become(entry, trial, *again)
-        final = entry.copy()
-        regions, again, left = self._turn(op, final)
-        self._emit(op, made, regions)
-        state.become(state, final, *again, *left)
-
-    def _turn(
-        self, op: ir.OpBase, state: _State
-    ) -> tuple[dict[str, ir.Block], list[_State], list[_State]]:
-        """One turn of a loop: its regions, and the states in which it goes on and leaves early."""
-        outer, self.jumps = self.jumps, ([], [])
-        regions = {}
-        for name in op.SPEC.regions:
-            regions[name] = self._block(getattr(op, name), state)
-            if name == "condition":
-                self.jumps[1].append(state.copy())
-        (again, left), self.jumps = self.jumps, outer
-        return regions, again, left
-
-    def _branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
-        then, otherwise = state.copy(), state.copy()
-        regions = {
-            "then": self._block(op.then, then),
-            "otherwise": self._block(op.otherwise, otherwise),
-        }
-        self._emit(op, made, regions)
-        state.become(then, otherwise)
-
     def _roles(self, op: ir.Roles, made: ir.Block) -> None:
-        consumer = self._block(op.consumer, _State())
-        producer = self._copied(op.producer)
-        self._emit(op, made, {"producer": producer, "consumer": consumer})
+        consumer = self.block(op.consumer, _State())
+        producer = self.copied(op.producer)
+        self.emit(op, made, {"producer": producer, "consumer": consumer})
 
 
 def _in_order(places: Iterable[_Place]) -> list[_Place]:

@@ -11,13 +11,14 @@ In a loop the count is the least over all ways to get there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
 
+from .control_flow import Flow
 from .walking import Touch, accesses, base, per_launch, touches
 
 __all__ = ["insert_waits"]
@@ -107,18 +108,15 @@ def _starts(block: ir.Block) -> set[ir.OpBase]:
     return found
 
 
-@dataclass
-class _Waits:
-    launch: ir.Launch
-    lowering: Lowering
-    mapping: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    """From values before this pass to those after it."""
-    tiles: dict[ir.Value, frozenset[ir.Value]] = field(default_factory=dict)
-    """The buffers of each ring."""
-    starts: set[ir.OpBase] = field(default_factory=set)
-    """Ops that write what a product then adds to."""
-    jumps: tuple[list[_State], list[_State]] = field(default_factory=lambda: ([], []))
-    """States at each `continue` and each `break` of the loop around."""
+class _Waits(Flow[_State]):
+    def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
+        super().__init__()
+        self.launch = launch
+        self.lowering = lowering
+        self.tiles: dict[ir.Value, frozenset[ir.Value]] = {}
+        """The buffers of each ring."""
+        self.starts: set[ir.OpBase] = set()
+        """Ops that write what a product then adds to."""
 
     def done(self) -> ir.Launch:
         """The launch with waits."""
@@ -127,13 +125,13 @@ class _Waits:
                 held = self.tiles.get(op.ring, frozenset())
                 self.tiles[op.ring] = held | {base(op.target)}
         state = _State()
-        body = self._block(self.launch.body, state)
+        body = self.block(self.launch.body, state)
         self._drain(body, state)
         made = clone(self.launch, {}, {"body": body})
         assert isinstance(made, ir.Launch)
         return made
 
-    def _block(self, block: ir.Block, state: _State) -> ir.Block:
+    def block(self, block: ir.Block, state: _State) -> ir.Block:
         """A copy of a block with waits; `state` becomes that at its end."""
         args = [ir.Value(a.type, a.name) for a in block.args]
         self.mapping.update(zip(block.args, args))
@@ -163,12 +161,11 @@ class _Waits:
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:
             case ir.For() | ir.While():
-                self._loop(op, made, state)
+                self.loop(op, made, state)
             case ir.If():
-                self._branch(op, made, state)
+                self.branch(op, made, state)
             case ir.Break() | ir.Continue():
-                self.jumps[isinstance(op, ir.Break)].append(state.copy())
-                self._emit(op, made)
+                self.jump(op, made, state)
             case ir.Roles():
                 self._roles(op, made)
             case ir.Gemm() if op.lowering.startswith("wgmma"):
@@ -181,18 +178,8 @@ class _Waits:
                     self._wait(state, made, 0, "the next product adds to what is written", op)
                 for touch in accesses(op):
                     self._before(touch, op, made, state)
-                regions = {n: self._copied(getattr(op, n)) for n in op.SPEC.regions}
-                self._emit(op, made, regions)
-
-    def _copied(self, block: ir.Block) -> ir.Block:
-        return ir.clone_block(block, self.mapping)
-
-    def _emit(
-        self, op: ir.OpBase, made: ir.Block, regions: dict[str, ir.Block] | None = None
-    ) -> None:
-        new = clone(op, self.mapping, regions or {})
-        self.mapping.update(zip(op.results, new.results))
-        made.ops.append(new)
+                regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
+                self.emit(op, made, regions)
 
     def _before(self, touch: Touch, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         """Wait for whatever an access conflicts with."""
@@ -246,45 +233,11 @@ class _Waits:
 
     # -- control flow
 
-    def _loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
-        entry = state.copy()
-        # Two turns show everything that can be running at the start of one.
-        for _ in range(2):
-            trial = entry.copy()
-            _, again, _ = self._turn(op, trial)
-            entry.become(entry, trial, *again)
-        final = entry.copy()
-        regions, again, left = self._turn(op, final)
-        self._emit(op, made, regions)
-        state.become(state, final, *again, *left)
-
-    def _turn(
-        self, op: ir.OpBase, state: _State
-    ) -> tuple[dict[str, ir.Block], list[_State], list[_State]]:
-        """One turn of a loop: its regions, and the states in which it goes on and leaves early."""
-        outer, self.jumps = self.jumps, ([], [])
-        regions = {}
-        for name in op.SPEC.regions:
-            regions[name] = self._block(getattr(op, name), state)
-            if name == "condition":
-                self.jumps[1].append(state.copy())
-        (again, left), self.jumps = self.jumps, outer
-        return regions, again, left
-
-    def _branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
-        then, otherwise = state.copy(), state.copy()
-        regions = {
-            "then": self._block(op.then, then),
-            "otherwise": self._block(op.otherwise, otherwise),
-        }
-        self._emit(op, made, regions)
-        state.become(then, otherwise)
-
     def _roles(self, op: ir.Roles, made: ir.Block) -> None:
         state = _State()
-        consumer = self._block(op.consumer, state)
+        consumer = self.block(op.consumer, state)
         self._drain(consumer, state)
-        self._emit(op, made, {"producer": self._copied(op.producer), "consumer": consumer})
+        self.emit(op, made, {"producer": self.copied(op.producer), "consumer": consumer})
 
     # -- slots of rings
 

@@ -1,0 +1,91 @@
+"""A launch rebuilt in order, with a state of what may hold at each place, by whatever way it was
+reached.
+
+In a loop the state at the start of a turn is that of every turn: as the loop was entered, as a turn
+ended, and as a `continue` left it; behind the loop it is also that of every `break`.
+In: a block and a state.  Out: a copy of the block; the state becomes that at its end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, Self, TypeVar
+
+from tileprof import ir
+from tileprof.ir.rewrite import clone
+
+__all__ = ["Flow"]
+
+
+class _State(Protocol):
+    def copy(self) -> Self: ...
+
+    def become(self, *ways: Self) -> None: ...
+
+
+S = TypeVar("S", bound=_State)
+
+
+class Flow(ABC, Generic[S]):
+    """What loops and branches do to the state; `block` says what other ops do."""
+
+    def __init__(self) -> None:
+        self.mapping: dict[ir.Value, ir.Value] = {}
+        """From values before this pass to those after it."""
+        self._jumps: tuple[list[S], list[S]] = ([], [])
+        """States at each `continue` and each `break` of the loop around."""
+
+    @abstractmethod
+    def block(self, block: ir.Block, state: S) -> ir.Block:
+        """A copy of a block; `state` becomes that at its end."""
+
+    def copied(self, block: ir.Block) -> ir.Block:
+        """A copy of a block in which nothing happens."""
+        return ir.clone_block(block, self.mapping)
+
+    def emit(
+        self, op: ir.OpBase, made: ir.Block, regions: dict[str, ir.Block] | None = None
+    ) -> None:
+        """Append a copy of an op, with these regions."""
+        new = clone(op, self.mapping, regions or {})
+        self.mapping.update(zip(op.results, new.results))
+        made.ops.append(new)
+
+    def jump(self, op: ir.Break | ir.Continue, made: ir.Block, state: S) -> None:
+        """Leave the loop, or go on with its next turn."""
+        self._jumps[isinstance(op, ir.Break)].append(state.copy())
+        self.emit(op, made)
+
+    def loop(self, op: ir.OpBase, made: ir.Block, state: S) -> None:
+        """`for` and `while`."""
+        entry = state.copy()
+        # Two turns show everything that can hold at the start of one.
+        for _ in range(2):
+            trial = entry.copy()
+            _, again, _ = self._turn(op, trial)
+            entry.become(entry, trial, *again)
+        final = entry.copy()
+        regions, again, left = self._turn(op, final)
+        self.emit(op, made, regions)
+        state.become(state, final, *again, *left)
+
+    def _turn(self, op: ir.OpBase, state: S) -> tuple[dict[str, ir.Block], list[S], list[S]]:
+        """One turn of a loop: its regions, and the states in which it goes on and leaves early."""
+        outer, self._jumps = self._jumps, ([], [])
+        regions = {}
+        for name in op.SPEC.regions:
+            regions[name] = self.block(getattr(op, name), state)
+            if name == "condition":
+                self._jumps[1].append(state.copy())
+        (again, left), self._jumps = self._jumps, outer
+        return regions, again, left
+
+    def branch(self, op: ir.If, made: ir.Block, state: S) -> None:
+        """`if`: either way may have been taken."""
+        then, otherwise = state.copy(), state.copy()
+        regions = {
+            "then": self.block(op.then, then),
+            "otherwise": self.block(op.otherwise, otherwise),
+        }
+        self.emit(op, made, regions)
+        state.become(then, otherwise)
