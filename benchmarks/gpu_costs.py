@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import gpu_kernels as kernels
 import torch
+
+from tileprof.cli.stages import empty_cache
 
 LAUNCHES = 10_000
 QUEUED = 500
@@ -46,20 +45,6 @@ class Cost:
 
 
 # -- compilation
-
-
-@contextmanager
-def empty_cache() -> Iterator[None]:
-    """A cache folder with nothing in it."""
-    before = os.environ.get("TILEPROF_CACHE")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TILEPROF_CACHE"] = folder
-        try:
-            yield
-        finally:
-            del os.environ["TILEPROF_CACHE"]
-            if before is not None:
-                os.environ["TILEPROF_CACHE"] = before
 
 
 def compile_cost(name: str, asked: float, make: Callable[[int], Any], turns: int = 6) -> Cost:

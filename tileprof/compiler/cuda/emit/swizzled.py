@@ -71,8 +71,10 @@ class Swizzled:
 
 def _moved(number: Extent, bits: int, shift: int, count: int) -> Extent:
     """Some bits of a number below `count`, so far left."""
-    if not bits or isinstance(number, int):
-        return _shifted(int(number) & bits, shift) if bits else 0
+    if isinstance(number, int):
+        return _shifted(number & bits, shift)
+    if not bits:
+        return 0
     text = number if bits == count - 1 else f"({paren(number)} & {bits})"
     return times(text, 1 << shift) if shift >= 0 else f"({text} >> {-shift})"
 

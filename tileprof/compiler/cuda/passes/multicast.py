@@ -25,7 +25,7 @@ from tileprof.instrument.stages import buffer_name
 
 from .choose import ROLES
 from .roles import is_ring_load
-from .walking import REPORTS, per_launch, reports, with_originals
+from .walking import REPORTS, folded, per_launch, reports, with_originals
 
 __all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "shared_slice", "sharers"]
 
@@ -76,10 +76,7 @@ def shared_slice(
         offsets = list(held.offsets) if held else [builder.constant(0)] * len(shape)
         rows = builder.constant(shape[axis] // count)
         start = builder.emit(ir.Binary("mul", rank, rows)).result
-        first = offsets[axis].owner
-        if not (isinstance(first, ir.Constant) and first.value == 0):
-            start = builder.emit(ir.Binary("add", offsets[axis], start)).result
-        offsets[axis] = start
+        offsets[axis] = folded(ir.Binary("add", offsets[axis], start), builder)
         sizes = (*shape[:axis], shape[axis] // count, *shape[axis + 1 :])
         whole, inside = (held.base, held.in_bounds) if held else (tile, True)
         made.append(builder.emit(ir.View(whole, offsets, sizes, inside)).result)
@@ -152,8 +149,6 @@ class _Clusters:
             return "the author loops over tiles"
         if reports(self.launch):
             return REPORTS
-        if any(isinstance(o, ir.Print | ir.Assert) for o in ir.walk(self.launch.body)):
-            return "prints and asserts name their block by its number"
         if reason := self._extent_reason(cluster.axis, cluster.size):
             return reason
         if not self._bytes(cluster):

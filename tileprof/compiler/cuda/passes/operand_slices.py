@@ -24,7 +24,8 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import rewrite_block
 
-from .walking import base, per_launch, touches, with_originals
+from .layout_once import fills
+from .walking import base, folded, per_launch, touches, with_originals
 
 __all__ = ["slice_operands"]
 
@@ -93,12 +94,8 @@ def _slices(loop: ir.Parallel, op: ir.Gemm, uses: Counter[ir.Value]) -> int:
         return 1
     if base(op.b).buffer.space != "shared" or not _fills(loop, op.a):
         return 1
-    count = SLICES
-    while op.mnk[2] % (count * instruction.k):
-        count //= 2
-        if count == 1:
-            break
-    return count
+    whole = (n for n in (SLICES, SLICES // 2) if op.mnk[2] % (n * instruction.k) == 0)
+    return next(whole, 1)
 
 
 def _fills(loop: ir.Parallel, fragment: ir.Value) -> bool:
@@ -108,17 +105,13 @@ def _fills(loop: ir.Parallel, fragment: ir.Value) -> bool:
         isinstance(store, ir.Store)
         and store.buffer is fragment
         and list(store.indices) == loop.body.args
-        and tuple(_number(e) for e in loop.extents) == fragment.buffer.shape
+        and fills(loop, store)
         and all(is_pure(o) or _reads_memory(o) for o in rest)
     )
 
 
 def _reads_memory(op: ir.OpBase) -> bool:
     return isinstance(op, ir.Load) and base(op.buffer).buffer.space in ("shared", "global")
-
-
-def _number(value: ir.Value) -> object:
-    return value.owner.value if isinstance(value.owner, ir.Constant) else None
 
 
 class _Rewrite:
@@ -174,9 +167,7 @@ def _compute(loop: ir.Parallel, fragment: ir.Value, start: int, builder: ir.Buil
     args = [ir.Value(a.type, a.name) for a in loop.body.args]
     body = ir.Block(args)
     inner = ir.Builder(body, loop.span)
-    last = (
-        inner.emit(ir.Binary("add", args[-1], inner.constant(start))).result if start else args[-1]
-    )
+    last = folded(ir.Binary("add", args[-1], inner.constant(start)), inner)
 
     def rule(op: ir.OpBase, made: ir.Builder) -> list[ir.Value] | None:
         if not isinstance(op, ir.Store):
@@ -196,14 +187,8 @@ def _part(op: ir.Gemm, start: int, width: int, builder: ir.Builder) -> ir.Value:
     along = columns if op.transpose_b else rows
     sizes = list(op.b.buffer.static_shape)
     sizes[along] = width
-    offsets = [builder.constant(0) for _ in sizes]
-    offsets[along] = builder.constant(start)
-    held = op.b
-    if isinstance(held.owner, ir.View):
-        view = held.owner
-        held = view.base
-        offsets = list(view.offsets)
-        if start:
-            at = builder.constant(start)
-            offsets[along] = builder.emit(ir.Binary("add", offsets[along], at)).result
+    view = op.b.owner if isinstance(op.b.owner, ir.View) else None
+    offsets = list(view.offsets) if view else [builder.constant(0) for _ in sizes]
+    offsets[along] = folded(ir.Binary("add", offsets[along], builder.constant(start)), builder)
+    held = view.base if view else op.b
     return builder.emit(ir.View(held, offsets, tuple(sizes), in_bounds=True)).result
