@@ -1,0 +1,138 @@
+"""Matrix products beside cuBLAS, cuBLASLt and TileLang: square ones, and few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gpu_kernels as kernels
+import torch
+from gpu_peers import LIMIT, TILELANG, Call, Maker, Spec, WrongResult, check, normal, usable
+from measuring import Work, compare, fastest, replayed
+
+POLICIES = ("Square", "FullRow")
+
+
+def gemm_bf16_peers(size: int, layout: str) -> tuple[Spec, ...]:
+    """One for each way to share a tile among warp groups."""
+    return tuple(("matmul", size, size, size, layout, p) for p in POLICIES)
+
+
+def gemm_bf16(size: int, layout: str) -> Iterator[Work]:
+    """A square product in bfloat16 beside cuBLAS and TileLang."""
+    a, b = normal(size, size), normal(size, size)
+    left = a.t() if layout[0] == "T" else a
+    right = b.t() if layout[1] == "T" else b
+    ours = {"NN": kernels.matmul, "NT": kernels.matmul_nt, "TN": kernels.matmul_tn}[layout]
+    out = torch.empty(size, size, device="cuda", dtype=torch.bfloat16)
+    expected = torch.mm(left, right)
+    check(f"GEMM {size} {layout}", ours(a, b), expected, LIMIT)
+
+    def called(kernel: Any) -> Callable[[], torch.Tensor]:
+        def run() -> torch.Tensor:
+            kernel(a, b, out)
+            return out
+
+        return run
+
+    work = Work(f"GEMM bf16 {size}³ {layout}", 2.0 * size**3, "TFLOP/s", 0.95, 1.03)
+    specs = [s for s in gemm_bf16_peers(size, layout) if s in TILELANG]
+    problems: list[str] = []
+    found = usable({s[-1]: called(TILELANG[s]) for s in specs}, expected, LIMIT, problems)
+    peers: dict[str, Call] = {"cuBLAS": lambda: torch.mm(left, right, out=out)}
+    if found:
+        best = fastest(found)
+        peers["TileLang"] = found[best]
+        problems.append(f"TileLang's policy {best}")
+    work.note = "; ".join(problems)
+    work.results = compare(lambda: ours(a, b), peers)
+    yield work
+
+
+def gemm_fp8(size: int) -> Iterator[Work]:
+    """A square product of e4m3 in bfloat16 beside cuBLASLt."""
+    a, b = (normal(size, size).to(torch.float8_e4m3fn) for _ in range(2))
+    one = torch.ones((), device="cuda")
+    truth = torch.mm(a.float(), b.float().t())
+
+    def peer() -> torch.Tensor:
+        return torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    def ours() -> torch.Tensor:
+        return kernels.matmul_nt(a, b, dtype="float8_e4m3", block_K=128)  # type: ignore[no-any-return]
+
+    # The hardware adds products of 8-bit floats with 14 bits or so.
+    check(f"GEMM fp8 {size}", ours(), truth, 2e-2)
+    check(f"cuBLASLt's fp8 {size}", peer(), truth, 2e-2)
+    del truth
+    work = Work(f"GEMM fp8 {size}³", 2.0 * size**3, "TFLOP/s", 0.9, 1.0)
+    work.results = compare(ours, {"cuBLASLt": peer})
+    yield work
+
+
+Tile = tuple[str, dict[str, int]]
+"""The kernel and its options."""
+_PLAIN, _SWAPPED = "matmul_nt", "matmul_skinny"
+
+
+def _plain(rows: int, columns: int, depth: int, stages: int, threads: int) -> Tile:
+    return _PLAIN, {"block_M": rows, "block_N": columns, "block_K": depth, "stages": stages,
+                    "threads": threads}  # fmt: skip
+
+
+def _swapped(tokens: int, columns: int, depth: int, stages: int, shift: int) -> Tile:
+    return _SWAPPED, {"tokens": tokens, "block_N": columns, "block_K": depth, "stages": stages,
+                      "threads": 2 * columns, "shift": shift}  # fmt: skip
+
+
+SKINNY: dict[int, tuple[Tile, ...]] = {
+    16: (
+        _swapped(16, 64, 256, 4, 1), _swapped(16, 64, 64, 12, 0), _swapped(16, 128, 128, 6, 1),
+        _swapped(16, 64, 128, 6, 1),
+    ),
+    32: (
+        _swapped(16, 128, 128, 6, 1), _swapped(32, 64, 64, 12, 0), _swapped(32, 64, 256, 4, 1),
+        _swapped(16, 128, 128, 6, 0),
+    ),
+    64: (
+        _plain(64, 64, 128, 6, 128), _swapped(64, 64, 64, 8, 0), _plain(64, 64, 64, 8, 128),
+        _swapped(32, 128, 64, 8, 0),
+    ),
+    128: (
+        _plain(64, 128, 128, 4, 128), _plain(64, 128, 64, 8, 128), _swapped(64, 128, 64, 8, 0),
+        _swapped(64, 128, 128, 4, 0),
+    ),
+    256: (
+        _swapped(128, 128, 64, 6, 0), _swapped(128, 128, 64, 6, 1), _plain(128, 128, 64, 6, 256),
+    ),
+}  # fmt: skip
+"""By rows of A the tiles that are tried."""
+
+
+def gemm_skinny(m: int, size: int = 8192) -> Iterator[Work]:
+    """Few rows times a square matrix of weights: the rate at which weights are read.
+
+    Four matrices in turn, since one of them alone would partly stay in L2.
+    """
+    a = normal(m, size)
+    weights = [normal(size, size) for _ in range(4)]
+    problems: list[str] = []
+
+    def ours(tile: Tile) -> Maker:
+        kernel = getattr(kernels, tile[0])
+        return lambda w: lambda: kernel(a, w, **tile[1])
+
+    def peer(w: torch.Tensor) -> Call:
+        return lambda: torch.mm(a, w.t())
+
+    makers = {" ".join(map(str, (t[0], *t[1].values()))): ours(t) for t in SKINNY[m]}
+    expected = peer(weights[0])()
+    right = usable({n: make(weights[0]) for n, make in makers.items()}, expected, LIMIT, problems)
+    if not right:
+        raise WrongResult("; ".join(problems))
+    calls = {n: replayed([makers[n](w) for w in weights]) for n in right}
+    best = fastest(calls)
+    work = Work(f"GEMM bf16 M={m} N=K={size}", 4 * 2.0 * size * size, "GB/s", 0.95, 1.02)
+    work.note = "; ".join([best, *problems])
+    work.results = compare(calls[best], {"cuBLAS": replayed([peer(w) for w in weights])})
+    yield work
