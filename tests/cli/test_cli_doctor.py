@@ -69,7 +69,7 @@ def test_each_missing_thing_has_a_remedy(cli: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cuda_native, "find_compiler", lambda: None)
     lines = cli("doctor").out.splitlines()
     missing = [at for at, line in enumerate(lines) if line.startswith("missing")]
-    assert len(missing) == 13
+    assert len(missing) == 14
     assert all(" get it: " in lines[at + 1] for at in missing)
     assert 'get it: pip install "tileprof[cuda]"' in "\n".join(lines)
 

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas  # type: ignore[import-untyped] # ships no types
 import pytest
 
 from tests.viewer.samples import matmul, node, profile_of
 from tileprof.cli import terminal
-from tileprof.profile import KINDS, from_literal, merge, save
+from tileprof.profile import KINDS, from_literal, load, merge, save
 
 
 def check_view_document(document: Any) -> None:
@@ -304,3 +305,42 @@ def test_exports_that_cannot_be(cli: Any, sample: str, options: str, message: st
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith(f"tileprof: {message}")
     assert os.listdir(".") == [sample]
+
+
+def test_parquet_is_a_folder_of_all_ranks(cli: Any, folder: Path, sample: str) -> None:
+    """Several profiles go into one folder, in two calls as in one; each is called as its file."""
+    for rank in "012":
+        (folder / f"step.rank{rank}.tprof").write_bytes((folder / sample).read_bytes())
+    together = ("step.rank0.tprof", "step.rank1.tprof", "--to", "parquet", "-o", "made/out")
+    for arguments in (together, ("step.rank2.tprof", "--to", "parquet", "-o", "made/out")):
+        found = cli("export", *arguments)
+        assert (found.code, found.out, found.err) == (0, "", "")
+    table = pandas.read_parquet(folder / "made" / "out" / "nodes")
+    assert table.groupby("rank")["time"].sum().tolist() == [load(sample).whole["time"]] * 3
+    assert sorted(os.listdir("made/out")) == [
+        "kernels", "nodes", "provenance", "remarks", "sites", "sources",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("b.tprof --to chrome -o x", "`--to chrome` takes one FILE, not 2\n"),
+        ("--to parquet -o -", "- is not a folder, and `--to parquet` writes one\n"),
+        ("--to parquet -o sample.tprof", "sample.tprof is not a folder, and `--to parquet` writes"),
+        ("--to parquet -o sample.tprof/x", "sample.tprof/x cannot be written: Not a directory\n"),
+        (
+            "elsewhere/sample.tprof --to parquet -o x",
+            "sample.tprof and elsewhere/sample.tprof would",
+        ),
+        ("none.tprof --to parquet -o x", "none.tprof does not exist\n"),
+    ],
+)
+def test_folders_that_cannot_be(cli: Any, sample: str, options: str, message: str) -> None:
+    """One sentence and a way out; nothing is written."""
+    before = Path(sample).read_bytes()
+    found = cli("export", sample, *options.split())
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"tileprof: {message}")
+    assert os.listdir(".") == [sample]
+    assert Path(sample).read_bytes() == before

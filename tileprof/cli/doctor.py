@@ -69,6 +69,7 @@ def examine() -> Iterator[Finding]:
     yield _cache()
     yield _package("torch", "PyTorch tensors as arguments", 'pip install "tileprof[torch]"')
     yield _package("llnl-hatchet", "Profile.to_hatchet()", 'pip install "tileprof[hatchet]"')
+    yield _package("pyarrow", "export --to parquet", 'pip install "tileprof[parquet]"')
     yield from _cuda()
 
 

@@ -3,7 +3,7 @@
 What it is for: everything that shows a profile; nothing here opens a file, looks at the terminal
 or prints. In: a `Profile` (or a `Diff` of two) and the choices of the reader. Out: text. To add a
 view: one file with a function of the shape `View`, and one line in `VIEWS`; to add an export: one
-file in `exports` and one line in `EXPORTS`.
+file in `exports` and one line in its table of formats.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from tileprof.profile import Profile
 from tileprof.viewer.columns import available as available_metrics
 from tileprof.viewer.data import diff_json, view_csv, view_json
 from tileprof.viewer.diff import render_diff
-from tileprof.viewer.exports import EXPORTS, export
+from tileprof.viewer.exports import EXPORTS, FOLDER_EXPORTS, export, export_folder
 from tileprof.viewer.lines import render_lines
 from tileprof.viewer.options import DiffOptions, Mode, ViewOptions
 from tileprof.viewer.tree import render
 
 __all__ = [
     "EXPORTS",
+    "FOLDER_EXPORTS",
     "VIEWS",
     "DiffOptions",
     "Mode",
@@ -31,6 +32,7 @@ __all__ = [
     "available_metrics",
     "diff_json",
     "export",
+    "export_folder",
     "render",
     "render_diff",
     "render_lines",

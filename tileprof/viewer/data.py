@@ -16,6 +16,7 @@ from tileprof.profile import Diff, Profile, diff_to_json, to_json
 from tileprof.viewer.columns import RATES, Column, column
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
+from tileprof.viewer.text import encodable
 
 __all__ = ["diff_json", "view_csv", "view_json"]
 
@@ -80,21 +81,16 @@ def _place(profile: Profile, node: int) -> list[str | int]:
     location, parent = profile.locations[node], int(profile.parents[node])
     place: tuple[str | int, ...] = ("", "", "")
     if location is not None:
-        place = (_text(location.file), location.line, _text(location.function))
+        place = (encodable(location.file), location.line, encodable(location.function))
     return [
         node,
         "" if parent < 0 else parent,
         int(profile.depths[node]),
         profile.kinds[node],
-        _text(profile.names[node]),
+        encodable(profile.names[node]),
         *place,
         profile.phases[node],
     ]
-
-
-def _text(name: str) -> str:
-    """A name that UTF-8 can hold: file names may carry bytes that are no text."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _own(shown: Column) -> list[float]:

@@ -15,6 +15,7 @@ __all__ = [
     "Glyphs",
     "bar",
     "clean",
+    "encodable",
     "fit",
     "heat",
     "paint",
@@ -61,6 +62,11 @@ def plain(text: str, glyphs: Glyphs) -> str:
         return text
     known = text.replace("µ", glyphs.micro).replace("–", glyphs.dash).replace("…", "...")
     return known.encode("ascii", "backslashreplace").decode()
+
+
+def encodable(text: str) -> str:
+    """`text` as UTF-8 can hold it: file names may carry bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _escape(match: re.Match[str]) -> str:

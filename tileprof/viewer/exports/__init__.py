@@ -1,21 +1,23 @@
-"""Profiles for other people's tools: one file a format, one line in `EXPORTS`.
+"""Profiles for other people's tools: one file a format, one line in `EXPORTS` or `FOLDER_EXPORTS`.
 
-In: a profile.  Out: the text of a file. To add a format, write `FORMAT.py` with one function
-`Profile -> str | bytes` and name it in the table below.
+In: a profile, or several for a format that is a folder.  Out: the text of a file, or those of a
+folder. To add a format, write `FORMAT.py` with one function `Profile -> str | bytes`, for a folder
+`Mapping[str, Profile] -> dict[str, bytes]`, and name it in a table below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.exports.chrome import to_chrome
 from tileprof.viewer.exports.collapsed import to_collapsed
 from tileprof.viewer.exports.hatchet import to_hatchet_json
+from tileprof.viewer.exports.parquet import to_parquet
 from tileprof.viewer.exports.speedscope import to_speedscope
 
-__all__ = ["EXPORTS", "export"]
+__all__ = ["EXPORTS", "FOLDER_EXPORTS", "export", "export_folder"]
 
 EXPORTS: dict[str, Callable[[Profile], str | bytes]] = {
     "chrome": to_chrome,
@@ -23,13 +25,41 @@ EXPORTS: dict[str, Callable[[Profile], str | bytes]] = {
     "hatchet": to_hatchet_json,
     "speedscope": to_speedscope,
 }
+"""Formats that are one file of one profile."""
+
+FOLDER_EXPORTS: dict[str, Callable[[Mapping[str, Profile]], dict[str, bytes]]] = {
+    "parquet": to_parquet,
+}
+"""Formats that are a folder of files, of several profiles by name."""
 
 
 def export(profile: Profile, format_name: str) -> str | bytes:
     """The content of a file of the format `format_name`; UsageError names the formats there are."""
-    if format_name not in EXPORTS:
+    if format_name in FOLDER_EXPORTS:
+        raise UsageError(
+            f"`{format_name}` is a folder, not one file", hint="Use export_folder(profiles, name)."
+        )
+    _check(format_name)
+    return EXPORTS[format_name](profile)
+
+
+def export_folder(profiles: Mapping[str, Profile], format_name: str) -> dict[str, bytes]:
+    """The files of a folder by their path in it; rows and files are called as the profiles.
+
+    UsageError for a format that is not a folder.
+    """
+    if format_name in EXPORTS:
+        raise UsageError(
+            f"`{format_name}` is one file, not a folder", hint="Use export(profile, name)."
+        )
+    _check(format_name)
+    return FOLDER_EXPORTS[format_name](profiles)
+
+
+def _check(format_name: str) -> None:
+    known = [*EXPORTS, *FOLDER_EXPORTS]
+    if format_name not in known:
         raise UsageError(
             f"there is no export format `{format_name}`",
-            hint=f"The formats are: {', '.join(EXPORTS)}.",
+            hint=f"The formats are: {', '.join(known)}.",
         )
-    return EXPORTS[format_name](profile)

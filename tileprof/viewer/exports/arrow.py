@@ -1,0 +1,250 @@
+"""Profiles as Arrow tables, one a kind of row, with the same columns for all of them.
+
+In: profiles that are to be read as one, each with its name and rank.  Out: tables by name. Only
+`parquet` imports this module, which needs pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tileprof.errors import Location
+from tileprof.profile import Attribute, KernelInfo, Metric, Profile
+from tileprof.profile import metrics as law
+from tileprof.profile.join import held, united_metrics
+from tileprof.viewer.text import encodable
+
+__all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
+
+_Row: TypeAlias = dict[str, Any]
+_Fields: TypeAlias = list[tuple[str, pa.DataType]]
+
+_INT, _TEXT = pa.int32(), pa.string()
+_PLACE: _Fields = [("file", _TEXT), ("line", _INT), ("function", _TEXT)]
+_NODE: _Fields = [
+    ("id", _INT), ("parent", _INT), ("depth", _INT), ("kind", _TEXT), ("name", _TEXT), *_PLACE,
+    ("phase", _TEXT), ("kernel", _INT), ("path", pa.list_(_TEXT)),
+]  # fmt: skip
+_TEXTS = ("name", "device", "ir", "source", "source_file", "code", "code_language")
+_KERNEL: _Fields = [
+    ("kernel", _INT), *((name, _TEXT) for name in _TEXTS), ("source_line", _INT),
+    ("attributes", pa.map_(_TEXT, _TEXT)),
+]  # fmt: skip
+_SITE: _Fields = [
+    ("kernel", _INT), ("id", _INT), ("parent", _INT), ("name", _TEXT), ("kind", _TEXT), *_PLACE,
+]  # fmt: skip
+_REMARK: _Fields = [
+    ("kernel", _INT), ("op", _TEXT), *_PLACE, ("chosen", _TEXT), ("severity", _TEXT),
+    ("rejected", pa.list_(pa.struct([("candidate", _TEXT), ("reason", _TEXT)]))),
+]  # fmt: skip
+_COMMON = 0.5
+"""Part of the kernels that have an attribute from which on it is a column of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which profile a row is of; the first columns of every table."""
+
+    profile: str
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column of numbers of the nodes."""
+
+    field: pa.Field
+    metric: Metric
+    part: Literal["own", "absorbed", "total"]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that depend on what the profiles hold."""
+
+    measures: tuple[Measure, ...]
+    attributes: Mapping[str, pa.Field]
+    """By the attribute's name."""
+
+
+def columns_of(profiles: Sequence[Profile]) -> Columns:
+    """The columns that fit all profiles; raises UsageError where they declare a metric unlike."""
+    taken = {name for name, _ in _NODE} | {"profile", "rank"}
+    measures = []
+    for metric in united_metrics(profiles).values():
+        name = _free(metric.name, taken, ("", "_total", "_absorbed"))
+        for part, suffix in (("own", ""), ("total", "_total"), ("absorbed", "_absorbed")):
+            values = [_part(profile, metric, part) for profile in profiles]
+            if part != "absorbed" or any(law.present(metric, column).any() for column in values):
+                measures.append(_measure(f"{name}{suffix}", metric, part, values))
+    kernels = [kernel for profile in profiles for kernel in profile.tables.kernels]
+    return Columns(tuple(measures), _attributes(kernels))
+
+
+def table_of(name: str, profile: Profile, origin: Origin, columns: Columns) -> pa.Table:
+    """The table called `name`, one of `TABLES`; node ids and kernel numbers are the profile's."""
+    table = TABLES[name](profile, columns)
+    ranks = pa.array([origin.rank] * len(table), _INT)
+    profiles = pa.array([encodable(origin.profile)] * len(table), _TEXT)
+    return table.add_column(0, "rank", ranks).add_column(0, "profile", profiles)
+
+
+def _measure(name: str, metric: Metric, part: Any, values: list[law.Column]) -> Measure:
+    exact = all(column.dtype.kind == "i" for column in values)
+    about = {"metric": metric.name, "unit": metric.unit, "adds": metric.adds, "part": part}
+    metadata = {key: encodable(text) for key, text in about.items()}
+    kind = pa.int64() if exact else pa.float64()
+    return Measure(pa.field(encodable(name), kind, metadata=metadata), metric, part)
+
+
+def _part(profile: Profile, metric: Metric, part: str) -> law.Column:
+    if part == "total" and metric.name in profile.metrics:
+        return profile.total(metric.name)
+    columns = {"own": profile.own, "absorbed": profile.absorbed}.get(part, {})
+    return held(columns, metric, len(profile))
+
+
+def _free(name: str, taken: set[str], suffixes: Iterable[str] = ("",)) -> str:
+    """`name` with as many `_` as make it and its forms unlike all others; capitals do not count."""
+    while any((name + suffix).casefold() in taken for suffix in suffixes):
+        name += "_"
+    taken.update((name + suffix).casefold() for suffix in suffixes)
+    return name
+
+
+def _attributes(kernels: list[KernelInfo]) -> dict[str, pa.Field]:
+    taken = {name for name, _ in _KERNEL} | {"profile", "rank"}
+    values: dict[str, list[Attribute]] = {}
+    for kernel in kernels:
+        for name, value in kernel.attributes.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: pa.field(encodable(_free(name, taken)), _type_of(found))
+        for name, found in sorted(values.items())
+        if len(found) >= _COMMON * len(kernels)
+    }
+
+
+def _type_of(values: list[Attribute]) -> pa.DataType:
+    """The type that holds every value as it is; text where no other does."""
+    if any(isinstance(v, str) or (isinstance(v, int) and abs(v) >= 2**63) for v in values):
+        return _TEXT
+    return pa.int64() if all(isinstance(v, int) for v in values) else pa.float64()
+
+
+def _nodes(profile: Profile, columns: Columns) -> pa.Table:
+    places = profile.locations
+    count = len(profile)
+    kernels = [profile.tables.node_kernels.get(node) for node in range(count)]
+    by_place = [_place(place) for place in places]
+    plain = {
+        "id": np.arange(count),
+        "parent": [None if parent < 0 else parent for parent in profile.parents.tolist()],
+        "depth": profile.depths,
+        "kind": profile.kinds,
+        "name": [encodable(name) for name in profile.names],
+        **{name: [place.get(name) for place in by_place] for name, _ in _PLACE},
+        "phase": [phase or None for phase in profile.phases],
+        "kernel": kernels,
+        "path": _paths(profile),
+    }
+    arrays = [pa.array(plain[name], kind) for name, kind in _NODE]
+    fields = [pa.field(name, kind) for name, kind in _NODE]
+    for measure in columns.measures:
+        arrays.append(_numbers(_part(profile, measure.metric, measure.part), measure.field.type))
+        fields.append(measure.field)
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _numbers(column: law.Column, kind: pa.DataType) -> pa.Array:
+    """A column of numbers; null where there is none."""
+    return pa.array(column.astype(kind.to_pandas_dtype()), kind, from_pandas=True)
+
+
+def _paths(profile: Profile) -> pa.Array:
+    """Per node, the names from the top level down to itself."""
+    ends = np.cumsum(profile.depths + 1, dtype=np.int64)
+    symbols = np.zeros(int(ends[-1]) if len(ends) else 0, np.int32)
+    nodes: law.Index = np.arange(len(profile))
+    places = ends - 1
+    while len(nodes):
+        symbols[places] = profile.symbol[nodes]
+        above = profile.parents[nodes]
+        inside = above >= 0
+        nodes, places = above[inside], places[inside] - 1
+    names = pa.array([encodable(symbol.name) for symbol in profile.symbols], _TEXT)
+    starts = np.concatenate(([0], ends)).astype(np.int32)
+    return pa.ListArray.from_arrays(starts, names.take(pa.array(symbols)))
+
+
+def _place(place: Location | None) -> _Row:
+    if place is None:
+        return {}
+    return {
+        "file": encodable(place.file),
+        "line": place.line or None,
+        "function": encodable(place.function) or None,
+    }
+
+
+def _of_rows(fields: _Fields, rows: Iterator[_Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), pa.schema(fields))
+
+
+def _kernels(profile: Profile, columns: Columns) -> pa.Table:
+    fields = [*_KERNEL, *((field.name, field.type) for field in columns.attributes.values())]
+    return _of_rows(fields, _kernel_rows(profile, columns.attributes))
+
+
+def _kernel_rows(profile: Profile, common: Mapping[str, pa.Field]) -> Iterator[_Row]:
+    for number, kernel in enumerate(profile.tables.kernels):
+        attributes = sorted(kernel.attributes.items())
+        row: _Row = {name: encodable(getattr(kernel, name)) for name in _TEXTS}
+        row |= {"kernel": number, "source_line": kernel.source_line or None}
+        row["attributes"] = [(encodable(name), encodable(str(v))) for name, v in attributes]
+        for name, value in attributes:
+            if (field := common.get(name)) is not None:
+                text = pa.types.is_string(field.type)
+                row[field.name] = encodable(str(value)) if text else value
+        yield row
+
+
+def _sites(profile: Profile, _: Columns) -> pa.Table:
+    rows = (
+        {"kernel": number, "id": site.id, "parent": site.parent, "name": encodable(site.name)}
+        | {"kind": site.kind, **_place(site.location)}
+        for number, kernel in enumerate(profile.tables.kernels)
+        for site in kernel.sites
+    )
+    return _of_rows(_SITE, rows)
+
+
+def _remarks(profile: Profile, _: Columns) -> pa.Table:
+    rows = (
+        {"kernel": number, "op": encodable(remark.op), **_place(remark.location)}
+        | {"chosen": encodable(remark.chosen), "severity": encodable(remark.severity)}
+        | {"rejected": [tuple(map(encodable, pair)) for pair in remark.rejected]}
+        for number, kernel in enumerate(profile.tables.kernels)
+        for remark in kernel.remarks
+    )
+    return _of_rows(_REMARK, rows)
+
+
+def _pairs(first: str, second: str, pairs: Mapping[str, str]) -> pa.Table:
+    rows = ({first: encodable(a), second: encodable(b)} for a, b in sorted(pairs.items()))
+    return _of_rows([(first, _TEXT), (second, _TEXT)], rows)
+
+
+TABLES: dict[str, Callable[[Profile, Columns], pa.Table]] = {
+    "nodes": _nodes,
+    "kernels": _kernels,
+    "sites": _sites,
+    "remarks": _remarks,
+    "sources": lambda profile, _: _pairs("file", "text", profile.tables.sources),
+    "provenance": lambda profile, _: _pairs("key", "value", profile.tables.provenance),
+}
