@@ -1,0 +1,7 @@
+#include "bindings.h"
+
+namespace tileprof {
+
+std::vector<Bind> bindings() { return {}; }
+
+} // namespace tileprof

@@ -1,0 +1,15 @@
+// Parts of the module that have files of their own.
+#pragma once
+
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+namespace tileprof {
+
+using Bind = void (*)(nanobind::module_ &);
+
+// All of them; a part adds its line in bindings.cpp.
+std::vector<Bind> bindings();
+
+} // namespace tileprof

@@ -1,0 +1,98 @@
+// The module `tileprof.native._recorder`: what Python asks of the recorder.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "ops.h"
+#include "recorder.h"
+
+namespace nb = nanobind;
+
+namespace tileprof {
+namespace {
+
+// The contexts from number `first` on, as (parent, kind, a, b); of a frame, `a` is its code.
+nb::list contexts(uint32_t first) {
+  nb::list all;
+  const Contexts &known = recorder().contexts;
+  for (uint32_t id = first; id < known.size(); ++id) {
+    const Context &c = known.at(id);
+    nb::object a = c.kind == Kind::frame
+                       ? nb::borrow(reinterpret_cast<PyObject *>(uintptr_t(c.a)))
+                       : nb::object(nb::int_(c.a));
+    all.append(nb::make_tuple(c.parent, int(c.kind), a, c.b));
+  }
+  return all;
+}
+
+// Host times of all threads: (context, count, own ns, outermost ns, flops, bytes), cumulative.
+nb::list host_times() {
+  nb::list all;
+  const uint32_t size = recorder().contexts.size();
+  const std::vector<Thread *> threads = recorder().threads();
+  for (uint32_t id = 1; id < size; ++id) {
+    uint64_t count = 0, own = 0, outermost = 0;
+    double flops = 0, bytes = 0;
+    for (Thread *thread : threads) {
+      const HostTime *time = thread->times().find(id);
+      if (!time) continue;
+      count += time->count.load(std::memory_order_relaxed);
+      own += time->own_ns.load(std::memory_order_relaxed);
+      outermost += time->outermost_ns.load(std::memory_order_relaxed);
+      flops += time->flops.load(std::memory_order_relaxed);
+      bytes += time->bytes.load(std::memory_order_relaxed);
+    }
+    if (count) all.append(nb::make_tuple(id, count, own, outermost, flops, bytes));
+  }
+  return all;
+}
+
+// The threads that are inside an entry now, by `threading.get_ident()`.
+std::vector<uint64_t> busy_threads() {
+  std::vector<uint64_t> busy;
+  for (Thread *thread : recorder().threads())
+    if (thread->depth()) busy.push_back(thread->ident());
+  return busy;
+}
+
+void set_base(nb::object frame) {
+  recorder().base_thread = frame.is_none() ? 0 : this_thread().ident();
+  recorder().base_frame = frame_behind(frame.ptr());
+}
+
+NB_MODULE(_recorder, m) {
+  m.attr("__doc__") = "The native recorder; used through tileprof.profiler.";
+  m.def("set_scope_variable", [](nb::object variable) { set_scope_variable(variable.ptr()); });
+  m.def("set_epoch", [](uint32_t epoch) { recorder().epoch = epoch; });
+  m.def("set_frames", [](bool frames) { recorder().frames = frames; });
+  m.def("set_base", set_base, nb::arg("frame").none());
+  m.def("contexts", contexts, nb::arg("first"));
+  m.def("context_count", [] { return recorder().contexts.size(); });
+  m.def("folded", [] { return recorder().contexts.folded(); });
+  m.def("name", [](NameId id) { return recorder().names.at(id); });
+  m.def("host_times", host_times);
+  m.def("busy_threads", busy_threads);
+  m.def("here", [] { return this_thread().here(); });
+  m.def("mark_backward", [] { recorder().backward_root = this_thread().here(); });
+  m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
+    return observer_table()->enter(observer_table()->name(name.c_str()), sequence, thread);
+  });
+  m.def("enter_backward", [](const std::string &name, int64_t sequence, uint64_t thread) {
+    return observer_table()->enter_backward(observer_table()->name(name.c_str()), sequence, thread);
+  });
+  m.def("leave", [](ContextId context) { observer_table()->leave(context); });
+  m.def("push_range", [](const std::string &name, const std::string &domain) {
+    Names &names = recorder().names;
+    this_thread().push_range(names.intern(name), names.intern(domain));
+  });
+  m.def("pop_range", [](const std::string &domain) {
+    this_thread().pop_range(recorder().names.intern(domain));
+  });
+  m.def("observer_table", [] { return uintptr_t(observer_table()); });
+  m.def("after_fork", [] { recorder().after_fork(); });
+  for (Bind bind : bindings()) bind(m);
+}
+
+} // namespace
+} // namespace tileprof

@@ -1,0 +1,29 @@
+/* What an observer of a framework calls: a table of functions, so that the observer is linked with
+ * the framework alone. Plain C; handed over by address (`_recorder.observer_table()`). */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TILEPROF_OBSERVER_VERSION 1
+
+typedef struct TileprofObserver {
+  uint32_t version;
+  /* The number of an operation's name; asked once for each name. */
+  uint32_t (*name)(const char *text);
+  /* An operation begins in the calling thread. `sequence` >= 0 is the number that it shares with
+   * its backward, counted in the framework's thread `thread`. Returns what `leave` wants. */
+  uint32_t (*enter)(uint32_t name, int64_t sequence, uint64_t thread);
+  /* A backward operation begins: of the operation of that sequence number in `forward_thread`. */
+  uint32_t (*enter_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread);
+  void (*leave)(uint32_t context);
+  /* Work of an operation that was entered, as its shapes tell; added up by context. */
+  void (*work)(uint32_t context, double flops, double bytes);
+} TileprofObserver;
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,55 @@
+#include "ops.h"
+
+#include "recorder.h"
+
+namespace tileprof {
+namespace {
+
+uint32_t name(const char *text) { return recorder().names.intern(text); }
+
+uint32_t enter(uint32_t name, int64_t sequence, uint64_t number) {
+  if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
+  Thread &thread = this_thread();
+  const ContextId context = thread.enter(Kind::op, name);
+  if (sequence >= 0) {
+    // Of nested operations with one number the innermost comes last, and it is the one whose
+    // backward has that number.
+    if (thread.number() != number) {
+      thread.set_number(number);
+      recorder().name_thread(number, thread);
+    }
+    thread.forward().put(sequence, context);
+  }
+  return context;
+}
+
+uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread) {
+  Recorder &shared = recorder();
+  if (!shared.epoch.load(std::memory_order_relaxed)) return 0;
+  Thread &thread = this_thread();
+  ContextId forward = 0;
+  if (sequence >= 0)
+    if (Thread *origin = shared.named_thread(forward_thread))
+      forward = origin->forward().find(sequence);
+  if (forward) return thread.enter_under(forward, Kind::backward, name);
+  // A gradient that no operation made: it belongs to the call that asked for the backward pass.
+  const ContextId root = shared.backward_root.load(std::memory_order_relaxed);
+  if (root && !thread.has_frames()) return thread.enter_under(root, Kind::backward, name);
+  return thread.enter(Kind::backward, name);
+}
+
+void leave(uint32_t context) {
+  if (context) this_thread().leave(context);
+}
+
+void work(uint32_t context, double flops, double bytes) {
+  if (context) this_thread().add_work(context, flops, bytes);
+}
+
+const TileprofObserver kTable = {TILEPROF_OBSERVER_VERSION, name, enter, enter_backward, leave, work};
+
+} // namespace
+
+const TileprofObserver *observer_table() { return &kTable; }
+
+} // namespace tileprof

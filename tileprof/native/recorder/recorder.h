@@ -1,0 +1,50 @@
+// What all parts of the recorder share: contexts, names, threads, and who is recording.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "contexts.h"
+#include "threads.h"
+
+namespace tileprof {
+
+class Recorder {
+public:
+  Contexts contexts;
+  Names names;
+
+  // Numbers what is recorded now: a change of sessions begins a new epoch. 0: nobody listens.
+  std::atomic<uint32_t> epoch{0};
+  // Whether contexts hold Python frames.
+  std::atomic<bool> frames{true};
+  // The frame that runs the user's program and its thread: the program's path ends there.
+  std::atomic<const void *> base_frame{nullptr};
+  std::atomic<uint64_t> base_thread{0};
+  // Where a backward pass was asked for last: of gradients that no operation made (accumulation).
+  std::atomic<ContextId> backward_root{0};
+
+  Thread &add_thread();
+  std::vector<Thread *> threads();
+  // The thread that a framework knows under a number of its own (PyTorch counts its threads).
+  void name_thread(uint64_t framework_number, Thread &thread);
+  Thread *named_thread(uint64_t framework_number);
+  void after_fork();
+  // Counts the processes from which this one is forked.
+  uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
+
+private:
+  std::mutex mutex_;
+  // Threads stay when they end: their times are wanted later, and so may be their forward passes.
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::unordered_map<uint64_t, Thread *> by_number_;
+  std::atomic<uint32_t> generation_{0};
+};
+
+Recorder &recorder();  // one in a process, never destroyed
+
+} // namespace tileprof
