@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from textwrap import dedent
@@ -55,7 +56,7 @@ class FakeKernel:
 def as_ours(function: _Function) -> _Function:
     """Make a function look like one of the package: its frames do not show."""
     code: Any = function
-    inside = f"{tileprof.__path__[0]}/runtime/fake.py"
+    inside = f"{os.path.dirname(tileprof.__file__)}/runtime/fake.py"
     code.__code__ = code.__code__.replace(co_filename=inside)
     return function
 

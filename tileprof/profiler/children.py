@@ -1,4 +1,4 @@
-"""Processes that the program starts or that others end: spawned children, SIGTERM.
+"""Processes that the program spawns.
 
 Forked children carry the recording with them (`recording`). A spawned one begins as a new Python;
 its command line is made to start a session first. A child of a fork server is not followed.
@@ -6,17 +6,13 @@ its command line is made to start a session first. A child of a fork server is n
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
-import threading
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tileprof.errors import TileprofError
 from tileprof.profiler.recording import start
 from tileprof.profiler.session import Session
+from tileprof.profiler.termination import finalize_on_terminate
 
 _ATTEND = """\
 try:
@@ -64,24 +60,3 @@ def attend(path: str, context: str, instrument: str, interval: float) -> None:
     session.recording.work()
     finalize_on_terminate(session)
     follow_spawned(session)
-
-
-def finalize_on_terminate(session: Session) -> signal.Handlers | None:
-    """Let a SIGTERM that would kill the process write the profile first; None: it would not."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        return None
-
-    def finalize(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # The signal may have come in the middle of anything, and no finalizer was to run any more.
-        gc.disable()
-        try:
-            session.finalize()
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, finalize)
-    return signal.SIG_DFL

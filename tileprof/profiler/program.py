@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
-import signal
 import sys
 import threading
 import time
@@ -22,9 +21,10 @@ from types import TracebackType
 from typing import Literal
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
-from tileprof.profiler.children import finalize_on_terminate, follow_spawned
+from tileprof.profiler.children import follow_spawned
 from tileprof.profiler.paths import ours
 from tileprof.profiler.session import Session
+from tileprof.profiler.termination import finalize_on_terminate
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell reports it."""
@@ -71,15 +71,15 @@ def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) ->
     """
     check_target(target)
     body = _prepare(target, argv)
-    previous = finalize_on_terminate(session)
+    termination = finalize_on_terminate(session)
     follow_spawned(session)
     try:
         return _run(body, session)
     finally:
         session.deactivate()
         session.recording.recorder.set_base(None)
-        if previous is not None:
-            signal.signal(signal.SIGTERM, previous)
+        if termination is not None:
+            termination.restore()
 
 
 def _run(body: Callable[[], None], session: Session) -> int:

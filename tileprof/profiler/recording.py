@@ -18,6 +18,7 @@ from tileprof.profiler.recorder import Recorder
 from tileprof.profiler.sampler import Sampler
 from tileprof.profiler.session import Session
 from tileprof.profiler.sources import Sources
+from tileprof.profiler.termination import Termination
 from tileprof.profiler.totals import HostTotals
 from tileprof.profiler.worker import Worker
 from tileprof.runtime import hooks
@@ -41,6 +42,7 @@ class Recording:
         self._exact = options.clock is not None
         self._sampler: Sampler | None = None
         self._worker: Worker | None = None
+        self._termination: Termination | None = None
 
     def join(self, session: Session) -> None:
         """Take a session in."""
@@ -61,6 +63,8 @@ class Recording:
                 scopes.install(None)
             self.recorder.close()
             self.pause_work()
+            if self._termination is not None:
+                self._termination.restore()
 
     def refresh(self) -> None:
         """Record for those sessions that are active now, in the detail that they want."""
@@ -112,10 +116,20 @@ class Recording:
         if self._sampler is None and any(session.options.frames for session in self.sessions):
             self._sampler = Sampler(self.recorder)
         if self.needs_worker() and self._worker is None:
-            self._worker = Worker(self.tick, often=self._sampler is not None)
+            attended = self._termination
+            if attended is not None and not attended.rings:
+                attended = None
+            self._worker = Worker(self.tick, self._sampler is not None, attended)
             self._worker.start()
         elif self._worker is not None:
             self._worker.often = self._sampler is not None
+
+    def attend(self, termination: Termination | None) -> None:
+        """Let the helping thread see to SIGTERM too, or no more."""
+        self.pause_work()
+        self._termination = termination
+        if self.sessions:
+            self.work()
 
     def needs_worker(self) -> bool:
         """Tell whether there is something to sample or to flush."""
@@ -124,6 +138,8 @@ class Recording:
 
     def after_fork(self) -> None:
         """Go on in a forked child: its own numbers, its own files, a helping thread of its own."""
+        if self._termination is not None:
+            self._termination.after_fork()
         self.recorder.after_fork()
         for session in self.sessions:
             session.after_fork()
