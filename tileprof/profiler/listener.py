@@ -31,7 +31,9 @@ class Listener:
             above = recorder.adopt()
         anchor = above[NODE].cache.launches.get(kernel.key)
         node: Node | None = None
-        if anchor is not None:
+        if recorder.events is not None and recorder.events.inside():
+            node = self._node(recorder.events.here(), kernel)
+        elif anchor is not None:
             stop = above[STOP]
             node = follow(anchor, _getframe(1), stop) if recorder.frames else anchor.at_stop
         if node is None:
@@ -48,16 +50,20 @@ class Listener:
         thread.launching = False
         thread.last += launch.wall_ns
 
+    def _node(self, parent: Node, kernel: LaunchedKernel) -> Node:
+        recorder = self._recorder
+        node = recorder.tree.child(parent, "kernel", kernel.name, kernel.location, (kernel.key,))
+        if node.index not in recorder.kernel_of:
+            recorder.kernel_of[node.index] = recorder.kernel_index(kernel)
+        return node
+
     def _learn(self, kernel: LaunchedKernel, above: Entry, anchor: Link | None) -> Node:
         recorder = self._recorder
         parent: Node = above[NODE]
         anchor = anchor or Link()
 
         def finish(last: Node, place: Location | None) -> Node:
-            child = recorder.tree.child(last, "kernel", kernel.name, kernel.location, (kernel.key,))
-            if child.index not in recorder.kernel_of:
-                recorder.kernel_of[child.index] = recorder.kernel_index(kernel)
-            return child
+            return self._node(last, kernel)
 
         frame = _getframe(2)
         if recorder.frames:

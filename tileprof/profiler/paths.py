@@ -45,6 +45,19 @@ def hidden(code: CodeType) -> bool:
     return ours(code) or code.co_filename.startswith("<frozen ") or id(code) in _THREAD_START
 
 
+def shows(code: CodeType, for_us: bool) -> tuple[bool, bool]:
+    """Tell whether a frame shows, and whether what it calls is called for us.
+
+    `for_us` is what the frame around it gave.
+    """
+    if ours(code):
+        return False, not code.co_filename.startswith(_CALLING)
+    if hidden(code):
+        return False, for_us
+    for_us = for_us and not of_user(code.co_filename)
+    return not for_us, for_us
+
+
 def ours(code: CodeType) -> bool:
     """Tell whether code belongs to this package."""
     return code.co_filename.startswith(_PACKAGE)
@@ -96,9 +109,7 @@ class Paths:
         met = outer is stop
         above = scope
         for place in reversed(places if met else _beyond(places, scope)):
-            above = self._tree.child(
-                above, "frame", place.function, place, (place.function, place.file, place.line)
-            )
+            above = self._tree.frame(above, place)
         node = finish(above, places[0] if places else place_of(frame))
         kept = FOLDED_NAME not in (node.name, above.name)
         if kept:
@@ -111,13 +122,9 @@ class Paths:
         places = []
         for_us = False
         for frame in reversed(chain[:end]):
-            code = frame.f_code
-            if ours(code):
-                for_us = not code.co_filename.startswith(_CALLING)
-            elif not hidden(code):
-                for_us = for_us and not of_user(code.co_filename)
-                if not for_us:
-                    places.append(_locate(frame))
+            visible, for_us = shows(frame.f_code, for_us)
+            if visible:
+                places.append(_locate(frame))
         return places[::-1]
 
     def _keep(self, anchor: Link, chain: list[FrameType], node: Node, met: bool) -> None:
@@ -139,6 +146,14 @@ def place_of(frame: FrameType) -> Location | None:
     return None if hidden(frame.f_code) else _locate(frame)
 
 
+def line_at(code: CodeType, offset: int) -> int:
+    """Return the line of the instruction at an offset in bytes, else the function's."""
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
 def _locate(frame: FrameType) -> Location:
     code = frame.f_code
     line = frame.f_lineno or code.co_firstlineno
@@ -147,18 +162,34 @@ def _locate(frame: FrameType) -> Location:
 
 def _beyond(places: list[Location], scope: Node) -> list[Location]:
     """What a chain of callers (innermost first) does not share with the path down to `scope`."""
+    path = path_of(scope)
+    shared = 0
+    for place in reversed(places):
+        is_shared, goes_on = shares(path, shared, place)
+        shared += is_shared
+        if not goes_on:
+            break
+    return places[: len(places) - shared]
+
+
+def path_of(scope: Node) -> list[Location]:
+    """Return the frames on the path down to a scope, outermost first."""
     path: list[Location] = []
     node: Node | None = scope
     while node is not None:
         if node.kind == "frame" and node.location is not None:
             path.append(node.location)
         node = node.parent
-    shared = 0
-    for mine, its in zip(reversed(places), reversed(path)):
-        if (mine.file, mine.function) != (its.file, its.function):
-            break
-        shared += 1
-        if mine.line != its.line:
-            # The same function, gone on to another line: what it calls now is not shared.
-            break
-    return places[: len(places) - shared]
+    return path[::-1]
+
+
+def shares(path: list[Location], shared: int, place: Location) -> tuple[bool, bool]:
+    """Tell whether a caller's place is on a path, after `shared` that are, and may be the last.
+
+    The same function, gone on to another line, is the last: what it calls now is not shared.
+    """
+    if shared >= len(path):
+        return False, False
+    its = path[shared]
+    same = (place.file, place.function) == (its.file, its.function)
+    return same, same and place.line == its.line

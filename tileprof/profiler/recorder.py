@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from tileprof.errors import UsageError
 from tileprof.profile import KernelInfo
+from tileprof.profiler.events import Events
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
@@ -43,7 +44,17 @@ SCOPE: Final = 5
 class ThreadState:
     """Where a thread's clock stands."""
 
-    __slots__ = ("credited", "current", "ident", "last", "launching", "root", "seen", "where")
+    __slots__ = (
+        "claimed",
+        "credited",
+        "current",
+        "ident",
+        "last",
+        "launching",
+        "root",
+        "seen",
+        "where",
+    )
 
     def __init__(self, ident: int, root: Node, now: int, base: FrameType | None) -> None:
         self.ident = ident
@@ -54,6 +65,8 @@ class ThreadState:
         self.launching = False
         self.seen = now
         """When the sampler looked last."""
+        self.claimed = 0
+        """How much of the time was an operation's when the sampler looked last."""
         self.credited = 0
         """How much of the time outside of scopes samples were given."""
         self.where: Node | None = None
@@ -98,6 +111,8 @@ class Recorder:
         """Index of a kernel's node to its place in `kernels`."""
         self._variants: dict[Hashable, int] = {}
         self.active: list[Store] = []
+        self.events: Events | None = None
+        """What the native recorder sees, where there is one."""
         self._local = threading.local()
         self._lock = threading.RLock()
         self._closed = False
@@ -128,6 +143,8 @@ class Recorder:
         """Name the frame that runs the user's program, in the thread that calls this."""
         self.paths.base = frame
         self.adopt()[STOP] = frame
+        if self.events is not None:
+            self.events.set_base(frame)
 
     def check_clock(self, options: Options) -> None:
         """Raise `UsageError` where a further session wants another clock."""
@@ -141,6 +158,7 @@ class Recorder:
         """Hand out what was recorded until now; from here on, record for these."""
         with self._lock:
             self._settle()
+            self.collect()
             before, self.active = self.active, active
             for node in self.tree.nodes[1:]:
                 host, launches = node.host, node.launches
@@ -151,6 +169,12 @@ class Recorder:
                     node.launches = LaunchTotals()
                 for store in before:
                     store.take(node.index, host, launches)
+
+    def collect(self) -> None:
+        """Add what the native recorder has counted since the last time."""
+        if self.events is not None:
+            with self._lock:
+                self.events.collect()
 
     def _settle(self) -> None:
         now = self.clock()
@@ -173,11 +197,16 @@ class Recorder:
         for state in list(self.threads.values()):
             state.ident = -1
         self.paths.base = None
+        if self.events is not None:
+            self.events.end()
+            self.events.set_base(None)
 
     def after_fork(self) -> None:
         """Go on in a forked child: one thread, and nothing of what the parent recorded."""
         self._lock = threading.RLock()
         self.tree.after_fork()
+        if self.events is not None:
+            self.events.after_fork()
         state: ThreadState | None = getattr(self._local, "state", None)
         self.threads = {threading.get_ident(): state} if state is not None else {}
         self.change([])

@@ -50,10 +50,13 @@ class Sampler:
         self._main = threading.main_thread().ident
         self._strangers: dict[int, ThreadState] = {}
         """Threads that never had an event."""
+        self._claimed: dict[int, int] = {}
 
     def sample(self) -> None:
         """Look at all threads but the calling one."""
         now = self._recorder.clock()
+        events = self._recorder.events
+        self._claimed = events.claimed() if events is not None else {}
         frames = sys._current_frames()
         # Our own frame would refer to itself through `frames`, and keep all others alive with it.
         del frames[threading.get_ident()]
@@ -95,11 +98,18 @@ class Sampler:
         if outside:
             elapsed = state.outside(now)
             state.credited += elapsed
+        elapsed -= self._in_operations(state)
         waiting = ident != self._main and frame.f_code.co_filename in _WAITING
         if elapsed > 0 and not waiting:
             node = self._credit(entry, frame, elapsed)
             if outside:
                 state.where = node
+
+    def _in_operations(self, state: ThreadState) -> int:
+        """What operations of the thread took since the last look; they have nodes of their own."""
+        claimed = self._claimed.get(state.ident, 0)
+        before, state.claimed = state.claimed, claimed
+        return max(claimed - before, 0)
 
     def _in_launch(self, frame: FrameType) -> bool:
         outer: FrameType | None = frame

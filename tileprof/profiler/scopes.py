@@ -79,7 +79,9 @@ class Scope:
         _, _, parent, thread, stop, _ = above
         frame = _getframe(1)
         anchor = parent.cache.scopes.get(self.name)
-        if anchor is None:
+        if recorder.events is not None and recorder.events.inside():
+            node = recorder.events.below(self.name, self.location)
+        elif anchor is None:
             node = None
         elif recorder.frames:
             node = follow(anchor, frame, stop)

@@ -1,8 +1,10 @@
 """From what the recorder holds for a session to a profile.
 
-cpu_time   of a scope: its wall time. Own time is what was measured between events, dealt out
-           over the scope and the frames below it (down to the next scope) in proportion to
-           their samples; with no samples it stays with the scope
+cpu_time   of a scope: its wall time. Own time is what was measured between events, less what
+           operations and calls in it took, dealt out over the scope and the frames below it
+           (down to the next scope) in proportion to their samples; with no samples it stays
+           with the scope
+           of an operation or call: its wall time; own time is what no other one inside took
            of a frame outside of scopes: the time its samples stand for
            of a kernel: the wall time of its launches
 time       of a kernel: on its device. Of a site: the kernel's time in the proportion of the
@@ -20,6 +22,9 @@ from tileprof.profiler import metrics
 from tileprof.profiler.recorder import Recorder, Store
 from tileprof.profiler.totals import HostTotals, LaunchTotals, SiteTotals
 from tileprof.profiler.tree import Node
+
+MEASURED = ("op", "api")
+"""Kinds of nodes whose host time the native recorder measures."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Numbers:
 
 def gather(recorder: Recorder, store: Store) -> Numbers:
     """Copy together what a session was given before and what runs now, if it is active."""
+    if store in recorder.active:
+        recorder.collect()
     nodes = recorder.tree.nodes[:]
     host: list[HostTotals | None] = [store.host.get(i) for i in range(len(nodes))]
     launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
@@ -88,7 +95,7 @@ def host_times(numbers: Numbers) -> list[int]:
     """Return the own `cpu_time` of each frame and scope, in ns."""
     nodes, host = numbers.nodes, numbers.host
     weights = [totals.sampled_ns if totals else 0 for totals in host]
-    measured = [max(totals.own_ns, 0) if totals else 0 for totals in host]
+    measured = _measured(nodes, host)
     scope = _scopes(nodes)
     total = [0] * len(nodes)
     for node in nodes:
@@ -96,7 +103,9 @@ def host_times(numbers: Numbers) -> list[int]:
     own, dealt = [0] * len(nodes), [0] * len(nodes)
     for node in nodes[1:]:
         at, weight = scope[node.index], weights[node.index]
-        if at == 0:
+        if node.kind in MEASURED:
+            own[node.index] = measured[node.index]
+        elif at == 0:
             own[node.index] = weight
         elif total[at]:
             # Whole nanoseconds, such that the shares add up to what was measured.
@@ -107,6 +116,33 @@ def host_times(numbers: Numbers) -> list[int]:
         else:
             own[node.index] = measured[node.index]
     return own
+
+
+def _measured(nodes: list[Node], host: list[HostTotals | None]) -> list[int]:
+    """What was measured at scopes, operations and calls themselves, in ns.
+
+    Python's clock tells the scopes from each other, the native one the operations. Where scopes and
+    operations are inside each other, each of the two has counted what is the other's.
+    """
+    clock = [totals.own_ns if totals else 0 for totals in host]
+    own = [totals.own_ns - totals.claimed_ns if totals else 0 for totals in host]
+    inside: list[tuple[int, int]] = []
+    for node in nodes[1:]:
+        if node.kind != "scope":
+            continue
+        around, operation = node.parent, 0
+        while around is not None:
+            if around.kind in MEASURED:
+                operation = operation or around.index
+            elif operation and around.kind == "scope":
+                # It lost this time twice: to this scope, and to the operation around it.
+                own[around.index] += clock[node.index]
+            around = around.parent
+        if operation:
+            inside.append((node.index, operation))
+    for scope, operation in inside:
+        own[operation] -= own[scope]
+    return [max(each, 0) for each in own]
 
 
 def _scopes(nodes: list[Node]) -> list[int]:
@@ -139,7 +175,7 @@ def build_tree(
         if node.kind == "frame" and not frames:
             made[index] = above
         elif wanted[index]:
-            made[index] = builder.child(above, node.kind, node.name, node.location)
+            made[index] = builder.child(above, node.kind, node.name, node.location, node.phase)
         else:
             continue
         if (totals := numbers.host[index]) is not None and made[index] >= 0:

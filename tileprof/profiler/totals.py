@@ -18,12 +18,14 @@ Ints = npt.NDArray[np.int64]
 class HostTotals:
     """What the host did at a frame or in a scope."""
 
-    __slots__ = ("count", "metrics", "own_ns", "sampled_ns", "samples")
+    __slots__ = ("claimed_ns", "count", "metrics", "own_ns", "sampled_ns", "samples")
 
     def __init__(self) -> None:
         self.count = 0
         self.own_ns = 0
         """Measured: the time between two events belongs to the scope that was entered last."""
+        self.claimed_ns = 0
+        """Of `own_ns`: what operations and calls took that have nodes of their own."""
         self.samples = 0
         self.sampled_ns = 0
         """Wall time that the samples stand for."""
@@ -44,6 +46,7 @@ class HostTotals:
         """Add the numbers of another period."""
         self.count += other.count
         self.own_ns += other.own_ns
+        self.claimed_ns += other.claimed_ns
         self.samples += other.samples
         self.sampled_ns += other.sampled_ns
         for name, value in (other.metrics or {}).items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from typing import TypeAlias
 
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME, MAX_SIBLINGS
@@ -18,24 +19,36 @@ from tileprof.profiler.totals import HostTotals, LaunchTotals
 MAX_NODES = 500_000
 """Beyond this many nodes new names fold at once, so that deep recursion cannot eat the memory."""
 
+Identity: TypeAlias = tuple[str, Hashable, str]
+"""Kind, name or what stands for it, phase."""
+
 _NO_CACHE = PathCache()
 
 
 class Node:
     """A place in the tree; `kind` is empty for the root, which stands for no node of a profile."""
 
-    __slots__ = ("cache", "children", "families", "host", "index", "kind", "launches", "location",
-                 "name", "parent")  # fmt: skip
+    __slots__ = ("cache", "children", "families", "host", "index", "key", "kind", "launches",
+                 "location", "name", "parent", "phase")  # fmt: skip
 
     def __init__(
-        self, index: int, parent: Node | None, kind: str, name: str, location: Location | None
+        self,
+        index: int,
+        parent: Node | None,
+        kind: str,
+        name: str,
+        location: Location | None,
+        key: Identity | None = None,
     ) -> None:
         self.index = index
         self.parent = parent
         self.kind = kind
         self.name = name
         self.location = location
-        self.children: dict[tuple[str, Hashable], Node] = {}
+        self.key = key
+        """What tells it from its siblings."""
+        self.phase = key[2] if key is not None else ""
+        self.children: dict[Identity, Node] = {}
         self.families: dict[str, int] = {}
         """How many children there are of each kind."""
         self.host = HostTotals()
@@ -45,7 +58,7 @@ class Node:
 
     def twin(self) -> Node:
         """Return a node in the same place with numbers of its own."""
-        twin = Node(self.index, self.parent, self.kind, self.name, self.location)
+        twin = Node(self.index, self.parent, self.kind, self.name, self.location, self.key)
         twin.children, twin.families, twin.cache = self.children, self.families, self.cache
         return twin
 
@@ -59,36 +72,52 @@ class Tree:
         self._lock = threading.RLock()
 
     def child(
-        self, parent: Node, kind: str, name: str, location: Location | None, key: Hashable = None
-    ) -> Node:
-        """Return the node of that kind and key (the name, unless given) below `parent`.
-
-        Beyond `MAX_SIBLINGS` children of a kind, further ones share one folded node.
-        """
-        identity = (kind, name if key is None else key)
-        node = parent.children.get(identity)
-        if node is not None:
-            return node
-        with self._lock:
-            node = parent.children.get(identity)
-            return node or self._grow(parent, kind, name, location, identity)
-
-    def _grow(
         self,
         parent: Node,
         kind: str,
         name: str,
         location: Location | None,
-        identity: tuple[str, Hashable],
+        key: Hashable = None,
+        phase: str | None = None,
     ) -> Node:
+        """Return the node of that kind and key (the name, unless given) below `parent`.
+
+        Its phase is that of `parent` unless given. Beyond `MAX_SIBLINGS` children of a kind,
+        further ones share one folded node.
+        """
+        identity = (kind, name if key is None else key, parent.phase if phase is None else phase)
+        return self._child(parent, name, location, identity)
+
+    def frame(self, parent: Node, place: Location) -> Node:
+        """Return the node of a Python frame below `parent`."""
+        key = (place.function, place.file, place.line)
+        return self._child(parent, place.function, place, ("frame", key, parent.phase))
+
+    def like(self, parent: Node, other: Node) -> Node:
+        """Return the node below `parent` that is to it what another node is to its own parent."""
+        identity = other.key or (other.kind, other.name, other.phase)
+        return self._child(parent, other.name, other.location, identity)
+
+    def _child(
+        self, parent: Node, name: str, location: Location | None, identity: Identity
+    ) -> Node:
+        node = parent.children.get(identity)
+        if node is not None:
+            return node
+        with self._lock:
+            node = parent.children.get(identity)
+            return node or self._grow(parent, name, location, identity)
+
+    def _grow(self, parent: Node, name: str, location: Location | None, identity: Identity) -> Node:
+        kind, _, phase = identity
         crowded = len(self.nodes) >= MAX_NODES
         if crowded and parent.name == FOLDED_NAME:
             return parent
         if crowded or parent.families.get(kind, 0) >= MAX_SIBLINGS:
-            name, location, identity = FOLDED_NAME, None, (kind, FOLDED_NAME)
+            name, location, identity = FOLDED_NAME, None, (kind, FOLDED_NAME, phase)
             if (folded := parent.children.get(identity)) is not None:
                 return folded
-        node = Node(len(self.nodes), parent, kind, name, location)
+        node = Node(len(self.nodes), parent, kind, name, location, identity)
         parent.families[kind] = parent.families.get(kind, 0) + 1
         self.nodes.append(node)
         parent.children[identity] = node

@@ -128,7 +128,7 @@ bool ScopeReader::adopt(PyObject *entry) {
   PyObject *number = PyObject_GetAttrString(PyList_GET_ITEM(entry, kNode), "index");
   const bool mine = owner && number && PyLong_AsLong(owner) == long(PyThread_get_thread_ident());
   if (mine) {
-    scope_.node = uint32_t(PyLong_AsUnsignedLong(number));
+    scope_.node = PyLong_AsUnsignedLong(number);
     // Outside of all scopes is the same for a thread that was never in one.
     scope_.identity = scope_.node ? entry : nullptr;
   }

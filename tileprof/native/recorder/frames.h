@@ -25,8 +25,8 @@ struct Frame {
 
 // The scope of Python's that is innermost for the calling thread, as far as it is known.
 struct PythonScope {
-  const void *identity = nullptr;  // of the open scope
-  uint32_t node = 0;               // its number in Python's tree; 0: outside of all
+  const void *identity = nullptr;  // of the open scope, nullptr outside of all
+  uint64_t node = 0;  // its number in Python's tree; 0: outside of all
 };
 
 // The innermost frame of the calling thread, nullptr where it runs no Python.

@@ -26,34 +26,38 @@ nb::list contexts(uint32_t first) {
   return all;
 }
 
-// Host times of all threads: (context, count, own ns, outermost ns, flops, bytes), cumulative.
+// Host times of all threads: (context, count, own ns, claimed ns, flops, bytes), cumulative.
 nb::list host_times() {
   nb::list all;
   const uint32_t size = recorder().contexts.size();
   const std::vector<Thread *> threads = recorder().threads();
   for (uint32_t id = 1; id < size; ++id) {
-    uint64_t count = 0, own = 0, outermost = 0;
+    uint64_t count = 0, own = 0, claimed = 0;
     double flops = 0, bytes = 0;
     for (Thread *thread : threads) {
       const HostTime *time = thread->times().find(id);
       if (!time) continue;
       count += time->count.load(std::memory_order_relaxed);
       own += time->own_ns.load(std::memory_order_relaxed);
-      outermost += time->outermost_ns.load(std::memory_order_relaxed);
+      claimed += time->claimed_ns.load(std::memory_order_relaxed);
       flops += time->flops.load(std::memory_order_relaxed);
       bytes += time->bytes.load(std::memory_order_relaxed);
     }
-    if (count) all.append(nb::make_tuple(id, count, own, outermost, flops, bytes));
+    if (count || own || claimed) all.append(nb::make_tuple(id, count, own, claimed, flops, bytes));
   }
   return all;
 }
 
-// The threads that are inside an entry now, by `threading.get_ident()`.
-std::vector<uint64_t> busy_threads() {
-  std::vector<uint64_t> busy;
+// Host time that entries took, by `threading.get_ident()`, cumulative.
+nb::dict claimed() {
+  nb::dict all;
   for (Thread *thread : recorder().threads())
-    if (thread->depth()) busy.push_back(thread->ident());
-  return busy;
+    if (uint64_t ns = thread->claimed_ns()) {
+      // A later thread may have the number of one that has ended.
+      nb::int_ ident(thread->ident());
+      all[ident] = ns + (all.contains(ident) ? nb::cast<uint64_t>(all[ident]) : 0);
+    }
+  return all;
 }
 
 void set_base(nb::object frame) {
@@ -63,7 +67,10 @@ void set_base(nb::object frame) {
 
 NB_MODULE(_recorder, m) {
   m.attr("__doc__") = "The native recorder; used through tileprof.profiler.";
-  m.def("set_scope_variable", [](nb::object variable) { set_scope_variable(variable.ptr()); });
+  m.def("set_scope_variable", [](nb::object variable, uint64_t recording) {
+    set_scope_variable(variable.ptr());
+    recorder().recording = recording << 32;
+  });
   m.def("set_epoch", [](uint32_t epoch) { recorder().epoch = epoch; });
   m.def("set_frames", [](bool frames) { recorder().frames = frames; });
   m.def("set_base", set_base, nb::arg("frame").none());
@@ -72,7 +79,8 @@ NB_MODULE(_recorder, m) {
   m.def("folded", [] { return recorder().contexts.folded(); });
   m.def("name", [](NameId id) { return recorder().names.at(id); });
   m.def("host_times", host_times);
-  m.def("busy_threads", busy_threads);
+  m.def("claimed", claimed);
+  m.def("inside", [] { return this_thread().inside(); });
   m.def("here", [] { return this_thread().here(); });
   m.def("mark_backward", [] { recorder().backward_root = this_thread().here(); });
   m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
@@ -82,13 +90,6 @@ NB_MODULE(_recorder, m) {
     return observer_table()->enter_backward(observer_table()->name(name.c_str()), sequence, thread);
   });
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
-  m.def("push_range", [](const std::string &name, const std::string &domain) {
-    Names &names = recorder().names;
-    this_thread().push_range(names.intern(name), names.intern(domain));
-  });
-  m.def("pop_range", [](const std::string &domain) {
-    this_thread().pop_range(recorder().names.intern(domain));
-  });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] { recorder().after_fork(); });
   for (Bind bind : bindings()) bind(m);

@@ -20,6 +20,12 @@ public:
 
   // Numbers what is recorded now: a change of sessions begins a new epoch. 0: nobody listens.
   std::atomic<uint32_t> epoch{0};
+  // Counts the recordings of this process, in the upper half of a number: each has a tree of its
+  // own, whose nodes it numbers from 0.
+  std::atomic<uint64_t> recording{0};
+  uint64_t numbered(uint64_t node) const {
+    return recording.load(std::memory_order_relaxed) | node;
+  }
   // Whether contexts hold Python frames.
   std::atomic<bool> frames{true};
   // The frame that runs the user's program and its thread: the program's path ends there.

@@ -101,14 +101,28 @@ size_t Thread::beyond(const Entry &entry) const {
   return met_.size() - shared;
 }
 
+// The innermost entry, unless a scope was opened since it began, and so is inside it.
+const Entry *Thread::innermost(const PythonScope &scope) const {
+  if (entries_.empty()) return nullptr;
+  const Entry &entry = entries_.back();
+  return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
+}
+
+bool Thread::inside() { return !entries_.empty() && innermost(scope_.read()); }
+
+uint64_t Thread::claimed_ns() const {
+  const uint64_t open = open_since_.load(std::memory_order_relaxed);
+  const uint64_t closed = claimed_ns_.load(std::memory_order_relaxed);
+  return open ? closed + (now_ns() - open) : closed;
+}
+
 ContextId Thread::here() {
+  settle();
   const Recorder &shared = recorder();
   const PythonScope &scope = scope_.read();
-  const Entry *entry = entries_.empty() ? nullptr : &entries_.back();
-  // A scope that was opened since the entry began is inside it.
-  if (entry && entry->scope != scope.identity && scope.identity) entry = nullptr;
+  const Entry *entry = innermost(scope);
   const ContextId base =
-      entry ? entry->context : child(0, Kind::scope, scope.node, 0);
+      entry ? entry->context : scope_context(scope, false);
   if (!shared.frames.load(std::memory_order_relaxed)) return base;
 
   const void *innermost = innermost_frame();
@@ -125,31 +139,49 @@ ContextId Thread::here() {
     count = beyond(*entry);
   else if (!entry && scope.node && !(stop && met))
     // The scope's frame is not among the callers: Python finds out what they share with its path.
-    from = child(0, Kind::scope, scope.node, 1);
+    from = scope_context(scope, true);
   return through_frames(from, count, entries_.size());
 }
 
 // -- entries
 
-ContextId Thread::push(Entry entry) {
-  entry.began_ns = now_ns();
-  entries_.push_back(std::move(entry));
-  depth_.store(entries_.size(), std::memory_order_relaxed);
-  return entries_.back().context;
+ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
+  return child(0, Kind::scope, recorder().numbered(scope.node), apart);
 }
 
-void Thread::pop() {
-  const uint64_t now = now_ns();
+ContextId Thread::push(ContextId context, ContextId under, bool by_frames) {
+  const PythonScope &scope = scope_.read();
+  const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
+  const ContextId claims = outermost ? scope_context(scope, false) : 0;
+  Entry &entry = entries_.emplace_back();
+  entry.context = entry.entered = context;
+  entry.under = under;
+  entry.scope = scope.identity;
+  entry.claims = claims;
+  entry.by_frames = by_frames;
+  if (by_frames)
+    entry.stop = innermost_frame();
+  else
+    collect_frames(nullptr, entry.frames);
+  entry.began_ns = now_ns();
+  if (entries_.size() == 1) open_since_.store(entry.began_ns, std::memory_order_relaxed);
+  return context;
+}
+
+void Thread::pop(uint64_t now) {
   const Entry &entry = entries_.back();
-  const uint64_t took = now - entry.began_ns;
+  const uint64_t took = now - std::min(now, entry.began_ns);
   HostTime &time = times_.make(entry.context);
-  HostTime::add(time.count, uint64_t(1));
+  if (!entry.again) HostTime::add(time.count, uint64_t(1));
   HostTime::add(time.own_ns, took - std::min(took, entry.inside_ns));
-  const void *scope = entry.scope;
+  if (entry.claims) HostTime::add(times_.make(entry.claims).claimed_ns, took);
   entries_.pop_back();
-  depth_.store(entries_.size(), std::memory_order_relaxed);
-  if (!entries_.empty()) entries_.back().inside_ns += took;
-  if (entries_.empty() || entries_.back().scope != scope) HostTime::add(time.outermost_ns, took);
+  if (entries_.empty()) {
+    open_since_.store(0, std::memory_order_relaxed);
+    HostTime::add(claimed_ns_, took);
+  } else {
+    entries_.back().inside_ns += took;
+  }
 }
 
 void Thread::add_work(ContextId context, double flops, double bytes) {
@@ -163,32 +195,14 @@ ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b) {
-  const ContextId context = child(parent, kind, name, b);
-  return push({context, innermost_frame(), scope_.read().identity, 0, 0, true, {}});
+  return push(child(parent, kind, name, b), parent, true);
 }
 
 void Thread::leave(ContextId context) {
+  settle();
   size_t at = entries_.size();
-  while (at && entries_[at - 1].context != context) --at;
-  if (!at) return;  // it began before the recording
-  while (entries_.size() >= at) pop();
-}
-
-ContextId Thread::push_range(NameId name, NameId domain) {
-  const ContextId context = child(here(), Kind::range, name, domain);
-  met_.clear();
-  collect_frames(nullptr, met_);
-  return push({context, nullptr, scope_.read().identity, 0, 0, false, met_});
-}
-
-void Thread::pop_range(NameId domain) {
-  for (size_t at = entries_.size(); at; --at) {
-    const Context &context = recorder().contexts.at(entries_[at - 1].context);
-    if (context.kind == Kind::range && context.b == domain) {
-      while (entries_.size() >= at) pop();
-      return;
-    }
-  }
+  while (at && (entries_[at - 1].range || entries_[at - 1].entered != context)) --at;
+  if (at) close(at - 1, now_ns());  // else it began before the recording
 }
 
 Thread &this_thread() {

@@ -22,8 +22,8 @@ uint64_t now_ns();  // CLOCK_MONOTONIC, as time.perf_counter_ns
 // Host time at a context; cumulative, written by one thread, read by any.
 struct HostTime {
   std::atomic<uint64_t> count{0}, own_ns{0};
-  // Of those that no other entry of this module encloses: what the scope around them loses.
-  std::atomic<uint64_t> outermost_ns{0};
+  // Of a scope: what entries right in it took, which is not the scope's own.
+  std::atomic<uint64_t> claimed_ns{0};
   // What the operations worked on, as their shapes tell.
   std::atomic<double> flops{0}, bytes{0};
 
@@ -34,13 +34,17 @@ struct HostTime {
 
 // Something open: an operation, a range, a call.
 struct Entry {
-  ContextId context;
-  const void *stop;   // innermost frame when it began
-  const void *scope;  // identity of Python's scope then
-  uint64_t began_ns;
-  uint64_t inside_ns;   // time of entries within
-  bool by_frames;       // whether what is called in it can be told by `stop`; else by `frames`
-  std::vector<Frame> frames;  // of a range: where it began, innermost first
+  ContextId context = 0;        // moves where a range around it ends first
+  ContextId entered = 0;        // what it was when it began
+  ContextId under = 0;          // what led to it
+  uint64_t range = 0;           // number of a range; 0: an operation or a call
+  bool again = false;           // whether it has been counted
+  ContextId claims = 0;         // context of the scope around, if nothing else encloses the entry
+  const void *scope = nullptr;  // identity of Python's scope when it began
+  const void *stop = nullptr;   // innermost frame when it began
+  uint64_t began_ns = 0, inside_ns = 0;  // time of entries within
+  bool by_frames = true;        // whether what is called in it can be told by `stop`, not `frames`
+  std::vector<Frame> frames;    // of a range: where it began, innermost first
 };
 
 // Which context each operation of the forward pass had, by the sequence number it shares with its
@@ -66,16 +70,23 @@ public:
   ContextId enter(Kind kind, NameId name, uint64_t b = 0);
   // Enters under a given context instead of the path that leads here.
   ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0);
-  // Leaves the innermost entry, which must be of that context; others above it are left too.
+  // Leaves the innermost entry that had this context; operations above it are left too.
   void leave(ContextId context);
+
   // A range has no frame that lasts: what is called later is told by the frames that it shares.
-  ContextId push_range(NameId name, NameId domain);
-  void pop_range(NameId domain);
+  // Its number is the thread's own; 0: too much is open, and it is left out.
+  uint64_t open_range(NameId name, NameId domain);
+  void close_range(uint64_t range);
+  // Another thread ended it; this one closes it when it comes by.
+  void ended_elsewhere(uint64_t range);
 
   ContextId child(ContextId parent, Kind kind, uint64_t a, uint64_t b = 0);
 
   uint64_t ident() const { return ident_; }
-  size_t depth() const { return depth_.load(std::memory_order_relaxed); }
+  // Host time in entries that no other one encloses, cumulative; one that is open counts until now.
+  uint64_t claimed_ns() const;
+  // Whether an entry is open that is inside the innermost scope of Python's.
+  bool inside();
   Blocks<HostTime> &times() { return times_; }
   void add_work(ContextId context, double flops, double bytes);
   ForwardPasses &forward() { return forward_; }
@@ -95,12 +106,18 @@ private:
     std::vector<Frame> frames;
     std::vector<ContextId> contexts;
   };
-  static constexpr size_t kKnown = 4096, kChains = 8;
+  struct Ended {
+    uint64_t range, ns;
+    Ended *next;
+  };
+  static constexpr size_t kKnown = 4096, kChains = 8, kDeepest = 256;
 
   const uint64_t ident_;
   uint64_t number_ = 0;
   std::vector<Entry> entries_;
-  std::atomic<size_t> depth_{0};
+  uint64_t ranges_ = 0;
+  std::atomic<Ended *> ended_{nullptr};
+  std::atomic<uint64_t> claimed_ns_{0}, open_since_{0};
   std::vector<Frame> met_;
   Known known_[kKnown];
   Chain chains_[kChains];
@@ -111,8 +128,17 @@ private:
   ContextId through_frames(ContextId base, size_t count, size_t chain);
   ContextId frame_child(ContextId parent, const Frame &frame);
   size_t beyond(const Entry &entry) const;
-  ContextId push(Entry entry);
-  void pop();
+  const Entry *innermost(const PythonScope &scope) const;
+  ContextId scope_context(const PythonScope &scope, bool apart);
+  ContextId push(ContextId context, ContextId under, bool by_frames);
+  void pop(uint64_t now);
+  void close(size_t at, uint64_t now);
+  ContextId past(ContextId context, const Entry &gone);
+  size_t find_range(uint64_t range) const;
+  void settle() {
+    if (ended_.load(std::memory_order_relaxed)) settle_ended();
+  }
+  void settle_ended();
 };
 
 Thread &this_thread();
