@@ -2,6 +2,6 @@
 
 namespace tileprof {
 
-std::vector<Bind> bindings() { return {}; }
+std::vector<Bind> bindings() { return {bind_nvtx}; }
 
 } // namespace tileprof
