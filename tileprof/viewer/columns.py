@@ -5,7 +5,7 @@ In: a profile and a name a reader asked for.  Out: a `Column`: a value per node,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,10 @@ import numpy.typing as npt
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 
-__all__ = ["RATES", "Column", "Rate", "available", "column", "default_metric", "visits"]
+__all__ = [
+    "RATES", "Column", "Rate", "Values", "available", "column", "default_metric", "default_rates",
+    "visits",
+]  # fmt: skip
 
 Values: TypeAlias = npt.NDArray[Any]
 
@@ -53,6 +56,12 @@ class Column:
     """The value of the whole profile; NaN where there is no such number."""
     sums: bool
     """Whether values add up, so that shares of the whole have a meaning."""
+
+    def has_split(self) -> bool:
+        """Whether own values say more than totals: some node shares its value with those below."""
+        if self.own is None or not self.sums:
+            return self.own is not None
+        return bool(((self.own != 0) & (self.own != self.total)).any())
 
     def shares(self) -> Values:
         """Each node's total as a part of the whole, 0 to 1; NaN where nothing adds up."""
@@ -104,6 +113,42 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
     )
 
 
+def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
+    """What stands beside `time` where a reader asked for nothing: rates that some node has.
+
+    Mean times (those of sites inside kernels are in their notes), GB/s, and GFLOP/s or TFLOP/s.
+    None where `time` is not what the profile is shown by.
+    """
+    if default_metric(profile) != "time":
+        return []
+    inside = np.array([kind in ("site", "line") for kind in profile.kinds], bool)
+    # What most kernels move is unknown: a rate over all that is below a node would be too low.
+    below = per_visit and "bytes" in profile.metrics
+    unknown = profile.own["bytes"] == 0 if below else np.zeros(len(profile), bool)
+    hidden = {"avg_time": inside, "gbyte/s": unknown}
+    known = RATES.keys() & available(profile) - profile.metrics.keys()
+    rates = [
+        _without(_rate(profile, name, per_visit), hidden.get(name))
+        for name in ("avg_time", "gbyte/s", _flop_rate(profile))
+        if name in known
+    ]
+    return [rate for rate in rates if not np.isnan(rate.total).all()]
+
+
+def _flop_rate(profile: Profile) -> str:
+    """The unit in which the fastest node of a profile has a readable number."""
+    if not {"flops", "time"} <= profile.metrics.keys():
+        return "gflop/s"
+    fastest = np.fmax.reduce(_rate(profile, "tflop/s", True).total, initial=0)
+    return "tflop/s" if fastest >= 1 else "gflop/s"
+
+
+def _without(rate: Column, where: Values | None) -> Column:
+    if where is None:
+        return rate
+    return replace(rate, total=np.where(where, np.nan, rate.total), whole=np.nan)
+
+
 def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
     rate = RATES[name]
     above = profile.total(rate.above) * rate.factor
@@ -118,15 +163,11 @@ def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
 
 
 def visits(profile: Profile, per_visit: bool = True) -> Values:
-    """How often each node itself was entered; with `per_visit` off, added up over its subtree.
+    """How often each node itself was entered; with `per_visit` off, the total of its subtree.
 
     Top-down a subtree mixes launches with visits of scopes: only a node's own count says something.
     What was folded into a node is left out for the same reason.
     """
     if "count" not in profile.metrics:
         return np.zeros(len(profile))
-    counts = np.array(profile.own["count"])
-    if not per_visit:
-        for level in reversed(profile.levels[1:]):
-            np.add.at(counts, profile.parents[level], counts[level])
-    return counts
+    return np.asarray(profile.own["count"] if per_visit else profile.total("count"))

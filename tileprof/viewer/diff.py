@@ -16,7 +16,7 @@ from tileprof.errors import UsageError
 from tileprof.profile import Change, Diff
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import title_of, visit_times, whereabouts
+from tileprof.viewer.notes import label_of, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, DiffOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
@@ -56,7 +56,9 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
     threshold = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
     shown = _select(diff, metrics[0], threshold, options.depth)
     lines = list(_title(diff, width, glyphs, color))
-    grid = arrange(_fields(diff, metrics, shown.nodes, glyphs), width, glyphs, color)
+    fields = _fields(diff, metrics, shown.nodes, glyphs)
+    depth = 0 if options.metrics else _depth(diff, shown)
+    grid = arrange(fields, width, glyphs, color, depth)
     lines += [grid.header(""), grid.row(len(shown.nodes), Label("total", style="1"))]
     lines += _rows(diff, metrics[0], shown, grid)
     for sentence in _below(diff, metrics[0], shown, threshold, grid):
@@ -154,15 +156,16 @@ def _rows(diff: Diff, metric: str, shown: _Shown, grid: Grid) -> Iterator[str]:
     if not shown.nodes:
         return
     sizes = np.abs(_differences(diff, metric))[shown.nodes]
-    depth = int(diff.old.depths[shown.nodes].max())
-    levels = levels_that_fit(depth, grid.room, grid.glyphs)
+    levels = levels_that_fit(_depth(diff, shown), grid.room, grid.glyphs)
     times = visit_times(diff.new)
     for row, lines in outline(shown.parents, sizes, levels, grid.glyphs):
         node = shown.nodes[row]
-        name = clean(diff.new.names[node], grid.glyphs)
-        notes = (clean(note, grid.glyphs) for note in whereabouts(diff.new, node, times))
         style = {"old": _BETTER, "new": _WORSE}.get(diff.status[node], "")
-        yield grid.row(row, Label(name, lines, tuple(notes), style))
+        yield grid.row(row, label_of(diff.new, node, lines, times, grid.glyphs, style))
+
+
+def _depth(diff: Diff, shown: _Shown) -> int:
+    return int(diff.old.depths[shown.nodes].max()) if shown.nodes else 0
 
 
 def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid) -> Iterator[str]:

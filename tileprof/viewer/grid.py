@@ -19,6 +19,7 @@ MINIMUM_WIDTH = 40
 """Narrower requests are taken as this."""
 
 _LABEL_ROOM = 26  # and at most a third of the width
+_DEEP_PART = 0.45  # of the width, for the labels of a deep tree
 _GAP = "  "
 
 
@@ -50,6 +51,16 @@ class Label:
     notes: tuple[str, ...] = ()
     """Remarks, the most telling first; as many are shown as fit."""
     style: str = ""
+    shorter: tuple[str, ...] = ()
+    """Other forms of the name for narrower places, longest first."""
+    mark: str = ""
+    """What tells the name from an equal one, for which longer names give way."""
+
+    def fitted(self, room: int, glyphs: Glyphs) -> str:
+        """The longest form of the name that fits in `room` cells; else its shortest one, cut."""
+        forms = (self.name, *self.shorter)
+        fitting = (form for form in forms if width_of(form) <= room)
+        return next(fitting, None) or shorten(forms[-1], room, glyphs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +96,11 @@ class Grid:
 
     def _label(self, label: Label) -> str:
         left = self.room - width_of(label.lines)
-        name = shorten(label.name, left, self.glyphs)
-        note = self._note(label.notes, left - width_of(name) - len(_GAP))
+        kept = width_of(label.mark) + len(_GAP) if label.mark else 0
+        marked = label.mark and left >= 2 * kept
+        name = label.fitted(left - kept if marked else left, self.glyphs)
+        notes = (label.mark, *label.notes) if marked else label.notes
+        note = self._note(notes, left - width_of(name) - len(_GAP))
         painted = paint(label.lines, "2", self.color) + paint(name, label.style, self.color)
         return f"{painted}{_GAP}{paint(note, '2', self.color)}" if note else painted
 
@@ -100,10 +114,14 @@ class Grid:
         return note
 
 
-def arrange(fields: Sequence[Field], width: int, glyphs: Glyphs, color: bool) -> Grid:
-    """Choose the fields that leave room for labels in `width` cells."""
+def arrange(
+    fields: Sequence[Field], width: int, glyphs: Glyphs, color: bool, depth: int = 0
+) -> Grid:
+    """Choose the fields that leave room for labels in `width` cells, for trees `depth` deep."""
     kept, widths, dropped = list(fields), [field.width for field in fields], []
-    wanted = min(_LABEL_ROOM, width // 3)
+    least = min(_LABEL_ROOM, width // 3)
+    deep = len(glyphs.branch) * depth + _LABEL_ROOM
+    wanted = max(least, min(deep, int(width * _DEEP_PART)))
     while (room := width - sum(widths) - len(_GAP) * len(kept)) < wanted:
         worst = max(range(len(kept)), key=lambda i: (kept[i].rank, i))
         if kept[worst].rank == 0:

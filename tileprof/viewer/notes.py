@@ -12,10 +12,12 @@ import numpy.typing as npt
 from tileprof.errors import Location
 from tileprof.profile import Profile
 from tileprof.viewer.columns import visits
+from tileprof.viewer.grid import Label
+from tileprof.viewer.kernel_names import printed_forms
 from tileprof.viewer.text import Glyphs, clean, fit, paint
 from tileprof.viewer.units import format_value
 
-__all__ = ["VisitTimes", "nothing_in", "title_of", "visit_times", "whereabouts"]
+__all__ = ["VisitTimes", "label_of", "nothing_in", "title_of", "visit_times", "whereabouts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,20 @@ def visit_times(profile: Profile) -> VisitTimes:
     return VisitTimes(average, own.get("time_min", nothing), own.get("time_max", nothing))
 
 
+def label_of(
+    profile: Profile, node: int, lines: str, times: VisitTimes, glyphs: Glyphs, style: str = ""
+) -> Label:
+    """What stands right of a node's numbers: tree lines, its name, and what else is known."""
+    name, phase = profile.names[node], profile.phases[node]
+    notes = tuple(clean(note, glyphs) for note in whereabouts(profile, node, times))
+    shorter = printed_forms(name, glyphs) if profile.kinds[node] == "kernel" else ()
+    above = int(profile.parents[node])
+    mark = phase if above < 0 or profile.phases[above] != phase else ""
+    return Label(clean(name, glyphs), lines, notes, style, shorter, mark)
+
+
 def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ...]:
-    """What kind of node it is, its phase and its place; for a scope within a kernel its visits."""
+    """What kind of node it is and its place; for a scope within a kernel its visits."""
     kind, place = profile.kinds[node], profile.locations[node]
     match kind:
         case "frame":
@@ -48,8 +62,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
             parts = _visit(times, node) or [kind]
         case _:
             parts = [kind]
-    parts += [profile.phases[node], _short(place) if place else ""]
-    return tuple(part for part in parts if part)
+    return (*parts, _short(place)) if place else tuple(parts)
 
 
 def _short(place: Location) -> str:

@@ -5,7 +5,7 @@ In: a profile and the options of a view.  Out: the profile to draw, and what eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
@@ -69,7 +69,7 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
             pass
         case "bottom-up":
             kernels = _kernels_whole(current)
-            current = bottom_up(kernels, metric) if metric else flat(kernels)
+            current = _own_visits(bottom_up(kernels, metric) if metric else flat(kernels))
         case "flat":
             current = flat(_kernels_whole(current))
         case _:
@@ -89,6 +89,18 @@ def _kernels_whole(profile: Profile) -> Profile:
     """The tree without places inside kernels: a kernel apart from its scopes has no true rates."""
     inside = [symbol.kind in ("site", "line") for symbol in profile.symbols]
     return cut(profile, ~np.array(inside, bool)[profile.symbol])
+
+
+def _own_visits(profile: Profile) -> Profile:
+    """A bottom-up tree with the visits of its nodes alone, not those of what they took in.
+
+    So whatever folds from here on, a node's total is how often it was entered.
+    """
+    if "count" not in profile.metrics:
+        return profile
+    own = profile.own["count"]
+    absorbed = {**profile.absorbed, "count": np.zeros_like(own)}
+    return replace(profile, absorbed=absorbed, whole={**profile.whole, "count": own.sum().item()})
 
 
 def _ranking(profile: Profile, options: ViewOptions) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 
 from tileprof.profile import Profile
 from tileprof.profile.regroup import HIDDEN
-from tileprof.viewer.columns import Column, column, visits
+from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import nothing_in, title_of, visit_times, whereabouts
+from tileprof.viewer.notes import label_of, nothing_in, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.selection import Selection, select, shown_metrics
@@ -42,12 +42,16 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     if nothing := nothing_in(profile, width):
         return nothing
     selection = select(profile, options, DEFAULT_THRESHOLD)
+    per_visit = options.mode != "bottom-up"
     columns = [
-        column(selection.profile, name, per_visit=options.mode != "bottom-up")
-        for name in shown_metrics(profile, options)
+        column(selection.profile, name, per_visit) for name in shown_metrics(profile, options)
     ]
+    extras = () if options.metrics else default_rates(selection.profile, per_visit)
     fields = _fields(selection.profile, columns, options.mode, glyphs)
-    grid = arrange(fields, width, glyphs, color)
+    fields += [_totals(extra, 6, None, glyphs) for extra in extras]
+    # Columns that were asked for go last; those by default make room for deep paths.
+    depth = 0 if options.metrics else int(selection.profile.depths.max())
+    grid = arrange(fields, width, glyphs, color, depth)
     lines = [
         *title_of(profile, width, glyphs, color),
         grid.header(""),
@@ -69,14 +73,19 @@ def _fields(profile: Profile, columns: list[Column], mode: Mode, glyphs: Glyphs)
         bars = [bar(share, _BAR_WIDTH, glyphs) for share in shares]
         fields.append(Field("%", [format_percent(share) for share in shares], 2, heats))
         fields.append(Field("", bars, 9, heats, left=True))
-    if first.own is not None and mode == "top-down":  # the other two show own values only
-        own = cells([*first.own.tolist(), np.nan], first.unit)
+    if (own_values := _own(first, mode)) is not None:
+        own = cells([*own_values.tolist(), np.nan], first.unit)
         fields.append(Field("own", [plain(cell, glyphs) for cell in own], 4))
     if "count" in profile.metrics and all(c.name != "count" for c in columns):
         counts = visits(profile, per_visit=mode != "bottom-up").astype(np.float64)
         counts[counts == 0] = np.nan
         fields.append(Field("count", cells([*counts.tolist(), np.nan], "1"), 5))
     return fields + [_totals(other, 3, None, glyphs) for other in others]
+
+
+def _own(first: Column, mode: Mode) -> Values | None:
+    """Own values where they are worth a column; trees that are not top-down show nothing else."""
+    return first.own if mode == "top-down" and first.has_split() else None
 
 
 def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -> Field:
@@ -91,9 +100,7 @@ def _rows(profile: Profile, first: Column, grid: Grid) -> Iterator[str]:
     for node, lines in outline(profile.parents, first.total, levels, grid.glyphs):
         if profile.symbols[profile.symbol[node]] == HIDDEN:
             continue  # what it holds is said below the tree
-        name = clean(profile.names[node], grid.glyphs)
-        notes = (clean(note, grid.glyphs) for note in whereabouts(profile, node, averages))
-        yield grid.row(node, Label(name, lines, tuple(notes)))
+        yield grid.row(node, label_of(profile, node, lines, averages, grid.glyphs))
 
 
 def _below(selection: Selection, first: Column, grid: Grid, options: ViewOptions) -> Iterator[str]:
@@ -105,7 +112,7 @@ def _below(selection: Selection, first: Column, grid: Grid, options: ViewOptions
         share = f" ({format_percent(fold.amount / whole)} %)" if whole else ""
         amount = f"{format_value(fold.amount, unit)}{share} of {selection.metric}"
         yield f"Folded: {nodes} {fold.reason}, {'together' if fold.nodes > 1 else 'with'} {amount}."
-    own = "; own: the node alone" if first.own is not None else ""
+    own = "" if _own(first, options.mode) is None else "; own: the node alone"
     yield _LEGENDS[options.mode].format(first.name, own)
     yield from (f"{note}." for note in profile.notes())
     if grid.dropped:

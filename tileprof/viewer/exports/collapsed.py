@@ -10,7 +10,7 @@ import re
 
 from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
-from tileprof.viewer.exports.layout import held, walk
+from tileprof.viewer.exports.layout import called, held, walk
 
 __all__ = ["to_collapsed"]
 
@@ -20,10 +20,11 @@ _SPECIAL = re.compile(r"[\\;\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 def to_collapsed(profile: Profile) -> str:
     """One line for every node that holds something itself, in the order of the tree."""
     weights = held(profile, default_metric(profile))
+    names = called(profile)
     path: list[str] = []
     lines: list[str] = []
     for node, depth in walk(profile.parents.tolist()):
-        path[depth:] = [_SPECIAL.sub(_escape, profile.names[node])]
+        path[depth:] = [_SPECIAL.sub(_escape, names[node])]
         if weights[node]:
             lines.append(f"{';'.join(path)} {weights[node]}\n")
     return "".join(lines)

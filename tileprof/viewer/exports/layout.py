@@ -1,4 +1,4 @@
-"""A tree laid out along an axis: whole-number weights, and the order in which it is walked."""
+"""A tree laid out along an axis: whole-number weights, names, and the order of the walk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from tileprof.profile import Profile
 
-__all__ = ["held", "walk", "widths"]
+__all__ = ["called", "held", "walk", "widths"]
 
 
 def held(profile: Profile, metric: str) -> list[int]:
@@ -21,6 +21,16 @@ def held(profile: Profile, metric: str) -> list[int]:
         values = values + np.nan_to_num(profile.absorbed[metric].astype(np.float64))
     rounded = np.where(values > 0, np.maximum(np.rint(values), 1), 0)
     return [int(value) for value in rounded.tolist()]
+
+
+def called(profile: Profile) -> list[str]:
+    """What each node is called in a format that has no phases: `mm (backward)` where one begins."""
+    phases, parents = profile.phases, profile.parents.tolist()
+    above = [phases[parent] if parent >= 0 else "" for parent in parents]
+    return [
+        f"{name} ({phase})" if phase not in ("", outer) else name
+        for name, phase, outer in zip(profile.names, phases, above)
+    ]
 
 
 def widths(weights: list[int], parents: list[int]) -> list[int]:

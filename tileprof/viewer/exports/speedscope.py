@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
-from tileprof.viewer.exports.layout import held, walk, widths
+from tileprof.viewer.exports.layout import called, held, walk, widths
 
 __all__ = ["to_speedscope"]
 
@@ -59,7 +59,7 @@ def _frames(profile: Profile) -> tuple[list[_Frame], list[int]]:
     """The distinct frames, and for each node the index of its own."""
     seen: dict[_Frame, int] = {}
     indices = []
-    for name, location in zip(profile.names, profile.locations):
+    for name, location in zip(called(profile), profile.locations):
         file, line = (location.file, location.line or None) if location else (None, None)
         indices.append(seen.setdefault((name, file, line), len(seen)))
     return list(seen), indices
