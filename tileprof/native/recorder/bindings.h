@@ -12,6 +12,7 @@ using Bind = void (*)(nanobind::module_ &);
 // All of them; a part adds its line in bindings.cpp.
 std::vector<Bind> bindings();
 
+void bind_cupti(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 
 } // namespace tileprof

@@ -1,0 +1,99 @@
+// Loading CUPTI from a path that Python found, and what the loaded version has to tell.
+#include <dlfcn.h>
+
+#include "cupti_api.h"
+
+namespace tileprof {
+namespace {
+
+template <typename F> bool find(void *library, const char *name, F &function) {
+  function = reinterpret_cast<F>(dlsym(library, name));
+  return function != nullptr;
+}
+
+// The name of a function that is missing, or nullptr.
+const char *find_functions(void *library, Cupti &c) {
+  if (!find(library, "cuptiGetVersion", c.get_version)) return "cuptiGetVersion";
+  if (!find(library, "cuptiGetResultString", c.result_string)) return "cuptiGetResultString";
+  if (!find(library, "cuptiSubscribe", c.subscribe)) return "cuptiSubscribe";
+  if (!find(library, "cuptiUnsubscribe", c.unsubscribe)) return "cuptiUnsubscribe";
+  if (!find(library, "cuptiEnableCallback", c.enable_callback)) return "cuptiEnableCallback";
+  if (!find(library, "cuptiGetCallbackState", c.callback_state)) return "cuptiGetCallbackState";
+  if (!find(library, "cuptiGetCallbackName", c.callback_name)) return "cuptiGetCallbackName";
+  if (!find(library, "cuptiActivityRegisterCallbacks", c.register_callbacks))
+    return "cuptiActivityRegisterCallbacks";
+  if (!find(library, "cuptiActivityEnable", c.enable)) return "cuptiActivityEnable";
+  if (!find(library, "cuptiActivityDisable", c.disable)) return "cuptiActivityDisable";
+  if (!find(library, "cuptiActivityFlushAll", c.flush_all)) return "cuptiActivityFlushAll";
+  if (!find(library, "cuptiActivityGetNextRecord", c.next_record))
+    return "cuptiActivityGetNextRecord";
+  if (!find(library, "cuptiActivityGetNumDroppedRecords", c.dropped))
+    return "cuptiActivityGetNumDroppedRecords";
+  find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
+  find(library, "cuptiGetGraphNodeId", c.graph_node_id);
+  find(library, "cuptiSubscribe_v2", c.subscribe_named);
+  find(library, "cuptiActivityEnableAllSyncRecords", c.all_synchronizations);
+  return nullptr;
+}
+
+// How far the library steps over a record of a kind, in a buffer in which every word is that kind.
+uint32_t ask_record_size(const Cupti &c, uint32_t kind) {
+  alignas(8) static uint32_t words[1024];
+  for (uint32_t &word : words) word = kind;
+  uint8_t *base = reinterpret_cast<uint8_t *>(words);
+  void *record = nullptr;
+  for (int step = 0; step < 2; ++step)
+    if (c.next_record(base, sizeof(words), &record) != cupti::kSuccess) return 0;
+  const ptrdiff_t size = static_cast<uint8_t *>(record) - base;
+  return size > 0 && size % 8 == 0 && size < ptrdiff_t(sizeof(words)) ? uint32_t(size) : 0;
+}
+
+// Kinds that are read, and the least length at which their fields are where they are expected.
+constexpr struct {
+  uint32_t kind;
+  size_t least;
+} kRead[] = {
+    {cupti::kMemcpy, cupti::MemcpyRecord::least},
+    {cupti::kMemset, cupti::MemsetRecord::least},
+    {cupti::kKernel, cupti::KernelRecord::least},
+    {cupti::kOverhead, cupti::OverheadRecord::least},
+    {cupti::kMemcpyPeer, cupti::PeerRecord::least},
+    {cupti::kSynchronization, cupti::SynchronizationRecord::least},
+    {cupti::kMemory, cupti::MemoryRecord::least},
+};
+
+} // namespace
+
+std::string Cupti::text_of(CuptiResult code) const {
+  const char *text = nullptr;
+  if (result_string && result_string(code, &text) == cupti::kSuccess && text) return text;
+  return "CUPTI result " + std::to_string(code);
+}
+
+std::string load_cupti(const std::string &path, Cupti &into) {
+  // Deep binding would part it from the copy that a framework maps later under the same name.
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *why = dlerror();
+    return why ? why : "cannot be loaded";
+  }
+  Cupti found;
+  if (const char *missing = find_functions(library, found))
+    return path + " has no function " + missing;
+  found.get_version(&found.version);
+  found.path = path;
+  into = found;
+  return {};
+}
+
+std::string ask_record_sizes(Cupti &c) {
+  for (uint32_t kind = 1; kind < cupti::kKinds; ++kind)
+    c.record_sizes[kind] = ask_record_size(c, kind);
+  for (const auto &[kind, least] : kRead)
+    if (c.record_sizes[kind] && c.record_sizes[kind] < least)
+      return c.path + ": records of kind " + std::to_string(kind) + " have " +
+             std::to_string(c.record_sizes[kind]) + " bytes, fewer than the fields that are read";
+  return {};
+}
+
+} // namespace tileprof

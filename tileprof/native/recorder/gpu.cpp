@@ -1,0 +1,213 @@
+#include "gpu.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <thread>
+
+#include "recorder.h"
+
+namespace tileprof {
+namespace {
+
+std::atomic<Gpu *> the_gpu{nullptr};
+
+constexpr const char *kNone = "there is no recording";
+
+void buffer_requested(uint8_t **buffer, size_t *size, size_t *most_records) {
+  *most_records = 0;
+  *buffer = gpu().buffers.take(*size);
+  if (!*buffer) *size = 0;
+}
+
+void buffer_completed(void *, uint32_t, uint8_t *buffer, size_t, size_t valid) {
+  Gpu &one = gpu();
+  try {
+    if (buffer && valid) one.activities.parse(buffer, valid);
+    size_t dropped = 0;
+    if (one.cupti().dropped(nullptr, 0, &dropped) == cupti::kSuccess && dropped)
+      one.activities.add_dropped(dropped);
+  } catch (...) {
+    // No memory for a total: the rest of the buffer is lost, the program goes on.
+  }
+  if (buffer) one.buffers.give_back(buffer);
+}
+
+// Runs a flush that may never return; whether it did, within the time given.
+bool flushed_within(CuptiResult (*flush_all)(uint32_t), uint32_t flag, double timeout_s,
+                    CuptiResult &result) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable done;
+    bool ended = false;
+    CuptiResult result = 0;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::thread([shared, flush_all, flag] {
+    const CuptiResult flushed = flush_all(flag);
+    std::lock_guard lock(shared->mutex);
+    shared->result = flushed;
+    shared->ended = true;
+    shared->done.notify_all();
+  }).detach();
+  std::unique_lock lock(shared->mutex);
+  const auto timeout = std::chrono::duration<double>(timeout_s);
+  if (!shared->done.wait_for(lock, timeout, [&] { return shared->ended; })) return false;
+  result = shared->result;
+  return true;
+}
+
+} // namespace
+
+Gpu &gpu() {
+  Gpu *one = the_gpu.load(std::memory_order_acquire);
+  if (one) return *one;
+  Gpu *fresh = new Gpu, *none = nullptr;
+  if (the_gpu.compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) return *fresh;
+  delete fresh;
+  return *none;
+}
+
+void forget_gpu() { the_gpu.store(nullptr, std::memory_order_release); }
+
+// -- starting and stopping
+
+GpuStatus Gpu::status(CuptiResult result, const char *what) const {
+  if (result == cupti::kSuccess) return {};
+  return {result, std::string(what) + ": " + cupti_.text_of(result)};
+}
+
+GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
+  std::lock_guard lock(mutex_);
+  if (started_) return {kStarted, "the recording has begun already"};
+  const std::string problem = load_cupti(path, cupti_);
+  if (!problem.empty()) return {kNotLoaded, problem};
+  options_ = options;
+  buffers.set_size(options.buffer_bytes);
+
+  std::string other;
+  const CuptiResult result = subscriber.subscribe(cupti_, other);
+  if (result == cupti::kOtherSubscriber)
+    return {result, other.empty() ? "another tool listens to CUPTI in this process"
+                                  : "another tool listens to CUPTI in this process: " + other};
+  if (result != cupti::kSuccess) return status(result, "cannot subscribe to CUPTI");
+  GpuStatus begun = begin();
+  if (begun.code) {
+    collect(false);
+    subscriber.unsubscribe();
+    return begun;
+  }
+  started_ = true;
+  return {};
+}
+
+// After subscribing: buffers, clock, kinds of records, callbacks.
+GpuStatus Gpu::begin() {
+  const std::string problem = ask_record_sizes(cupti_);
+  if (!problem.empty()) return {kUnknownRecords, problem};
+  activities.begin(cupti_, options_.kinds, options_.timeline);
+  // Before any kind of record is on, so that all have the same clock.
+  if (cupti_.register_timestamp) cupti_.register_timestamp(&now_ns);
+  CuptiResult result = cupti_.register_callbacks(&buffer_requested, &buffer_completed);
+  if (result) return status(result, "CUPTI takes no buffers");
+  if (GpuStatus collecting = status(collect(true), "CUPTI collects no records"); collecting.code)
+    return collecting;
+  // Asking whether an event has come is no wait; records of it would be many.
+  if (cupti_.all_synchronizations) cupti_.all_synchronizations(0);
+  calls_then_ = subscriber.calls();
+  records_then_ = activities.records_seen();
+  elsewhere_ = false;
+  return status(subscriber.listen(true), "CUPTI tells of no calls");
+}
+
+// Turns the kinds of records on or off; a kind that this version or device lacks is left out, but
+// kernels must be there.
+CuptiResult Gpu::collect(bool on) {
+  CuptiResult kernels = cupti::kSuccess;
+  for (uint32_t kind = 0; kind < cupti::kKinds; ++kind) {
+    const uint64_t bit = uint64_t(1) << kind;
+    if (!((on ? options_.kinds : collected_) & bit)) continue;
+    const CuptiResult result = on ? cupti_.enable(kind) : cupti_.disable(kind);
+    if (result == cupti::kSuccess) collected_ = on ? collected_ | bit : collected_ & ~bit;
+    if (kind == cupti::kKernel) kernels = result;
+  }
+  return kernels;
+}
+
+GpuStatus Gpu::stop(double timeout_s) {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  started_ = false;
+  if (subscriber.listening()) subscriber.listen(false);
+  GpuStatus flushed = flush_locked(true, timeout_s);
+  // A library that hangs is not called again.
+  if (flushed.code == kTimedOut) return flushed;
+  collect(false);
+  subscriber.unsubscribe();
+  return flushed;
+}
+
+// -- interruptions
+
+GpuStatus Gpu::pause() {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
+  const GpuStatus dark = status(collect(false), "records stay on");
+  return silent.code ? silent : dark;
+}
+
+GpuStatus Gpu::resume() {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  return resume_locked();
+}
+
+GpuStatus Gpu::resume_locked() {
+  activities.interrupt(now_ns());
+  const GpuStatus collecting = status(collect(true), "CUPTI collects no records");
+  return collecting.code ? collecting : status(subscriber.listen(true), "CUPTI tells of no calls");
+}
+
+GpuStatus Gpu::reclaim() {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  const CuptiResult result = cupti_.register_callbacks(&buffer_requested, &buffer_completed);
+  if (result) return status(result, "CUPTI takes no buffers");
+  elsewhere_ = false;
+  return resume_locked();
+}
+
+// -- flushing
+
+GpuStatus Gpu::flush(bool force, double timeout_s) {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  return flush_locked(force, timeout_s);
+}
+
+GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
+  CuptiResult result = cupti::kSuccess;
+  if (!flushed_within(cupti_.flush_all, force ? cupti::kFlushForced : 0, timeout_s, result))
+    return {kTimedOut, "CUPTI did not hand over its records in time"};
+  if (force) {
+    const uint64_t calls = subscriber.calls(), records = activities.records_seen();
+    if (calls != calls_then_) elsewhere_ = records == records_then_;
+    calls_then_ = calls;
+    records_then_ = records;
+  }
+  return status(result, "CUPTI does not hand over its records");
+}
+
+GpuStatus Gpu::health() {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  if (subscriber.state() != cupti::kSuccess)
+    return {kSubscriptionLost, "another tool has ended the subscription to CUPTI"};
+  if (elsewhere_)
+    return {kRecordsElsewhere,
+            "another tool has taken CUPTI's records over: calls come, records do not"};
+  return {};
+}
+
+} // namespace tileprof

@@ -1,0 +1,211 @@
+#include "subscriber.h"
+
+#include <string_view>
+
+#include "recorder.h"
+
+namespace tileprof {
+namespace {
+
+using cupti::read;
+
+// The driver's calls that this thread is in, and what it did last. Nothing in it needs destroying:
+// callbacks come until the thread's very end.
+struct Open {
+  uint32_t correlation;
+  ContextId context;
+  Blocked blocks;
+};
+struct Calling {
+  static constexpr uint32_t kDeepest = 8;
+  Open open[kDeepest];
+  uint32_t depth, pending_kernel;
+  uint64_t blocked_until_ns;
+  Blocked blocked;
+};
+thread_local Calling calling;
+
+bool starts(std::string_view text, std::string_view with) {
+  return text.substr(0, with.size()) == with;
+}
+
+// A call's name without what tells its versions apart: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
+std::string_view without_version(std::string_view name) {
+  return name.substr(0, name.find('_'));
+}
+
+} // namespace
+
+void set_pending_kernel(uint32_t number) { calling.pending_kernel = number; }
+
+Subscriber::Subscriber(Correlations &correlations, Graphs &graphs)
+    : correlations_(correlations), graphs_(graphs), calls_(new Call[kCalls]) {}
+
+// -- which calls
+
+// By name, so that versions of the driver that number or version their calls anew are understood.
+Subscriber::Call Subscriber::call_of(const char *full_name) {
+  const std::string_view name = without_version(full_name);
+  const bool async = name.find("Async") != name.npos;
+  Call call;
+  if (starts(name, "cuLaunchHostFunc"))
+    return call;
+  else if (starts(name, "cuLaunch"))
+    call.kind = CallKind::launch;
+  else if (name == "cuGraphLaunch")
+    call.kind = CallKind::graph;
+  else if (starts(name, "cuMemcpy"))
+    call.kind = CallKind::memcpy, call.blocks = !async;
+  else if (starts(name, "cuMemset"))
+    call.kind = CallKind::memset;
+  else if (name == "cuStreamSynchronize" || name == "cuCtxSynchronize" ||
+           name == "cuEventSynchronize")
+    call.kind = CallKind::sync, call.blocks = true;
+  else if (starts(name, "cuMemAlloc") || starts(name, "cuMemFree"))
+    call.kind = CallKind::memory;
+  else
+    return call;
+  call.name = recorder().names.intern(name);
+  return call;
+}
+
+void Subscriber::find_calls() {
+  numbers_.clear();
+  for (uint32_t number = 1; number < kCalls; ++number) {
+    const char *name = nullptr;
+    calls_[number] = Call{};
+    if (cupti_.callback_name(cupti::kDriver, number, &name) != cupti::kSuccess || !name) continue;
+    calls_[number] = call_of(name);
+    if (calls_[number].kind != CallKind::none) numbers_.push_back(number);
+  }
+}
+
+// -- subscribing
+
+CuptiResult Subscriber::subscribe(const Cupti &cupti, std::string &other) {
+  cupti_ = cupti;
+  find_calls();
+  CuptiResult result = cupti_.subscribe(&handle_, &Subscriber::called, this);
+  if (result == cupti::kOtherSubscriber && cupti_.subscribe_named) {
+    // The second way to subscribe fails as well, but tells who is there.
+    char name[128] = {};
+    cupti::SubscriberParameters parameters{sizeof(parameters), "tileprof", name, sizeof(name)};
+    result = cupti_.subscribe_named(&handle_, &Subscriber::called, this, &parameters);
+    name[sizeof(name) - 1] = 0;
+    other = name;
+  }
+  if (result != cupti::kSuccess) handle_ = nullptr;
+  return result;
+}
+
+void Subscriber::unsubscribe() {
+  listening_ = false;
+  if (handle_) cupti_.unsubscribe(handle_);
+  handle_ = nullptr;
+}
+
+CuptiResult Subscriber::listen(bool on) {
+  listening_ = on;
+  CuptiResult worst = cupti::kSuccess;
+  auto enable = [&](uint32_t domain, uint32_t number) {
+    const CuptiResult result = cupti_.enable_callback(on, handle_, domain, number);
+    if (result != cupti::kSuccess) worst = result;
+  };
+  for (uint32_t number : numbers_) enable(cupti::kDriver, number);
+  // Never "module profiled": with it there are no samples of program counters. Graphs that are
+  // captured during an interruption are replayed after it, so these two stay.
+  if (on && cupti_.graph_node_id) {
+    enable(cupti::kResource, cupti::kNodeCreated);
+    enable(cupti::kResource, cupti::kNodeCloned);
+  }
+  if (worst != cupti::kSuccess) listening_ = false;
+  return worst;
+}
+
+CuptiResult Subscriber::state() const {
+  uint32_t on = 0;
+  if (numbers_.empty()) return cupti::kSuccess;
+  return cupti_.callback_state(&on, handle_, cupti::kDriver, numbers_.front());
+}
+
+uint64_t Subscriber::calls() const {
+  uint64_t sum = 0;
+  for (const Count &count : counts_) sum += count.value.load(std::memory_order_relaxed);
+  return sum;
+}
+
+// -- callbacks
+
+void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void *data) {
+  Subscriber &subscriber = *static_cast<Subscriber *>(self);
+  try {
+    if (domain == cupti::kDriver) {
+      if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
+        subscriber.enter(number, data);
+      else
+        subscriber.leave(data);
+    } else if (domain == cupti::kResource) {
+      subscriber.graph_node(number, data);
+    }
+  } catch (...) {
+    // No memory for a context: the call stays unattributed, the program goes on.
+  }
+}
+
+void Subscriber::enter(uint32_t number, const void *data) {
+  if (number >= kCalls || !listening()) return;
+  const Call &call = calls_[number];
+  if (call.kind == CallKind::none || calling.depth == Calling::kDeepest) return;
+  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
+  Launch launch;
+  launch.kind = call.kind;
+  launch.epoch = recorder().epoch.load(std::memory_order_relaxed);
+  if (launch.epoch) {
+    const bool ours = call.kind == CallKind::launch && calling.pending_kernel;
+    launch.context = ours ? this_thread().enter(Kind::kernel, calling.pending_kernel)
+                          : this_thread().enter(Kind::api, call.name);
+    const Blocked blocks = !call.blocks                   ? Blocked::never
+                           : call.kind == CallKind::sync ? Blocked::sync
+                                                         : Blocked::copy;
+    calling.open[calling.depth++] = {correlation, launch.context, blocks};
+    launch.entered_ns = now_ns();
+    launch.blocked_until_ns = calling.blocked_until_ns;
+    launch.blocked = calling.blocked;
+  }
+  correlations_.put(correlation, launch);
+  if (call.kind == CallKind::launch || call.kind == CallKind::graph)
+    counts_[correlation % 16].value.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Subscriber::leave(const void *data) {
+  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
+  uint32_t at = calling.depth;
+  while (at && calling.open[at - 1].correlation != correlation) --at;
+  if (!at) return;  // entered before the callbacks were on
+  const Open open = calling.open[at - 1];
+  calling.depth = at - 1;
+  this_thread().leave(open.context);
+  const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
+  if (returned && *returned) correlations_.forget(correlation);
+  if (open.blocks == Blocked::never) return;
+  calling.blocked = open.blocks;
+  calling.blocked_until_ns = now_ns();
+}
+
+void Subscriber::graph_node(uint32_t number, const void *data) {
+  const void *graph = read<const void *>(data, cupti::ResourceData::descriptor);
+  if (!graph) return;
+  uint64_t node = 0, original = 0;
+  if (cupti_.graph_node_id(read<void *>(graph, cupti::GraphData::node), &node)) return;
+  if (number == cupti::kNodeCloned) {
+    if (!cupti_.graph_node_id(read<void *>(graph, cupti::GraphData::original_node), &original))
+      graphs_.cloned(node, original);
+    return;
+  }
+  if (!recorder().epoch.load(std::memory_order_relaxed)) return;
+  graphs_.created(node, this_thread().here());
+  // A call that is captured leaves no record of its own.
+  if (calling.depth) correlations_.forget(calling.open[calling.depth - 1].correlation);
+}
+
+} // namespace tileprof

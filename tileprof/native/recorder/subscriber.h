@@ -1,0 +1,66 @@
+// Callbacks of the driver's calls: where each launch, copy, fill, wait and allocation was made.
+//
+// In: CUPTI's callbacks, on the threads that call. Out: entries of these threads (host time), and a
+// correlation for every call that leaves records.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "correlations.h"
+#include "cupti_api.h"
+#include "graphs.h"
+
+namespace tileprof {
+
+// Kernels that this thread launches from here on are told by a number instead of the driver's call,
+// until it is set to 0.
+void set_pending_kernel(uint32_t number);
+
+class Subscriber {
+public:
+  Subscriber(Correlations &correlations, Graphs &graphs);
+
+  // Subscribes, with all callbacks off. The result, and of another subscriber its name.
+  CuptiResult subscribe(const Cupti &cupti, std::string &other);
+  void unsubscribe();
+  // Turns the callbacks on or off.
+  CuptiResult listen(bool on);
+  // What CUPTI says about the subscription: kSuccess while it is there.
+  CuptiResult state() const;
+  bool listening() const { return listening_.load(std::memory_order_relaxed); }
+  // Calls that leave records on a device.
+  uint64_t calls() const;
+
+private:
+  struct Call {
+    CallKind kind = CallKind::none;
+    bool blocks = false;  // the thread waits until the device has done it
+    NameId name = 0;
+  };
+  static constexpr uint32_t kCalls = 2048;
+
+  Correlations &correlations_;
+  Graphs &graphs_;
+  Cupti cupti_;
+  void *handle_ = nullptr;
+  std::atomic<bool> listening_{false};
+  std::unique_ptr<Call[]> calls_;
+  std::vector<uint32_t> numbers_;  // of the calls that are listened to
+  // Counted in several places, so that threads do not share one.
+  struct alignas(64) Count {
+    std::atomic<uint64_t> value{0};
+  };
+  Count counts_[16];
+
+  void find_calls();
+  static Call call_of(const char *name);
+  static void called(void *self, uint32_t domain, uint32_t number, const void *data);
+  void enter(uint32_t number, const void *data);
+  void leave(const void *data);
+  void graph_node(uint32_t number, const void *data);
+};
+
+} // namespace tileprof
