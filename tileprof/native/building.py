@@ -1,0 +1,182 @@
+"""C++ text to a shared library: the system compiler and the cache on disk.
+
+In: text, a compiler with its flags, what else decides the result.  Out: the path of a shared
+library.  An entry of the cache is named by a hash of everything that decides its bytes; it is
+written beside its place and renamed, so that any number of processes may build the same at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tileprof.errors import BuildError, Location, OutputError
+
+__all__ = ["Compiler", "Order", "build_library", "cache_folder", "find_compiler", "is_cached"]
+
+_SEAL = hashlib.sha256().digest_size
+_NAMES = ("g++", "clang++", "c++")
+_FIRST_ERROR = re.compile(
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<what>.*)$", re.M
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler: its path, what `--version` says, and flags."""
+
+    path: str
+    version: str
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A library that is wanted."""
+
+    name: str
+    text: str
+    compiler: Compiler
+    parts: tuple[str, ...] = ()
+    """What else decides the result: headers, versions of what they come from."""
+    options: tuple[str, ...] = ()
+    """Of the command, but without influence on the result: where headers and libraries are."""
+    libraries: tuple[str, ...] = ()
+    noun: str = "the kernel"
+    """What an error calls the text."""
+
+
+def find_compiler() -> Compiler | None:
+    """`$CXX`, else g++, clang++ or c++ of the path; None where there is none that runs."""
+    wanted = os.environ.get("CXX")
+    return _find((wanted,) if wanted else _NAMES, os.environ.get("PATH", ""))
+
+
+@cache
+def _find(names: tuple[str, ...], path: str) -> Compiler | None:
+    for name in names:
+        found = shutil.which(name, path=path)
+        version = found and _version(found)
+        if found and version:
+            return Compiler(found, version)
+    return None
+
+
+def _version(path: str) -> str:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@cache
+def _processor() -> str:
+    """What `native` stands for: a cache may be shared by machines of different kinds."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    lines = re.findall(r"^(?:flags|Features|model name|CPU part)\s*:.*$", text, re.M)
+    return "\n".join(dict.fromkeys(lines))
+
+
+def cache_folder() -> Path:
+    """`TILEPROF_CACHE`, else `tileprof` in the user's cache folder."""
+    if chosen := os.environ.get("TILEPROF_CACHE"):
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tileprof"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tileprof"
+
+
+def build_library(order: Order) -> Path:
+    """The library, from the cache where it is there and whole.
+
+    BuildError with the compiler's first message and its place; OutputError where the cache cannot
+    be written.
+    """
+    library = _place(order)
+    if _is_whole(library):
+        return library
+    folder, name = library.parent, order.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=folder) as held:
+            _compile(Path(held), order, library.with_suffix(".log"))
+            _seal(Path(held) / f"{name}.so")
+            os.replace(Path(held) / f"{name}.cpp", library.with_suffix(".cpp"))
+            os.replace(Path(held) / f"{name}.so", library)
+    except OSError as error:
+        raise OutputError(
+            f"compiled code cannot be kept in {folder}: {error.strerror or error}",
+            hint="Set TILEPROF_CACHE to a folder that can be written.",
+        ) from error
+    return library
+
+
+def is_cached(order: Order) -> bool:
+    """Whether the library is there already."""
+    return _is_whole(_place(order))
+
+
+def _seal(library: Path) -> None:
+    """Append the digest of a library, which loaders pass over."""
+    held = library.read_bytes()
+    library.write_bytes(held + hashlib.sha256(held).digest())
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether a library is there as it was sealed: loading a truncated one kills the process."""
+    try:
+        held = library.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(held[:-_SEAL]).digest() == held[-_SEAL:]
+
+
+def _place(order: Order) -> Path:
+    compiler = order.compiler
+    parts = [order.text, *order.parts, *order.libraries]
+    parts += [compiler.path, compiler.version, *compiler.flags]
+    if any("native" in flag for flag in compiler.flags):
+        parts.append(_processor())
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return cache_folder() / f"{order.name}-{digest.hexdigest()[:24]}.so"
+
+
+def _compile(folder: Path, order: Order, log: Path) -> None:
+    source = folder / f"{order.name}.cpp"
+    source.write_text(order.text)
+    command = [order.compiler.path, *order.compiler.flags, *order.options]
+    command += [str(source), "-o", str(folder / f"{order.name}.so"), *order.libraries]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode == 0:
+        return
+    log.write_text(f"$ {' '.join(command)}\n{done.stderr}\n{order.text}")
+    raise _refused(done.stderr, order, log)
+
+
+def _refused(stderr: str, order: Order, log: Path) -> BuildError:
+    hint = f"The command, all messages and the source are in {log}"
+    found = _FIRST_ERROR.search(stderr)
+    if found is None:
+        lines = stderr.strip().splitlines()
+        what = lines[-1] if lines else "it gave no reason"
+        return BuildError(f"{order.compiler.path} failed: {what}", hint=hint)
+    location = Location(found["file"], int(found["line"]))
+    message = f"the C++ compiler refused {order.noun}: {found['what']}"
+    return BuildError(message, location=location, hint=hint)

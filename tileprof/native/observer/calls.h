@@ -1,0 +1,126 @@
+// What a thread of the observed program keeps from one operation to the next: numbers of names,
+// places for what is open. Nothing here takes a lock or allocates once it is warm.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <ATen/record_function.h>
+
+#include "../recorder/observer_api.h"
+
+namespace tileprof {
+
+inline std::atomic<const TileprofObserver *> the_calls{nullptr};
+inline const TileprofObserver &calls() { return *the_calls.load(std::memory_order_relaxed); }
+inline void set_calls(const TileprofObserver *table) { the_calls.store(table); }
+
+// The engine's own bracket around a node of the backward pass, and around what it does besides:
+// sums of gradients that were broadcast, hooks.
+inline constexpr std::string_view kEvaluation = "autograd::engine::evaluate_function: ";
+
+struct NameOf {
+  uint32_t id;
+  bool evaluation;  // whether it is the engine's bracket around a node
+};
+
+// Numbers of names. Those of operators stay where they are, so the address tells them, if what is
+// there is still the same; others, that were made for the moment, are told by their text.
+class Names {
+public:
+  const NameOf &of(const char *text) {
+    Place &place = places_[(uintptr_t(text) >> 3) % kPlaces];
+    if (place.text != text || std::strcmp(text, place.known->first.c_str()) != 0)
+      place = {text, &by_text(text)};
+    return place.known->second;
+  }
+
+private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using Known = std::unordered_map<std::string, NameOf, Hash, std::equal_to<>>;
+  struct Place {
+    const char *text = nullptr;
+    const Known::value_type *known = nullptr;
+  };
+  // A program that never repeats its names starts learning anew.
+  static constexpr size_t kPlaces = 1024, kMost = 10'000;
+
+  Place places_[kPlaces];
+  Known known_;
+
+  const Known::value_type &by_text(std::string_view text) {
+    auto found = known_.find(text);
+    if (found != known_.end()) return *found;
+    if (known_.size() >= kMost) {
+      known_.clear();
+      for (Place &place : places_) place = {};
+    }
+    const std::string whole(text);
+    const NameOf name{calls().name(whole.c_str()), text.starts_with(kEvaluation)};
+    return *known_.emplace(whole, name).first;
+  }
+};
+
+struct Thread {
+  Names names;
+  uint32_t inside = 0;     // context of the innermost operation that is open
+  bool counting = false;   // whether an operation around has its work counted
+  struct Free {
+    Free *next;
+  } *free = nullptr;       // places for what opens
+
+  ~Thread() {
+    while (free) ::operator delete(std::exchange(free, free->next));
+  }
+};
+
+// The calling thread's, if it has one.
+inline thread_local Thread *thread_if_any = nullptr;
+inline thread_local bool thread_ends = false;
+
+inline Thread &new_thread() {
+  struct Owner {
+    Thread thread;
+    ~Owner() {
+      thread_if_any = nullptr;
+      thread_ends = true;
+    }
+  };
+  // Operations may still run in destructors of other thread-local objects.
+  if (thread_ends) return *(thread_if_any = new Thread);
+  thread_local Owner owner;
+  return *(thread_if_any = &owner.thread);
+}
+
+inline Thread &this_thread() { return thread_if_any ? *thread_if_any : new_thread(); }
+
+// Something open: an operation, or a range of the user's.
+struct Open final : at::ObserverContext {
+  Thread *thread = nullptr;
+  uint32_t context = 0;
+  uint32_t around = 0;  // what was innermost when it began
+  uint64_t range = 0;
+  void *opened_by = nullptr;  // the recorder's thread
+
+  static void *operator new(size_t size) {
+    Thread *thread = thread_if_any;
+    if (!thread || !thread->free) return ::operator new(size);
+    return std::exchange(thread->free, thread->free->next);
+  }
+  static void operator delete(void *place) {
+    // It may have been opened by another thread: places move to where they are left.
+    Thread *thread = thread_if_any;
+    if (!thread) return ::operator delete(place);
+    thread->free = new (place) Thread::Free{thread->free};
+  }
+};
+
+} // namespace tileprof
