@@ -13,6 +13,7 @@ using Bind = void (*)(nanobind::module_ &);
 std::vector<Bind> bindings();
 
 void bind_cupti(nanobind::module_ &);
+void bind_backward(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 
 } // namespace tileprof

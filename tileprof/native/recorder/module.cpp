@@ -86,9 +86,13 @@ NB_MODULE(_recorder, m) {
   m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
     return observer_table()->enter(observer_table()->name(name.c_str()), sequence, thread);
   });
-  m.def("enter_backward", [](const std::string &name, int64_t sequence, uint64_t thread) {
-    return observer_table()->enter_backward(observer_table()->name(name.c_str()), sequence, thread);
-  });
+  m.def(
+      "enter_backward",
+      [](const std::string &name, int64_t sequence, uint64_t thread, ContextId root) {
+        const TileprofObserver *table = observer_table();
+        return table->enter_backward(table->name(name.c_str()), sequence, thread, root);
+      },
+      nb::arg("name"), nb::arg("sequence"), nb::arg("thread"), nb::arg("root") = 0);
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] { recorder().after_fork(); });

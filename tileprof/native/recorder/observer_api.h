@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#define TILEPROF_OBSERVER_VERSION 1
+#define TILEPROF_OBSERVER_VERSION 2
 
 typedef struct TileprofObserver {
   uint32_t version;
@@ -17,9 +17,16 @@ typedef struct TileprofObserver {
   /* An operation begins in the calling thread. `sequence` >= 0 is the number that it shares with
    * its backward, counted in the framework's thread `thread`. Returns what `leave` wants. */
   uint32_t (*enter)(uint32_t name, int64_t sequence, uint64_t thread);
-  /* A backward operation begins: of the operation of that sequence number in `forward_thread`. */
-  uint32_t (*enter_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread);
+  /* A backward operation begins: of the operation of that sequence number in `forward_thread`. One
+   * that no operation made belongs to `root`, the context that asked for the backward pass, or to
+   * the path that leads here where `root` is 0. */
+  uint32_t (*enter_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread,
+                             uint32_t root);
   void (*leave)(uint32_t context);
+  /* A range of the user's begins, which lasts beyond the call that opened it. Returns its number
+   * and its thread for `close_range`, which any thread may call. */
+  uint64_t (*open_range)(uint32_t name, void **thread);
+  void (*close_range)(uint64_t range, void *thread);
   /* Work of an operation that was entered, as its shapes tell; added up by context. */
   void (*work)(uint32_t context, double flops, double bytes);
 } TileprofObserver;

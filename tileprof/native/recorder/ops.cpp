@@ -5,6 +5,9 @@
 namespace tileprof {
 namespace {
 
+// Ranges of a framework's own, as NVTX has domains.
+constexpr std::string_view kRangeDomain = "framework";
+
 uint32_t name(const char *text) { return recorder().names.intern(text); }
 
 uint32_t enter(uint32_t name, int64_t sequence, uint64_t number) {
@@ -23,18 +26,20 @@ uint32_t enter(uint32_t name, int64_t sequence, uint64_t number) {
   return context;
 }
 
-uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread) {
+uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {
   Recorder &shared = recorder();
   if (!shared.epoch.load(std::memory_order_relaxed)) return 0;
   Thread &thread = this_thread();
+  // The framework's own brackets around one another, all of the same operation.
+  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name);
   ContextId forward = 0;
   if (sequence >= 0)
     if (Thread *origin = shared.named_thread(forward_thread))
       forward = origin->forward().find(sequence);
   if (forward) return thread.enter_under(forward, Kind::backward, name);
   // A gradient that no operation made: it belongs to the call that asked for the backward pass.
-  const ContextId root = shared.backward_root.load(std::memory_order_relaxed);
-  if (root && !thread.has_frames()) return thread.enter_under(root, Kind::backward, name);
+  if (!root && !thread.has_frames()) root = shared.backward_root.load(std::memory_order_relaxed);
+  if (root) return thread.enter_under(root, Kind::backward, name);
   return thread.enter(Kind::backward, name);
 }
 
@@ -42,11 +47,28 @@ void leave(uint32_t context) {
   if (context) this_thread().leave(context);
 }
 
+uint64_t open_range(uint32_t name, void **in) {
+  Recorder &shared = recorder();
+  if (!shared.epoch.load(std::memory_order_relaxed)) return 0;
+  Thread &thread = this_thread();
+  *in = &thread;
+  return thread.open_range(name, shared.names.intern(kRangeDomain));
+}
+
+void close_range(uint64_t range, void *in) {
+  Thread *thread = static_cast<Thread *>(in);
+  if (thread == &this_thread())
+    thread->close_range(range);
+  else
+    thread->ended_elsewhere(range);
+}
+
 void work(uint32_t context, double flops, double bytes) {
   if (context) this_thread().add_work(context, flops, bytes);
 }
 
-const TileprofObserver kTable = {TILEPROF_OBSERVER_VERSION, name, enter, enter_backward, leave, work};
+const TileprofObserver kTable = {
+    TILEPROF_OBSERVER_VERSION, name, enter, enter_backward, leave, open_range, close_range, work};
 
 } // namespace
 

@@ -108,6 +108,13 @@ const Entry *Thread::innermost(const PythonScope &scope) const {
   return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
 }
 
+bool Thread::is_right_in(Kind kind) const {
+  if (entries_.empty()) return false;
+  const Entry &entry = entries_.back();
+  return recorder().contexts.at(entry.context).kind == kind && entry.by_frames &&
+         entry.stop == innermost_frame();
+}
+
 bool Thread::inside() { return !entries_.empty() && innermost(scope_.read()); }
 
 uint64_t Thread::claimed_ns() const {

@@ -94,6 +94,8 @@ public:
   uint64_t number() const { return number_; }
   void set_number(uint64_t number) { number_ = number; }
   bool has_frames() const { return innermost_frame() != nullptr; }
+  // Whether the innermost entry is of that kind and has called nothing in Python.
+  bool is_right_in(Kind kind) const;
 
 private:
   struct Known {
