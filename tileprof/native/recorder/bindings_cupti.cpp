@@ -2,7 +2,6 @@
 
 #include <cxxabi.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -58,15 +57,16 @@ void add_sketches(const std::vector<Total> &totals, nb::dict &d) {
   std::vector<uint64_t> starts{0}, entries;
   for (const Total &total : totals) {
     const std::vector<uint64_t> &own = total.sketch.entries();
-    const size_t first = entries.size();
     entries.insert(entries.end(), own.begin(), own.end());
-    std::sort(entries.begin() + ptrdiff_t(first), entries.end(),
-              [](uint64_t a, uint64_t b) { return (a & 0xFFFF) < (b & 0xFFFF); });
     starts.push_back(entries.size());
   }
   d["sketch_start"] = column<uint64_t>(starts.size(), [&](size_t i) { return starts[i]; });
-  d["sketch_bucket"] = column<uint16_t>(entries.size(), [&](size_t i) { return entries[i]; });
-  d["sketch_count"] = column<uint64_t>(entries.size(), [&](size_t i) { return entries[i] >> 16; });
+  d["sketch_bucket"] = column<uint16_t>(entries.size(), [&](size_t i) {
+    return entries[i] >> Sketch::kCountBits;
+  });
+  d["sketch_count"] = column<uint64_t>(entries.size(), [&](size_t i) {
+    return entries[i] & ((uint64_t(1) << Sketch::kCountBits) - 1);
+  });
 }
 
 nb::dict timeline_columns(const std::vector<TimelineEvent> &events) {
@@ -206,10 +206,6 @@ void bind_constants(nb::module_ &m) {
                                   {"sync", cupti::kSynchronization},
                                   {"overhead", cupti::kOverhead},
                                   {"memory", cupti::kMemory}});
-  // The value in the middle of each bucket of a sketch.
-  constexpr size_t kBuckets = (64 - Sketch::kBits + 1) << Sketch::kBits;
-  m.attr("SKETCH_VALUES") =
-      column<double>(kBuckets, [](size_t i) { return Sketch::value_of(uint16_t(i)); });
 }
 
 } // namespace

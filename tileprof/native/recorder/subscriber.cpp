@@ -162,7 +162,8 @@ void Subscriber::enter(uint32_t number, const void *data) {
   launch.epoch = recorder().epoch.load(std::memory_order_relaxed);
   if (launch.epoch) {
     const bool ours = call.kind == CallKind::launch && calling.pending_kernel;
-    launch.context = ours ? this_thread().enter(Kind::kernel, calling.pending_kernel)
+    launch.context = ours ? this_thread().enter(Kind::kernel, calling.pending_kernel,
+                                              recorder().recording >> 32)
                           : this_thread().enter(Kind::api, call.name);
     const Blocked blocks = !call.blocks                   ? Blocked::never
                            : call.kind == CallKind::sync ? Blocked::sync

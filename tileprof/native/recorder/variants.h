@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -30,20 +31,19 @@ private:
   struct Hash {
     size_t operator()(const Variant &variant) const;
   };
-  struct Name {
-    const char *text = nullptr;
-    NameId id = 0;
-    uint32_t trust = 0;
+  // What a record says about its variant, and which one it is.
+  struct Recent {
+    uint64_t words[6] = {};
+    uint32_t trust = 0, number = 0;
   };
-  static constexpr size_t kRecent = 1024;
+  static constexpr size_t kRecent = 4096, kWays = 4;
 
   std::vector<Variant> all_;
   std::unordered_map<Variant, uint32_t, Hash> numbers_;
-  uint32_t recent_[kRecent] = {};  // 1 + number, by hash
-  Name names_[kRecent];
+  std::unique_ptr<Recent[]> recent_{new Recent[kRecent]};
   uint32_t trust_ = 1;
 
-  NameId name_of(const char *text);
+  uint32_t number_of(const uint8_t *record);
 };
 
 } // namespace tileprof
