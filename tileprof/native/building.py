@@ -15,13 +15,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tileprof.errors import BuildError, Location, OutputError
 
-__all__ = ["Compiler", "Order", "build_library", "cache_folder", "find_compiler", "is_cached"]
+try:
+    import fcntl
+except ImportError:  # on Windows each process compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "Compiler",
+    "Order",
+    "build_library",
+    "cache_folder",
+    "find_compiler",
+    "is_cached",
+    "one_at_a_time",
+]
 
 _SEAL = hashlib.sha256().digest_size
 _NAMES = ("g++", "clang++", "c++")
@@ -128,6 +143,22 @@ def build_library(order: Order) -> Path:
 def is_cached(order: Order) -> bool:
     """Whether the library is there already."""
     return _is_whole(_place(order))
+
+
+@contextmanager
+def one_at_a_time(order: Order) -> Iterator[None]:
+    """Hold the right to build a library, so that of many processes one compiles and others wait.
+
+    Without it, where the cache has no locks, each compiles for itself.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):
+            place = _place(order).with_suffix(".lock")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context(place.open("ab"))
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _seal(library: Path) -> None:

@@ -30,7 +30,7 @@ _PROFILER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(_PROFILER)), "")
 _CALLING = tuple(f"{_PROFILER}{name}.py" for name in ("decorate", "program"))
 """Files of ours whose calls are the program's own."""
-_THREAD_START = {
+_PLUMBING = {
     # Identities, because a code object takes long to hash.
     id(getattr(threading.Thread, name).__code__)
     for name in ("_bootstrap", "_bootstrap_inner", "run")
@@ -41,8 +41,13 @@ Finish = Callable[[Node, Location | None], Node]
 
 
 def hidden(code: CodeType) -> bool:
-    """Tell whether frames of this code never show: ours, the interpreter's, a thread's start."""
-    return ours(code) or code.co_filename.startswith("<frozen ") or id(code) in _THREAD_START
+    """Tell whether frames of this code never show: ours, the interpreter's, plumbing."""
+    return ours(code) or code.co_filename.startswith("<frozen ") or id(code) in _PLUMBING
+
+
+def hide(code: CodeType) -> None:
+    """Show frames of this code, which lives as long as the process, no more."""
+    _PLUMBING.add(id(code))
 
 
 def shows(code: CodeType, for_us: bool) -> tuple[bool, bool]:

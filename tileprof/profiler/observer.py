@@ -1,0 +1,196 @@
+"""PyTorch's operations, told to the native recorder by PyTorch itself.
+
+In: the native recorder, and PyTorch once the program has imported it.  Out: while attached, every
+operation, backward operation and range of PyTorch's is an entry of the thread that runs it, with
+flops and bytes where shapes tell them.  The observer is a small library in C++
+(native/observer/) that fits one build of PyTorch: it is compiled when it is first wanted and kept
+in the cache. Where that is impossible, `why_not` tells, and PyTorch's NVTX ranges serve instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from tileprof.errors import TileprofError
+from tileprof.native.building import find_compiler
+from tileprof.profiler import native, paths
+from tileprof.profiler.imports import Watch, when_imported
+from tileprof.profiler.observer_library import Tell, load
+
+__all__ = ["attach", "detach", "facts", "use_ranges", "why_not"]
+
+_lock = threading.RLock()
+_watch: Watch | None = None
+_attached: _Observer | _Ranges | None = None
+_reason = ""
+"""Why the last attempt failed."""
+
+
+def attach(tell: Tell | None = None) -> None:
+    """Record PyTorch's operations from now on, or from when it is imported; again does nothing.
+
+    `tell` is given a line when compiling takes long; by default it goes to stderr.
+    """
+    global _watch
+    recorder = native.native_recorder()
+    with _lock:
+        if recorder is None or _watch is not None:
+            return
+        told = _to_stderr if tell is None else tell
+        _watch = when_imported("torch", lambda torch: _start(recorder, torch, told))
+
+
+def detach() -> None:
+    """Record them no more; nothing of PyTorch's is replaced any more."""
+    global _watch, _attached
+    with _lock:
+        if _watch is not None:
+            _watch.forget()
+        if _attached is not None:
+            _attached.stop()
+        _watch = _attached = None
+
+
+def why_not() -> str:
+    """Return why PyTorch's operations are not recorded; '' where they are or would be."""
+    if reason := _reason or native.why_not():
+        return reason
+    if find_compiler() is None and not isinstance(_attached, _Observer):
+        return "there is no C++ compiler"
+    if "torch" not in sys.modules and find_spec("torch") is None:
+        return "PyTorch is not installed"
+    return ""
+
+
+def facts() -> dict[str, str]:
+    """Return what provenance tells: PyTorch's version and how its operations were recorded."""
+    torch = sys.modules.get("torch")
+    if torch is None or (_attached is None and not _reason):
+        return {}
+    how = _attached.how if _attached is not None else "not recorded"
+    reason = f" ({_reason})" if _reason else ""
+    return {"torch": str(torch.__version__), "torch operations": how + reason}
+
+
+def use_ranges() -> bool:
+    """Let PyTorch mark the calling thread's operations, and their backward, as NVTX ranges.
+
+    Instead of observing them; False where PyTorch has no CUDA or another profiler is active.
+    """
+    global _attached
+    recorder, torch = native.native_recorder(), sys.modules.get("torch")
+    if recorder is None or torch is None:
+        return False
+    with _lock:
+        if _attached is not None:
+            _attached.stop()
+            _attached = None
+        # The ranges are started only where CUDA was compiled in; asking for a GPU would begin
+        # to use it, and a program may want to fork before that.
+        if torch.version.cuda is not None:
+            with suppress(RuntimeError, ImportError, AttributeError, TypeError):
+                _attached = _Ranges(recorder, torch)
+    return _attached is not None
+
+
+def _to_stderr(line: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"tileprof: {line}\n")
+        sys.stderr.flush()
+
+
+def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
+    global _attached, _reason
+    with _lock:
+        _hide_calls_of_ranges(torch)
+        try:
+            _attached = _Observer(recorder, torch, load(torch, tell))
+            _reason = ""
+        except (TileprofError, OSError, AttributeError) as error:
+            _reason = error.message if isinstance(error, TileprofError) else str(error)
+            use_ranges()
+
+
+def _hide_calls_of_ranges(torch: Any) -> None:
+    """A range hangs under the `with` statement, not under what PyTorch calls to open it."""
+    with suppress(AttributeError):
+        ops = sys.modules["torch._ops"]
+        paths.hide(torch.autograd.profiler.record_function.__enter__.__code__)
+        paths.hide(ops.OpOverloadPacket.__call__.__code__)
+        paths.hide(ops.OpOverload.__call__.__code__)
+
+
+class _Backward:
+    """PyTorch's call of its engine, replaced while it is recorded where backward passes begin."""
+
+    def __init__(self, recorder: ModuleType, torch: Any, begin: int = 0, end: int = 0) -> None:
+        self._modules = [
+            module
+            for module in (torch.autograd, torch.autograd.graph)
+            if hasattr(module, "_engine_run_backward")
+        ]
+        self._engine = getattr(torch.autograd.graph, "_engine_run_backward", None)
+        self._ours = recorder.around_backward(self._engine, begin, end)
+        self._put(self._engine, self._ours)
+
+    def stop(self) -> None:
+        """Put back what was there, unless somebody has put something else there since."""
+        self._put(self._ours, self._engine)
+
+    def _put(self, old: Any, new: Any) -> None:
+        for module in self._modules:
+            if module._engine_run_backward is old:
+                module._engine_run_backward = new
+
+
+class _Observer:
+    """The observer at work."""
+
+    how = "observed"
+
+    def __init__(self, recorder: ModuleType, torch: ModuleType, library: Any) -> None:
+        self._library = library
+        self._handle = library.tileprof_observer_start(recorder.observer_table())
+        if not self._handle:
+            raise OSError(f"PyTorch {torch.__version__} takes no observer")
+        library.tileprof_observer_count_work()
+        begin, end = (
+            ctypes.cast(function, ctypes.c_void_p).value or 0
+            for function in (library.tileprof_backward_begin, library.tileprof_backward_end)
+        )
+        self._backward = _Backward(recorder, torch, begin, end)
+
+    def stop(self) -> None:
+        self._backward.stop()
+        self._library.tileprof_observer_stop(self._handle)
+
+
+class _Ranges:
+    """PyTorch's own NVTX ranges, as `torch.autograd.profiler.emit_nvtx` makes them."""
+
+    how = "as NVTX ranges of one thread"
+
+    def __init__(self, recorder: ModuleType, torch: Any) -> None:
+        c = torch._C
+        config = c._profiler.ProfilerConfig(
+            c._profiler.ProfilerState.NVTX,
+            *(False,) * 5,
+            c._profiler._ExperimentalConfig(),
+        )
+        # `emit_nvtx` itself would wait for the GPU, and so begin to use it.
+        c._autograd._enable_profiler(config, set())
+        self._disable = c._autograd._disable_profiler
+        self._thread = threading.get_ident()
+        self._backward = _Backward(recorder, torch)
+
+    def stop(self) -> None:
+        self._backward.stop()
+        if threading.get_ident() == self._thread:
+            with suppress(RuntimeError):
+                self._disable()
