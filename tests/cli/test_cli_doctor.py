@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tileprof.cli import doctor
-from tileprof.cli.doctor import Finding
+from tileprof.cli import doctor, doctor_gpu
+from tileprof.cli.findings import Finding
 from tileprof.compiler import build
 from tileprof.runtime import cuda_native
 
@@ -63,9 +63,10 @@ def test_each_missing_thing_has_a_remedy(cli: Any, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(importlib.metadata, "version", none)
     monkeypatch.setattr(build, "find_compiler", lambda: None)
-    monkeypatch.setattr(doctor, "_driver", lambda: ("", ""))
-    monkeypatch.setattr(doctor, "_nvrtc", str)
-    monkeypatch.setattr(doctor, "_nvdisasm", str)
+    monkeypatch.setattr(doctor_gpu, "_driver", lambda: ("", ""))
+    monkeypatch.setattr(doctor_gpu, "_nvrtc", str)
+    monkeypatch.setattr(doctor_gpu, "_nvdisasm", str)
+    monkeypatch.setattr(doctor_gpu, "recording", lambda: iter(()))
     monkeypatch.setattr(cuda_native, "find_compiler", lambda: None)
     lines = cli("doctor").out.splitlines()
     missing = [at for at, line in enumerate(lines) if line.startswith("missing")]

@@ -13,6 +13,7 @@ Triton has a copy for its own profiler, older than most; it is the last resort.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import re
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from tileprof.profiler.shared_objects import Needed, mapped_libraries, needed_by
 
-__all__ = ["CuptiLibrary", "find_cupti", "remedy", "why_not"]
+__all__ = ["CuptiLibrary", "find_cupti", "remedy", "version", "why_not"]
 
 CUDA_13_DRIVER = 580
 """The first driver series that runs CUDA 13; CUPTI must not be of a newer major version."""
@@ -79,6 +80,18 @@ def remedy() -> str:
     series = _driver_series()
     old = series is not None and series < CUDA_13_DRIVER
     return f"pip install nvidia-cuda-cupti{'-cu12' if old else ''}"
+
+
+def version(path: Path) -> tuple[str, str]:
+    """Load a copy and return its version, as "13.0", or '' and why it cannot be loaded."""
+    number = ctypes.c_uint32()
+    try:
+        ctypes.CDLL(str(path)).cuptiGetVersion(ctypes.byref(number))
+    except (OSError, AttributeError) as error:
+        return "", f"{path} cannot be loaded: {error}"
+    if number.value < 100_000:  # CUDA 12 and before: numbers of the interface alone
+        return f"interface {number.value}", ""
+    return f"{number.value // 10_000}.{number.value // 100 % 100}", ""
 
 
 def _loaded() -> list[CuptiLibrary]:

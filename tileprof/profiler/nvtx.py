@@ -40,7 +40,7 @@ def why_not() -> str:
     """Return why NVTX ranges are not recorded in this process, '' where `enable` works."""
     recorder = native.native_recorder()
     if recorder is None:
-        return native.why_not()
+        return f"there is no native recorder, {native.why_not()}"
     holder = recorder.getenv(VARIABLE)
     if holder in ("", LIBRARY):
         return ""

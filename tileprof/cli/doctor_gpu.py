@@ -1,0 +1,130 @@
+"""What `tileprof doctor` says of GPUs: what runs kernels there, and what records them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+from .findings import Finding
+
+__all__ = ["kernels", "recording"]
+
+GPU = "kernels on a GPU"
+CUDA_EXTRA = 'pip install "tileprof[cuda]"'
+REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-cache-dir tileprof"
+
+
+def kernels() -> Iterator[Finding]:
+    """The driver, its GPUs, what compiles for them, and what makes calls fast."""
+    remedy = "install the NVIDIA driver for your GPU"
+    driver, devices = _driver()
+    yield Finding("CUDA driver", driver, GPU, remedy)
+    yield Finding("GPU", devices, GPU, "see `nvidia-smi`; CUDA_VISIBLE_DEVICES may hide it")
+    yield Finding("NVRTC", _nvrtc(), "kernels compiled for a GPU", CUDA_EXTRA)
+    yield Finding("nvdisasm", _nvdisasm(), "machine code of kernels, by line", CUDA_EXTRA)
+    yield _launcher()
+
+
+def recording() -> Iterator[Finding]:
+    """What `tileprof run` records with, and what it may."""
+    yield _recorder()
+    yield _cupti()
+    yield _others()
+    yield _ranges()
+    yield _counters()
+
+
+def _driver() -> tuple[str, str]:
+    """Versions of the driver, and its GPUs; '' for what is not there."""
+    from tileprof.errors import TileprofError
+    from tileprof.runtime.cuda_device import find_device
+    from tileprof.runtime.cuda_driver import load_driver
+
+    try:
+        driver = load_driver()
+        count = driver.number("cuDeviceGetCount")
+    except TileprofError:
+        return "", ""
+    shown = []
+    for number in range(count):
+        try:
+            device = find_device(number)
+        except TileprofError as error:
+            shown.append(f"cuda:{number} cannot be used: {error.message}")
+        else:
+            how = "PTX for " if device.from_ptx else ""
+            shown.append(f"cuda:{number} {device.name} ({how}{device.target.name})")
+    return f"CUDA {driver.version()}", ", ".join(shown)
+
+
+def _nvrtc() -> str:
+    from tileprof.compiler.cuda import nvrtc
+    from tileprof.errors import TileprofError
+
+    try:
+        return ".".join(map(str, nvrtc.version()))
+    except TileprofError:
+        return ""
+
+
+def _nvdisasm() -> str:
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        return ""
+    return str(find_nvidia_binary_utility("nvdisasm") or "")
+
+
+def _launcher() -> Finding:
+    from tileprof.runtime.cuda_native import why_not
+
+    why = why_not()
+    purpose = f"calls on a GPU in a few microseconds; {why}" if why else ""
+    found = "" if why else "compiled when it is first used"
+    return Finding("native launcher", found, purpose, "see the lines above, or update PyTorch")
+
+
+def _recorder() -> Finding:
+    from tileprof.profiler import native
+
+    why = native.why_not()
+    found = "" if why else f"built for Python {platform.python_version()}"
+    purpose = f"call paths of operations and of kernels on a GPU; {why}"
+    return Finding("native recorder", found, purpose, REBUILD)
+
+
+def _cupti() -> Finding:
+    from tileprof.profiler import cupti_library
+
+    library = cupti_library.find_cupti()
+    found, why = "", cupti_library.why_not()
+    if library is not None:
+        version, why = cupti_library.version(library.path)
+        found = f"{version}, {library.origin} ({library.path})" if version else ""
+    purpose = f"kernels, copies and idle time of a GPU; {why}"
+    return Finding("CUPTI", found, purpose, cupti_library.remedy())
+
+
+def _others() -> Finding:
+    from tileprof.profiler.others import who_holds
+
+    who = who_holds()
+    purpose = f"kernels of a GPU: one tool a process can trace them, and {who} does"
+    found = "" if who else "no other tool traces this process"
+    return Finding("tracing", found, purpose, "run without that tool, or expect a gap")
+
+
+def _ranges() -> Finding:
+    from tileprof.profiler import native, nvtx
+
+    why = nvtx.why_not()
+    remedy = REBUILD if native.why_not() else f"unset {nvtx.VARIABLE}, or run without that tool"
+    found = "" if why else "of all libraries that say where they are"
+    return Finding("NVTX ranges", found, f"ranges that libraries name; {why}", remedy)
+
+
+def _counters() -> Finding:
+    from tileprof.profiler import permissions
+
+    purpose = f"counters and stall reasons of a GPU; {permissions.why_no_counters()}"
+    return Finding("GPU counters", permissions.counters(), purpose, permissions.counters_remedy())
