@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileprof.errors import Location
-from tileprof.profile import KernelInfo, Profile, RemarkInfo, SiteInfo, Tables, TreeBuilder
+from tileprof.profile import KernelInfo, Profile, RemarkInfo, SiteInfo, Sketch, Tables, TreeBuilder
 
 
 def full_profile() -> Profile:
@@ -15,6 +15,8 @@ def full_profile() -> Profile:
     site = builder.child(kernel, "site", "load", macro, "forward")
     builder.add(kernel, "time", 1500)
     builder.add(kernel, "time_min", 700.5)
+    builder.add(kernel, "count", 2)
+    builder.sketch(kernel, "time", Sketch.of([700, 800]))
     builder.add(site, "count", 2)
     builder.add(site, "flops", 0.5)
     info = KernelInfo(

@@ -1,11 +1,23 @@
-"""Random profiles for property tests: small forests with every way of adding up."""
+"""Random profiles for property tests, small forests with every way of adding up; and operations."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from hypothesis import strategies as st
 
 from tileprof.errors import Location
-from tileprof.profile import Metric, Profile, TreeBuilder
+from tileprof.profile import (
+    Metric,
+    Profile,
+    Sketch,
+    TreeBuilder,
+    bottom_up,
+    filter_nodes,
+    flat,
+    limit_depth,
+    prune,
+)
 
 METRICS = (
     Metric("time", "ns"),
@@ -17,6 +29,7 @@ METRICS = (
 )
 
 _VALUES = st.one_of(st.integers(0, 10**12), st.integers(-8, 400).map(lambda n: n / 8))
+_VISITS = st.integers(1, 2**40)
 _PLACES = st.sampled_from(
     [None, Location("a.py", 1, function="f"), Location("a.py", 2, function="f")]
 )
@@ -35,4 +48,32 @@ def profiles(draw: st.DrawFn, max_nodes: int = 12) -> Profile:
         node = builder.child(parent, kind, draw(st.sampled_from("abc")), draw(_PLACES), phase)
         for metric in draw(st.lists(st.sampled_from(METRICS), max_size=3)):
             builder.add(node, metric.name, draw(_VALUES))
+        if visits := draw(st.lists(_VISITS, max_size=3)):
+            builder.add(node, "time", sum(visits))
+            builder.add(node, "count", len(visits))
+            builder.sketch(node, "time", Sketch.of(visits))
     return builder.snapshot()
+
+
+def sums(profile: Profile) -> list[str]:
+    """Return the names of the metrics that add by sum."""
+    return [metric.name for metric in profile.metrics.values() if metric.adds == "sum"]
+
+
+@st.composite
+def operations(draw: st.DrawFn, profile: Profile) -> Profile:
+    """Apply one operation with random arguments."""
+    choices: list[Callable[[Profile], Profile]] = [
+        flat,
+        lambda p: limit_depth(p, draw(st.integers(1, 4))),
+        lambda p: filter_nodes(p, include=draw(st.sampled_from(["a", "[bc]", "x"]))),
+        lambda p: filter_nodes(p, exclude=draw(st.sampled_from(["a", "[bc]", "."]))),
+        lambda p: filter_nodes(p, "a", "b"),
+    ]
+    if sums(profile):
+        metric = draw(st.sampled_from(sums(profile)))
+        choices += [
+            lambda p: prune(p, metric, draw(st.floats(0, 1))),
+            lambda p: bottom_up(p, metric, draw(st.floats(0, 1)), draw(st.integers(0, 5))),
+        ]
+    return draw(st.sampled_from(choices))(profile)

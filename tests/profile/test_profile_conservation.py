@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -11,43 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies_profile import profiles
+from tests.strategies_profile import operations, profiles, sums
 from tileprof.profile import (
     Profile,
     bottom_up,
     diff,
-    filter_nodes,
     flat,
     limit_depth,
     merge,
     prune,
 )
-
-Operation = Callable[[Profile], Profile]
-
-
-def sums(profile: Profile) -> list[str]:
-    """Return the names of the metrics that add by sum."""
-    return [metric.name for metric in profile.metrics.values() if metric.adds == "sum"]
-
-
-@st.composite
-def operations(draw: st.DrawFn, profile: Profile) -> Profile:
-    """Apply one operation with random arguments."""
-    choices: list[Operation] = [
-        flat,
-        lambda p: limit_depth(p, draw(st.integers(1, 4))),
-        lambda p: filter_nodes(p, include=draw(st.sampled_from(["a", "[bc]", "x"]))),
-        lambda p: filter_nodes(p, exclude=draw(st.sampled_from(["a", "[bc]", "."]))),
-        lambda p: filter_nodes(p, "a", "b"),
-    ]
-    if sums(profile):
-        metric = draw(st.sampled_from(sums(profile)))
-        choices += [
-            lambda p: prune(p, metric, draw(st.floats(0, 1))),
-            lambda p: bottom_up(p, metric, draw(st.floats(0, 1)), draw(st.integers(0, 5))),
-        ]
-    return draw(st.sampled_from(choices))(profile)
 
 
 def same(a: float, b: float) -> bool:

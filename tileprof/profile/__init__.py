@@ -17,6 +17,7 @@ from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_val
 from tileprof.profile.model import Node, Profile, build
 from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
 from tileprof.profile.regroup import HIDDEN, cut
+from tileprof.profile.sketch import Sketch
 from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
 
@@ -37,6 +38,7 @@ __all__ = [
     "Profile",
     "RemarkInfo",
     "SiteInfo",
+    "Sketch",
     "Symbol",
     "Tables",
     "TreeBuilder",

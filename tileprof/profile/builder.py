@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from tileprof.errors import Location, UsageError
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import STANDARD, Metric
 from tileprof.profile.model import Profile, build
+from tileprof.profile.sketch import Sketch
 from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Tables
 
@@ -47,6 +49,7 @@ class TreeBuilder:
         self._metrics: dict[str, Metric] = {}
         self._sums: dict[str, list[float]] = {}
         self._others: dict[str, list[float]] = {}
+        self._sketches: dict[tuple[int, str], Sketch] = {}
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -73,6 +76,15 @@ class TreeBuilder:
         except KeyError:
             self._add_other(node, metric, value)
 
+    def sketch(self, node: int, metric: str, sketch: Sketch) -> None:
+        """Say how values were spread that `add` was or will be given as a sum.
+
+        A node takes at most as many of a metric as it has visits (`count`).
+        """
+        self._known(metric)
+        known = self._sketches.get((node, metric))
+        self._sketches[node, metric] = known.merge(sketch) if known else sketch
+
     def sums(self, metric: str) -> list[float]:
         """Return the live column of a metric that adds by sum, for `column[node] += value`."""
         self._known(metric)
@@ -96,6 +108,8 @@ class TreeBuilder:
         """
         parents = np.array(self._parents[:], np.int32)
         count = len(parents)
+        # Before the columns: no sketch then holds more than the visits that are counted.
+        sketches = self._sketches.copy()
         metrics: dict[str, Metric] = {}
         own: dict[str, law.Column] = {}
         for metric in list(self._metrics.values()):
@@ -103,6 +117,9 @@ class TreeBuilder:
             if law.present(metric, column).any():
                 metrics[metric.name] = metric
                 own[metric.name] = column
+        held = {(n, m): s for (n, m), s in sketches.items() if n < count and m in metrics}
+        tables = tables or Tables()
+        tables = replace(tables, sketches={**tables.sketches, **held})
         return build(self._symbols, self._symbol[:count], parents, metrics, own, tables=tables)
 
     def _column(self, metric: Metric, parents: law.Index, count: int) -> law.Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from tileprof.profile.forest import Grown, merge_siblings
 from tileprof.profile.join import held, side_by_side, united_metrics
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
+from tileprof.profile.node_sketches import carried
 from tileprof.profile.regroup import keys_of
 from tileprof.profile.tables import Tables
 
@@ -109,7 +110,12 @@ def _nothing(metric: Metric) -> int | float:
 
 def _moved(tables: Tables, to: Column) -> Tables:
     kernels = {int(to[node]): kernel for node, kernel in tables.node_kernels.items()}
-    return Tables(tables.kernels, kernels, tables.sources, tables.provenance)
+    return replace(
+        tables,
+        node_kernels=kernels,
+        sketches=carried(tables.sketches, to),
+        absorbed_sketches=carried(tables.absorbed_sketches, to),
+    )
 
 
 def _status(count: int, before: Column, after: Column) -> tuple[Status, ...]:

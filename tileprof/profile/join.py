@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
+from tileprof.profile.node_sketches import NodeSketches
 from tileprof.profile.tables import KernelInfo, Tables
 
 
@@ -69,7 +70,22 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
             node_kernels[node + start] = renumbered[kernel_index]
         sources = {**table.sources, **sources}
     provenance = _merged_provenance([table.provenance for table in tables])
-    return Tables(tuple(kernels), node_kernels, sources, provenance)
+    return Tables(
+        tuple(kernels),
+        node_kernels,
+        sources,
+        provenance,
+        _beside([table.sketches for table in tables], starts),
+        _beside([table.absorbed_sketches for table in tables], starts),
+    )
+
+
+def _beside(parts: Sequence[NodeSketches], starts: Sequence[int]) -> NodeSketches:
+    return {
+        (node + start, metric): sketch
+        for part, start in zip(parts, starts)
+        for (node, metric), sketch in part.items()
+    }
 
 
 def _merged_provenance(all_of: Sequence[Mapping[str, str]]) -> dict[str, str]:

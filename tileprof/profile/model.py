@@ -25,6 +25,8 @@ from tileprof.errors import Location, UsageError
 from tileprof.profile import metrics as law
 from tileprof.profile.forest import depths, levels
 from tileprof.profile.metrics import Column, Metric
+from tileprof.profile.node_sketches import subtrees
+from tileprof.profile.sketch import Sketch
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import Tables
 
@@ -124,6 +126,22 @@ class Profile:
                 law.scatter(metric, total, self.parents[level], total[level])
         total.setflags(write=False)
         return total
+
+    def sketches(self, metric: str, total: bool = False) -> Mapping[int, Sketch]:
+        """Return the sketches of a metric by node, of its own values or those of its subtree."""
+        self.metric(metric)
+        own = {node: s for (node, name), s in self.tables.sketches.items() if name == metric}
+        if not total:
+            return own
+        if metric not in self._total_sketches:
+            folded = self.tables.absorbed_sketches.items()
+            absorbed = [(node, s) for (node, name), s in folded if name == metric]
+            self._total_sketches[metric] = subtrees(self.parents, own.items(), absorbed)
+        return self._total_sketches[metric]
+
+    @cached_property
+    def _total_sketches(self) -> dict[str, Mapping[int, Sketch]]:
+        return {}
 
     def metric(self, name: str) -> Metric:
         """Return the metric of that name, else raise `UsageError` naming those that exist."""
@@ -284,6 +302,16 @@ class Node:
     def total(self, metric: str) -> int | float:
         """Return the value of the node with its subtree."""
         return law.number(self.profile.total(metric)[self.id])
+
+    def quantile(self, metric: str, q: float, total: bool = False) -> float:
+        """Return what a share `q` (0 to 1) of the node's values reach at most, to 1.6 %.
+
+        `total`: of the values of its subtree. NaN where only their sum is known.
+        """
+        self.profile.metric(metric)
+        own = self.profile.tables.sketches.get((self.id, metric))
+        sketch = self.profile.sketches(metric, total).get(self.id) if total else own
+        return (sketch or Sketch.of(())).quantile(q)
 
 
 def build(

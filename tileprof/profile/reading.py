@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from tileprof.errors import Location
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
+from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import KernelInfo, RemarkInfo, SiteInfo, Tables
 
@@ -41,7 +43,11 @@ def from_database(database: sqlite3.Connection) -> Profile:
         kind = "int64" if storage == "integer" else "float64"
         own[name] = _values(database, metric, number, "own", kind, len(nodes))
         absorbed[name] = _values(database, metric, number, "absorbed", kind, len(nodes))
-    tables = _tables(database, places)
+    tables = replace(
+        _tables(database, places),
+        sketches=_sketches(database, "own"),
+        absorbed_sketches=_sketches(database, "absorbed"),
+    )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 
 
@@ -63,6 +69,18 @@ def _values(
     column = law.empty_column(metric, count).astype(kind)
     column[rows["node"]] = rows["value"]
     return column
+
+
+def _sketches(database: sqlite3.Connection, which: str) -> dict[tuple[int, str], Sketch]:
+    # Files that were written before there were sketches have no such table.
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'sketches'").fetchone():
+        return {}
+    rows = database.execute(
+        f"SELECT node, name, {which} FROM sketches JOIN metrics ON metrics.id = metric "
+        f"WHERE {which} IS NOT NULL"
+    ).fetchall()
+    sketches = sketches_from_bytes([content for _, _, content in rows])
+    return {(node, metric): sketch for (node, metric, _), sketch in zip(rows, sketches)}
 
 
 def _locations(database: sqlite3.Connection) -> dict[int, Location]:

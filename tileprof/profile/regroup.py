@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ from tileprof.profile import metrics as law
 from tileprof.profile.forest import Grown, Nodes
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
+from tileprof.profile.node_sketches import carried, homes
+from tileprof.profile.sketch import merged
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import Tables
 
@@ -42,7 +45,11 @@ def rehang(profile: Profile, grown: Grown) -> Profile:
         profile.symbol[grown.first],
         {name: scattered(profile.own, metric) for name, metric in profile.metrics.items()},
         {name: scattered(profile.absorbed, metric) for name, metric in profile.metrics.items()},
-        grown.top,
+        replace(
+            _following(profile.tables, grown.top),
+            sketches=carried(profile.tables.sketches, grown.target),
+            absorbed_sketches=carried(profile.tables.absorbed_sketches, grown.target),
+        ),
     )
 
 
@@ -79,8 +86,25 @@ def cut(profile: Profile, keep: npt.NDArray[np.bool_]) -> Profile:
         absorbed[name] = law.wider(padded(profile.absorbed[name], metric), total)
         if metric.adds != "last":
             law.scatter(metric, absorbed[name], to, total[tops])
+    tables = _cut_sketches(profile, keep, new_id)
     new_id[-1] = -1
-    return _assembled(profile, parents, symbol, own, absorbed, new_id, symbols)
+    tables = _following(tables, new_id)
+    return _assembled(profile, parents, symbol, own, absorbed, tables, symbols)
+
+
+def _cut_sketches(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) -> Tables:
+    """Sketches of kept nodes stay, those of the others go to the node above that is kept."""
+    own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
+    if not (own or absorbed):
+        return profile.tables
+    # Where no node above is kept, the home is -1: there `new_id` has the hidden node.
+    home = new_id[homes(profile.parents, keep)]
+    folded = [*carried(absorbed, home).items(), *carried(own, np.where(keep, -1, home)).items()]
+    return replace(
+        profile.tables,
+        sketches=carried(own, np.where(keep, home, -1)),
+        absorbed_sketches=merged(folded),
+    )
 
 
 def _hold_values(profile: Profile, nodes: Nodes) -> bool:
@@ -103,7 +127,7 @@ def _assembled(
     symbol: npt.NDArray[np.int32],
     own: Mapping[str, Column],
     absorbed: Mapping[str, Column],
-    kernel_nodes: Nodes,
+    tables: Tables,
     symbols: tuple[Symbol, ...] | None = None,
 ) -> Profile:
     used, renumbered = np.unique(symbol, return_inverse=True)
@@ -116,13 +140,14 @@ def _assembled(
         own,
         absorbed,
         profile.whole,
-        _following(profile.tables, kernel_nodes),
+        tables,
     )
 
 
 def _following(tables: Tables, new_nodes: Nodes) -> Tables:
+    """Tables with the kernels of nodes moved along."""
     kernels: dict[int, int] = {}
     for node, kernel in tables.node_kernels.items():
         if (new := int(new_nodes[node])) >= 0:
             kernels.setdefault(new, kernel)
-    return Tables(tables.kernels, kernels, tables.sources, tables.provenance)
+    return replace(tables, node_kernels=kernels)

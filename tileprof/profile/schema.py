@@ -60,6 +60,13 @@ CREATE TABLE node_values (
     total,
     PRIMARY KEY (metric, node)
 ) WITHOUT ROWID;
+CREATE TABLE sketches (
+    metric INTEGER NOT NULL REFERENCES metrics (id),
+    node INTEGER NOT NULL REFERENCES nodes (id),
+    own BLOB,
+    absorbed BLOB,
+    PRIMARY KEY (metric, node)
+) WITHOUT ROWID;
 
 CREATE TABLE kernels (
     id INTEGER PRIMARY KEY,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tileprof.errors import Location
+from tileprof.profile.node_sketches import NodeSketches
 
 Attribute: TypeAlias = str | int | float
 
@@ -64,3 +65,7 @@ class Tables:
     """File name to its text."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Where the profile comes from: `command`, `device`, `git`, `start`, …: free keys."""
+    sketches: NodeSketches = field(default_factory=dict)
+    """How the values were spread that make up a node's own number."""
+    absorbed_sketches: NodeSketches = field(default_factory=dict)
+    """The same of what an operation folded into the node."""

@@ -14,6 +14,7 @@ from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
 from tileprof.profile.schema import SCHEMA
+from tileprof.profile.sketch import Sketch
 from tileprof.profile.tables import Attribute, KernelInfo
 
 
@@ -42,6 +43,7 @@ class _Writer:
         self._tree(profile)
         for i, metric in enumerate(profile.metrics.values()):
             self._metric(i, metric, profile)
+        self._sketches(profile)
         for i, kernel in enumerate(profile.tables.kernels):
             self._kernel(i, kernel)
         self._insert("node_kernels", profile.tables.node_kernels.items())
@@ -77,6 +79,15 @@ class _Writer:
                 *(_or_null(metric, column[rows]) for column in columns),
             ),
         )
+
+    def _sketches(self, profile: Profile) -> None:
+        numbers = {name: i for i, name in enumerate(profile.metrics)}
+        own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
+        rows = (
+            (numbers[metric], node, *(_bytes(part.get((node, metric))) for part in (own, absorbed)))
+            for node, metric in sorted(own.keys() | absorbed.keys())
+        )
+        self._insert("sketches", rows)
 
     def _kernel(self, number: int, kernel: KernelInfo) -> None:
         texts = [kernel.name, kernel.device, kernel.ir, kernel.source, kernel.source_file]
@@ -128,6 +139,10 @@ class _Writer:
         columns = len(self._database.execute(f"SELECT * FROM {table} LIMIT 0").description)
         marks = ", ".join("?" * columns)
         self._database.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+
+
+def _bytes(sketch: Sketch | None) -> bytes | None:
+    return None if sketch is None else sketch.to_bytes()
 
 
 def _or_null(metric: Metric, column: Column) -> list[int | float | None]:
