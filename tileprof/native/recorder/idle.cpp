@@ -10,7 +10,8 @@ Reason reason_of(uint64_t gap_began, const Interval &ended_by) {
   if (!ended_by.known) return Reason::unknown;
   if (ended_by.from_host) return Reason::copy;
   if (launch.entered_ns <= gap_began) return Reason::queue;
-  const bool waited = launch.blocked != Blocked::never && launch.blocked_until_ns >= gap_began;
+  const bool waited = launch.blocked != Blocked::never && launch.blocked_until_ns >= gap_began &&
+                      launch.blocked_until_ns <= launch.entered_ns;
   if (!waited) return Reason::launch;
   return launch.blocked == Blocked::copy ? Reason::copy : Reason::sync;
 }

@@ -1,0 +1,209 @@
+"""Driver calls and records of a CUPTI that is played, and what the recorder made of them."""
+
+from __future__ import annotations
+
+import ctypes as C
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parent / "fake_cupti" / "fake_cupti.cpp"
+RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"
+
+KERNEL, MEMCPY, MEMSET, PEER, SYNC, OVERHEAD, MEMORY = 10, 1, 2, 22, 38, 17, 49
+KINDS = (KERNEL, MEMCPY, MEMSET, PEER, SYNC, OVERHEAD, MEMORY)
+LAUNCH, LAUNCH_PTSZ, LAUNCH_EX, COOPERATIVE, GRAPH_LAUNCH = 307, 442, 652, 477, 514
+HTOD, HTOD_ASYNC, DTOH, DTOH_ASYNC, PEER_ASYNC, FILL = 276, 277, 278, 279, 319, 216
+STREAM_SYNC, CTX_SYNC, ALLOC, FREE, HOST_FUNC, EVENT_QUERY = 126, 17, 243, 245, 527, 211
+NODE_CREATED, NODE_CLONED = 13, 20
+PAGEABLE, PINNED, DEVICE = 1, 2, 3
+
+_API, _KERNEL, _RANGE, _CAPTURED = 6, 8, 5, 7
+
+
+def build_fake(folder: Path) -> Path:
+    """Compile the played library into a folder."""
+    library = folder / "libfakecupti.so"
+    compile_cpp([SOURCE], library, "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+    return library
+
+
+def compile_cpp(sources: list[Path], into: Path, *flags: str) -> None:
+    """Compile C++ sources; fails with the compiler's words."""
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", *flags, *map(str, sources), "-o", str(into)]
+    done = subprocess.run([*command, "-pthread"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+class _Kernel(C.Structure):
+    _fields_ = (
+        *((name, C.c_uint64) for name in ("start", "end", "node")),
+        *((name, C.c_uint32) for name in ("correlation", "device", "stream", "registers")),
+        *((name, C.c_uint32 * 3) for name in ("grid", "block", "cluster")),
+        *((name, C.c_uint32) for name in ("static_shared", "dynamic_shared", "local")),
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One total that the recorder handed over."""
+
+    what: str
+    path: str
+    """Names from the outermost in; a capture is in brackets."""
+    epoch: int
+    detail: int
+    count: int
+    untimed: int
+    sum: int
+    min: int
+    max: int
+    bytes: int
+    blocks: int
+    grid: tuple[int, int, int]
+    sketch: dict[int, int]
+
+
+class Fake:
+    """The played library: driver calls on the calling thread, and records for them."""
+
+    def __init__(self, library: Path, recorder: Any) -> None:
+        self.path = str(library)
+        self.recorder = recorder
+        self.c = C.CDLL(str(library))
+        for name in ("delivered", "delivered_ns", "time_calls", "time_reading", "clock", "kinds"):
+            getattr(self.c, f"fake_{name}").restype = C.c_uint64
+        self.c.fake_reset()
+
+    def option(self, name: str, value: int = 1) -> None:
+        """Set how the library misbehaves."""
+        self.c.fake_option(name.encode(), C.c_uint64(value))
+
+    def call(self, number: int = LAUNCH) -> int:
+        """Make a driver call; its correlation number."""
+        return int(self.c.fake_call(number))
+
+    def kernel(self, name: str | None = "kernel", start: int = 1000, end: int = 1100,
+               correlation: int | None = None, number: int = LAUNCH,
+               **fields: Any) -> int:  # fmt: skip
+        """Launch a kernel (unless a correlation is given) and queue its record."""
+        launched = self.call(number) if correlation is None else correlation
+        record = _Kernel(start=start, end=end, correlation=launched)
+        record.grid = record.block = (1, 1, 1)
+        for field, value in fields.items():
+            setattr(record, field, value)
+        self.c.fake_kernel(name.encode() if name is not None else None, C.byref(record))
+        return launched
+
+    def copy(self, number: int, source: int, target: int, size: int, start: int, end: int,
+             kind: int = 1, flags: int = 1, device: int = 0, peer: int | None = None,
+             node: int = 0, correlation: int | None = None) -> None:  # fmt: skip
+        """Copy, and queue the record."""
+        launched = self.call(number) if correlation is None else correlation
+        self.c.fake_memcpy(launched, kind, source, target, flags, C.c_uint64(size),
+                           C.c_uint64(start), C.c_uint64(end), device,
+                           0 if peer is None else peer + 1, C.c_uint64(node))  # fmt: skip
+
+    def fill(self, size: int, start: int, end: int, device: int = 0) -> None:
+        """Fill memory, and queue the record."""
+        self.c.fake_memset(self.call(FILL), C.c_uint64(size), C.c_uint64(start), C.c_uint64(end),
+                           device, DEVICE, 1)  # fmt: skip
+
+    def wait(self, number: int, kind: int, start: int, end: int) -> None:
+        """Wait for the device, and queue the record."""
+        self.c.fake_sync(self.call(number), kind, C.c_uint64(start), C.c_uint64(end))
+
+    def memory(self, operation: int, address: int, size: int, memory: int = DEVICE,
+               device: int = 0) -> None:  # fmt: skip
+        """Allocate (1) or release (2), and queue the record."""
+        self.c.fake_memory(self.call(ALLOC if operation == 1 else FREE), operation, memory,
+                           C.c_uint64(address), C.c_uint64(size), device)  # fmt: skip
+
+    def node(self, number: int, node: int, original: int = 0) -> None:
+        """Tell of a graph's node."""
+        self.c.fake_node(number, C.c_uint64(node), C.c_uint64(original))
+
+    def many(self, count: int, name: str = "kernel", number: int = LAUNCH, start: int = 10**6,
+             ns: int = 100, step: int = 1000, batch: int = 0) -> None:  # fmt: skip
+        """Launch often on this thread."""
+        self.c.fake_many(C.c_uint64(count), number, name.encode(),
+                         *map(C.c_uint64, (start, ns, step, batch)))  # fmt: skip
+
+    def threads(self, threads: int, count: int, batch: int) -> None:
+        """Launch on several threads at once, kernels `kernel_0` and on."""
+        self.c.fake_threads(threads, C.c_uint64(count), C.c_uint64(batch))
+
+    def time_calls(self, count: int, number: int = LAUNCH) -> float:
+        """Nanoseconds that the callbacks of a launch take."""
+        return float(self.c.fake_time_calls(C.c_uint64(count), number)) / count
+
+    def time_reading(self, count: int, names: int, streams: int = 1) -> float:
+        """Nanoseconds that reading the record of a kernel takes."""
+        return float(self.c.fake_time_reading(C.c_uint64(count), names, streams)) / count
+
+    def delivered(self, kind: int) -> tuple[int, int]:
+        """How many records of a kind were delivered, and the ns in them."""
+        return self.c.fake_delivered(kind), self.c.fake_delivered_ns(kind)
+
+    def deliver(self) -> None:
+        """Hand over what is queued, as CUPTI's worker does."""
+        self.c.fake_deliver()
+
+    # -- what the recorder made of it
+
+    def start(self, kinds: tuple[int, ...] = KINDS, **options: int) -> tuple[int, str]:
+        """Begin a recording."""
+        status: tuple[int, str] = self.recorder.gpu_start(self.path, kinds, **options)
+        return status
+
+    def rows(self, what: str | None = None) -> list[Row]:
+        """Flush and take all totals, of one kind or of all."""
+        assert self.recorder.gpu_flush(True) == (0, "")
+        return self.rows_of(self.recorder.gpu_drain(), what)
+
+    def rows_of(self, drained: dict[str, Any], what: str | None = None) -> list[Row]:
+        """Columns that were handed over, as rows in order of their paths."""
+        whats = {number: name for name, number in self.recorder.WHATS.items()}
+        starts = drained["sketch_start"]
+        rows = []
+        for i, number in enumerate(drained["what"].tolist()):
+            part = slice(starts[i], starts[i + 1])
+            sketch = dict(zip(drained["sketch_bucket"][part].tolist(),
+                              drained["sketch_count"][part].tolist()))  # fmt: skip
+            values = {name: int(drained[name][i]) for name in
+                      ("epoch", "detail", "count", "untimed", "sum", "min", "max", "bytes",
+                       "blocks")}  # fmt: skip
+            grid = (drained["grid_x"][i], drained["grid_y"][i], drained["grid_z"][i])
+            path = self.path_of(int(drained["context"][i]))
+            rows.append(Row(whats[number], path, grid=grid, sketch=sketch, **values))
+        return sorted((r for r in rows if what in (None, r.what)), key=lambda r: (r.path, r.detail))
+
+    def path_of(self, context: int) -> str:
+        """A context as text."""
+        names: list[str] = []
+        while context:
+            parent, kind, a, _ = self.recorder.contexts(context)[0]
+            if kind in (_API, _RANGE):
+                names.append(self.recorder.name(a))
+            elif kind == _KERNEL:
+                names.append(f"#{a}")
+            elif kind == _CAPTURED:
+                names.append(f"[{self.path_of(a)}]")
+            context = parent
+        return " ".join(reversed(names))
+
+    def counts(self) -> dict[str, int]:
+        """What the recorder counted, apart from zeros."""
+        return {name: n for name, n in self.recorder.gpu_counts().items() if n}
+
+    @contextmanager
+    def range(self, name: str) -> Iterator[None]:
+        """A range that is open around driver calls."""
+        self.recorder.push_range(name, "")
+        try:
+            yield
+        finally:
+            self.recorder.pop_range("")
