@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.nvtx_programs import run
+from tests.native.nvtx_programs import COPY, run
 
 pytest.importorskip("tileprof.native._recorder")
 
@@ -159,3 +159,17 @@ def test_another_tool_is_left_alone() -> None:
     """Its library stays, and is named."""
     printed = run("print(ours.enable(), ours.why_not())", env={VARIABLE: "/opt/nsight/libTool.so"})
     assert printed == f"False another tool receives them ({VARIABLE} is /opt/nsight/libTool.so)\n"
+
+
+def test_a_child_that_is_profiled_too() -> None:
+    """It inherits the variable, and its own recorder is what the name stands for there."""
+    printed = run(
+        """
+        recorder.set_epoch(1)
+        push(b"child")
+        print(ours.why_not() or "enabled", recorder.nvtx_attached(), path())
+        """,
+        COPY,
+        env={VARIABLE: "libtileprof_recorder.so"},
+    )
+    assert printed == "enabled 1 child\n"

@@ -45,7 +45,7 @@ def touch(path: Path) -> Path:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with nothing on it: no packages, no toolkit, no driver, an empty process."""
-    for name in ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"):
+    for name in (cupti.VARIABLE, "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(cupti, "_package_folders", lambda name: [tmp_path / name])
     monkeypatch.setattr(cupti, "MACHINE_TOOLKIT", str(tmp_path / "usr" / "cuda"))
@@ -144,6 +144,14 @@ def test_what_is_loaded_comes_first(site: Path, monkeypatch: pytest.MonkeyPatch)
     assert found() == (tritons, "loaded already")
     wheel = touch(site / "nvidia" / "cu13" / "lib" / "libcupti.so.13")
     assert found() == (wheel, "PyTorch's")
+
+
+def test_the_one_that_is_named(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before all others, whether it is there or not: loading it says so."""
+    touch(site / "nvidia" / "cu13" / "lib" / "libcupti.so.13")
+    monkeypatch.setenv("TILEPROF_CUPTI", "/mine/libcupti.so")
+    assert found() == (Path("/mine/libcupti.so"), "named by TILEPROF_CUPTI")
+    assert cupti.version(Path("/mine/libcupti.so"))[1].startswith("/mine/libcupti.so cannot be")
 
 
 def test_tritons_is_the_last_resort(site: Path) -> None:

@@ -31,6 +31,9 @@ __all__ = ["CuptiLibrary", "find_cupti", "remedy", "version", "why_not"]
 CUDA_13_DRIVER = 580
 """The first driver series that runs CUDA 13; CUPTI must not be of a newer major version."""
 
+VARIABLE = "TILEPROF_CUPTI"
+"""Environment variable: the library to load instead of the one that is found."""
+
 MACHINE_TOOLKIT = "/usr/local/cuda"
 LDCONFIG = "/sbin/ldconfig"
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
@@ -48,9 +51,13 @@ class CuptiLibrary:
 def find_cupti() -> CuptiLibrary | None:
     """Return the copy to use, None where there is none (`why_not` tells what to do).
 
-    A copy that is loaded already is the one. Otherwise it is of the major version that PyTorch is
-    linked to, where that is installed, and never newer than the driver.
+    `TILEPROF_CUPTI` names one. Else a copy that is loaded already is the one. Otherwise it is of the
+    major version that PyTorch is linked to, where that is installed, and never newer than the
+    driver.
     """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return CuptiLibrary(Path(named), f"named by {VARIABLE}")
     loaded = _loaded()
     if loaded and not _is_tritons(loaded[0].path):
         return loaded[0]
