@@ -51,7 +51,7 @@ class CuptiLibrary:
 def find_cupti() -> CuptiLibrary | None:
     """Return the copy to use, None where there is none (`why_not` tells what to do).
 
-    `TILEPROF_CUPTI` names one. Else a copy that is loaded already is the one. Otherwise it is of the
+    `TILEPROF_CUPTI` may name one. Else it is a copy that is loaded already. Otherwise it is of the
     major version that PyTorch is linked to, where that is installed, and never newer than the
     driver.
     """
