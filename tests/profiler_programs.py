@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import dedent
 from typing import Any, TypeVar
@@ -70,7 +71,10 @@ def launch(kernel: FakeKernel, time: int = 0, wall: int = 0, **more: Any) -> Non
 
 
 def run(source: str, **options: Any) -> Profile:
-    """Run a program, dedented, as `prog.py`; it has `scope`, `spend`, `launch`, `FakeKernel`."""
+    """Run a program, dedented, as `prog.py`; it has `scope`, `spend`, `launch`, `FakeKernel`.
+
+    With `native`, operations are recorded too, and it has `op`, `backward`, `push` and `pop`.
+    """
     clock = Clock()
 
     @as_ours
@@ -78,7 +82,7 @@ def run(source: str, **options: Any) -> Profile:
         clock.spend(time)
         launch(kernel, time, time, **more)
 
-    names = {
+    names: dict[str, Any] = {
         "__name__": "prog",
         "scope": profiler.scope,
         "spend": clock.spend,
@@ -86,14 +90,58 @@ def run(source: str, **options: Any) -> Profile:
         "FakeKernel": FakeKernel,
         "profiler": profiler,
     }
+    native = options.pop("native", False)
     session = profiler.start(clock=clock, **options)
+    if native:
+        names |= _operations(session, clock)
     session.recording.recorder.set_base(sys._getframe())
     try:
         exec(compile(dedent(source).strip("\n"), "prog.py", "exec"), names)
     finally:
         profile = session.finalize()
+        if native:
+            names["native"].set_time(0)
     profile.check()
     return profile
+
+
+def _operations(session: profiler.Session, clock: Clock) -> dict[str, Any]:
+    """Let a session record operations on a test's clock, and return what makes them."""
+    from tileprof.native import _recorder
+    from tileprof.profiler.events import native_events
+    from tileprof.profiler.recorder import top
+
+    recorder = session.recording.recorder
+    clock.now = clock.now or 1
+    _recorder.set_time(clock.now)
+    recorder.events = native_events(recorder.tree, top, recorder.kernels, recorder.kernel_of)
+    session.recording.refresh()
+
+    def spend(ns: int) -> None:
+        clock.spend(ns)
+        _recorder.set_time(clock.now)
+
+    @as_ours
+    def op(
+        name: str, call: Callable[[], Any] | int = 0, sequence: int = -1, thread: int = 1
+    ) -> Any:
+        entered = _recorder.enter_op(name, sequence, thread)
+        try:
+            return spend(call) if isinstance(call, int) else call()
+        finally:
+            _recorder.leave(entered)
+
+    @as_ours
+    def backward(
+        name: str, sequence: int, call: Callable[[], Any] | int = 0, thread: int = 1
+    ) -> Any:
+        entered = _recorder.enter_backward(name, sequence, thread)
+        try:
+            return spend(call) if isinstance(call, int) else call()
+        finally:
+            _recorder.leave(entered)
+
+    return {"spend": spend, "op": op, "backward": backward, "native": _recorder}
 
 
 def tree(profile: Profile, *metrics: str) -> str:

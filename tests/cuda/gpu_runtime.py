@@ -206,6 +206,7 @@ class Listener:
     """Takes the time of every launch."""
 
     instrument = "off"
+    times_gpus = False
 
     def __init__(self) -> None:
         self.launches: list[Any] = []

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -235,7 +236,7 @@ def test_large_extent(gpu: FakeDriver) -> None:
 def test_time_under_a_listener(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events around the launch; while a graph is recorded, neither events nor waits."""
     held, _ = executable(gpu)
-    monkeypatch.setattr(hooks, "listener", object())
+    monkeypatch.setattr(hooks, "listener", SimpleNamespace(times_gpus=False))
     a, c = aligned((5, 136)), aligned((5, 136))
     assert held.run([a, c, 0.5, 1], (5, 136)).time_ns == 12_500
     names = [n for n in gpu.names() if n.startswith(("cuEvent", "cuLaunch"))]
@@ -252,7 +253,7 @@ def test_time_under_a_listener(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch)
 def test_a_fault_names_the_kernel(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the device says late, with the kernel's name and line."""
     held, _ = executable(gpu)
-    monkeypatch.setattr(hooks, "listener", object())
+    monkeypatch.setattr(hooks, "listener", SimpleNamespace(times_gpus=False))
     gpu.kernels["scale_0"] = lambda launched: 700
     with pytest.raises(ExecutionError, match=r"`scale`, or a kernel before it.*not mapped") as e:
         held.run([aligned((5, 136)), aligned((5, 136)), 0.5, 1], (5, 136))

@@ -204,6 +204,7 @@ class Listener:
     """Notes launches as a profile would."""
 
     instrument: hooks.Instrument = "off"
+    times_gpus = False
 
     def __init__(self) -> None:
         self.launches: list[hooks.Launch] = []
@@ -216,6 +217,9 @@ class Listener:
     def end(self, token: int, launch: hooks.Launch) -> None:
         """It is over."""
         self.launches.append(launch)
+
+    def abandon(self, token: int) -> None:
+        """It failed."""
 
 
 @pytest.fixture

@@ -1,16 +1,21 @@
 """What the native recorder sees, added to the nodes of a recording's tree.
 
-In: contexts with host times of operations and calls.  Out: numbers at nodes; `collect` adds what
-is new. The recorder in Python asks `inside` and `here` where a scope or a launch of ours happens
-within an operation, which only the native side knows.
+In: contexts with host times of operations and calls, totals of devices.  Out: numbers at nodes;
+`collect` adds what is new. The recorder in Python asks `inside` and `here` where a scope or a launch
+of ours happens within an operation, which only the native side knows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import FrameType, ModuleType
 
 from tileprof.errors import Location
+from tileprof.profile import KernelInfo
+from tileprof.profiler.activities import Activities
+from tileprof.profiler.gpu import Gpu
 from tileprof.profiler.native import Contexts, native_recorder
+from tileprof.profiler.totals import DeviceTotals
 from tileprof.profiler.tree import Node, Tree
 
 _recordings = 0
@@ -19,27 +24,40 @@ _recordings = 0
 class Events:
     """The native side of one recording; there is one recording at a time."""
 
-    def __init__(self, native: ModuleType, tree: Tree, scope_variable: object) -> None:
+    def __init__(
+        self,
+        native: ModuleType,
+        tree: Tree,
+        scope_variable: object,
+        kernels: list[KernelInfo],
+        kernel_of: dict[int, int],
+    ) -> None:
         global _recordings
         _recordings += 1
         self._native = native
         self._tree = tree
-        self._epoch = 0
         native.set_scope_variable(scope_variable, _recordings)
         self._contexts = Contexts(native, tree, _recordings)
+        self._activities = Activities(native, tree, self._contexts, kernels, kernel_of)
+        self.gpu = Gpu(native)
+        self._settled = False
         self.inside = native.inside
         """Whether the calling thread is in an operation that is inside the innermost scope."""
         self.claimed = native.claimed
         """Host time that operations took, in ns by thread, cumulative."""
+        self.enter_kernel = native.enter_kernel
+        """Says which node what the thread does belongs to; returns what `leave` wants."""
+        self.leave = native.leave
 
-    def begin(self, frames: bool) -> None:
-        """Record from here on, as something new."""
-        self._epoch += 1
+    def begin(self, epoch: int, frames: bool) -> None:
+        """Record from here on, under a number."""
         self._native.set_frames(frames)
-        self._native.set_epoch(self._epoch)
+        self._native.set_epoch(epoch)
+        self.gpu.begin()
 
     def end(self) -> None:
         """Record nothing until `begin`."""
+        self.gpu.pause()
         self._native.set_epoch(0)
 
     def set_base(self, frame: FrameType | None) -> None:
@@ -54,24 +72,34 @@ class Events:
         """Return the node of a scope that is opened now."""
         return self._tree.child(self.here(), "scope", name, location)
 
-    def collect(self) -> None:
-        """Add what was measured since the last time to the nodes."""
+    def collect(self) -> Iterator[tuple[int, Node, DeviceTotals]]:
+        """Add what the host did since the last time to the nodes; hand out what devices did."""
         for part in self._contexts.host_parts():
             host = part.node.host
-            host.count += part.count
+            # Launches of ours are counted where they are made.
+            host.count += part.count if part.node.kind != "kernel" else 0
             host.own_ns += part.own_ns
             host.claimed_ns += part.claimed_ns
             for metric, value in (("flops", part.flops), ("bytes", part.bytes)):
                 if value:
                     host.add(metric, value)
+        return self._activities.drain(self._settled)
+
+    def flush(self, final: bool) -> None:
+        """Have devices' records handed over for the next `collect`: `final`, all that there are."""
+        self.gpu.flush(force=final)
+        self._settled = final
 
     def after_fork(self) -> None:
         """Forget, in a forked child, what the parent measured."""
         self._native.after_fork()
         self._contexts.skip()
+        self.gpu.after_fork()
 
 
-def native_events(tree: Tree, scope_variable: object) -> Events | None:
-    """Return the native side for a tree, None where it is not installed."""
+def native_events(
+    tree: Tree, scope_variable: object, kernels: list[KernelInfo], kernel_of: dict[int, int]
+) -> Events | None:
+    """Return the native side for a tree and its kernels, None where it is not installed."""
     native = native_recorder()
-    return Events(native, tree, scope_variable) if native is not None else None
+    return Events(native, tree, scope_variable, kernels, kernel_of) if native is not None else None

@@ -22,6 +22,13 @@ class Listener:
     def __init__(self, recorder: Recorder, instrument: Instrument) -> None:
         self.instrument: Instrument = instrument
         self._recorder = recorder
+        self._entered = threading.local()
+
+    @property
+    def times_gpus(self) -> bool:
+        """Whether records of GPUs are read; launches then do not wait for their time."""
+        events = self._recorder.events
+        return events is not None and events.gpu.running
 
     def begin(self, kernel: LaunchedKernel) -> int:
         """Take the host call path; the token is the index of the kernel's node."""
@@ -39,16 +46,26 @@ class Listener:
         if node is None:
             node = self._learn(kernel, above, anchor)
         above[THREAD].launching = True
+        if recorder.events is not None:
+            self._entered.context = recorder.events.enter_kernel(node.index)
         return node.index
 
     def end(self, token: int, launch: Launch) -> None:
-        """Record a launch; its wall time is taken from the enclosing scope's own."""
+        """Record a launch; its wall time is not the enclosing scope's."""
         totals = self._recorder.tree.nodes[token].launches
         if totals is not None:
             totals.add(launch)
-        thread = top.get()[THREAD]
-        thread.launching = False
-        thread.last += launch.wall_ns
+        self.abandon(token)
+        if self._recorder.events is None:
+            if totals is not None:
+                totals.wall += launch.wall_ns
+            top.get()[THREAD].last += launch.wall_ns
+
+    def abandon(self, token: int) -> None:
+        """Forget that a launch is under way."""
+        top.get()[THREAD].launching = False
+        if self._recorder.events is not None:
+            self._recorder.events.leave(self._entered.context)
 
     def _node(self, parent: Node, kernel: LaunchedKernel) -> Node:
         recorder = self._recorder

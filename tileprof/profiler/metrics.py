@@ -13,7 +13,25 @@ BLOCK_TIME_MAX = Metric("block_time_max", "ns", "max")
 LOST = Metric("lost", "1")
 """Records of a kernel's sites that did not fit into their buffer."""
 
-ADDED = (BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, LOST)
+SYNC_TIME = Metric("sync_time", "ns")
+"""Time for which the host waited for a device."""
+IDLE_TIME = Metric("idle_time", "ns")
+"""Time in which a device had nothing to do, at the launch that ended it."""
+OVERHEAD_TIME = Metric("overhead_time", "ns")
+"""Time that the driver or the recording itself took."""
+ALLOCATED_BYTES = Metric("allocated_bytes", "bytes")
+"""Device and pinned memory that was asked for."""
+
+ADDED = (
+    BLOCK_TIME,
+    BLOCK_TIME_MIN,
+    BLOCK_TIME_MAX,
+    LOST,
+    SYNC_TIME,
+    IDLE_TIME,
+    OVERHEAD_TIME,
+    ALLOCATED_BYTES,
+)
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}
 """Names that a user's scope cannot give a meaning of its own."""

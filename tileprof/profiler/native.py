@@ -7,6 +7,7 @@ what it counts is cumulative; `Contexts` remembers what it has handed out.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
@@ -23,21 +24,25 @@ CAPTURED = "captured at"
 """Name of the node between the launch of a graph and the path on which its work was captured."""
 
 
-@cache
 def native_recorder() -> ModuleType | None:
     """Return the module `_recorder`, None where it is not installed (`why_not` tells)."""
-    try:
-        from tileprof.native import _recorder
-    except ImportError:
-        return None
-    return _recorder
+    return _found()[0]
 
 
 def why_not() -> str:
     """Return why there is no native recorder, '' where there is one."""
-    if native_recorder() is not None:
-        return ""
-    return "the native recorder was not built when tileprof was installed (it needs a C++ compiler)"
+    return _found()[1]
+
+
+@cache
+def _found() -> tuple[ModuleType | None, str]:
+    try:
+        from tileprof.native import _recorder
+    except ImportError as error:
+        built = importlib.util.find_spec("tileprof.native._recorder") is not None
+        why = f"it cannot be loaded: {error}" if built else "it was not built at installation"
+        return None, why
+    return _recorder, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class Contexts:
             node = self._known(a)
             return _Place(node, apart=(path_of(node), 0) if b else None)
         if kind == _KERNEL:
-            return _Place(self._known(a))
+            return _Place(self._known(b << 32 | a))
         if kind == _CAPTURED:
             return self._captured(above, a)
         name = self._name(a)

@@ -22,7 +22,7 @@ from tileprof.profiler.events import Events
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
-from tileprof.profiler.totals import HostTotals, LaunchTotals
+from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node, Tree
 from tileprof.runtime.hooks import LaunchedKernel
 
@@ -89,12 +89,17 @@ class Store:
     def __init__(self) -> None:
         self.host: dict[int, HostTotals] = {}
         self.launches: dict[int, LaunchTotals] = {}
+        self.device: dict[int, DeviceTotals] = {}
 
     def take(self, index: int, host: HostTotals, launches: LaunchTotals | None) -> None:
         """Add one period's numbers of a node."""
         self.host.setdefault(index, HostTotals()).take(host)
         if launches is not None:
             self.launches.setdefault(index, LaunchTotals()).take(launches)
+
+    def take_device(self, index: int, totals: DeviceTotals) -> None:
+        """Add what a device did at a node."""
+        self.device.setdefault(index, DeviceTotals(totals.what)).take(totals)
 
 
 class Recorder:
@@ -111,6 +116,9 @@ class Recorder:
         """Index of a kernel's node to its place in `kernels`."""
         self._variants: dict[Hashable, int] = {}
         self.active: list[Store] = []
+        self.epoch = 0
+        """Counts the changes of who listens; the native side tells it with what it has seen."""
+        self._listened: dict[int, list[Store]] = {}
         self.events: Events | None = None
         """What the native recorder sees, where there is one."""
         self._local = threading.local()
@@ -160,6 +168,8 @@ class Recorder:
             self._settle()
             self.collect()
             before, self.active = self.active, active
+            self.epoch += 1
+            self._listened[self.epoch] = active
             for node in self.tree.nodes[1:]:
                 host, launches = node.host, node.launches
                 if host.empty() and (launches is None or not launches.count):
@@ -170,11 +180,22 @@ class Recorder:
                 for store in before:
                     store.take(node.index, host, launches)
 
-    def collect(self) -> None:
-        """Add what the native recorder has counted since the last time."""
+    def flush_devices(self, final: bool) -> None:
+        """Have records of devices handed over; `final`: of all work, waiting for it."""
         if self.events is not None:
-            with self._lock:
-                self.events.collect()
+            self.events.flush(final)
+
+    def collect(self) -> None:
+        """Add what the native recorder has counted since the last time.
+
+        Devices are behind: their numbers go to those who listened at the launch.
+        """
+        if self.events is None:
+            return
+        with self._lock:
+            for epoch, node, totals in self.events.collect():
+                for store in self._listened.get(epoch, ()):
+                    store.take_device(node.index, totals)
 
     def _settle(self) -> None:
         now = self.clock()

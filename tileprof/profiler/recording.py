@@ -12,9 +12,10 @@ from types import FrameType
 from typing import Any
 
 from tileprof.profiler import provenance, scopes
+from tileprof.profiler.events import native_events
 from tileprof.profiler.listener import Listener
 from tileprof.profiler.options import Options, destination, parse_options
-from tileprof.profiler.recorder import Recorder
+from tileprof.profiler.recorder import Recorder, top
 from tileprof.profiler.sampler import Sampler
 from tileprof.profiler.session import Session
 from tileprof.profiler.sources import Sources
@@ -40,6 +41,10 @@ class Recording:
         self.sessions: list[Session] = []
         self._facts: dict[str, str] | None = None
         self._exact = options.clock is not None
+        if not self._exact:
+            self.recorder.events = native_events(
+                self.recorder.tree, top, self.recorder.kernels, self.recorder.kernel_of
+            )
         self._sampler: Sampler | None = None
         self._worker: Worker | None = None
         self._termination: Termination | None = None
@@ -76,6 +81,11 @@ class Recording:
                 if self._sampler is not None:
                     (self._sampler.finish if recorder.active else self._sampler.skip)()
                 recorder.change(stores)
+            if recorder.events is not None:
+                if stores:
+                    recorder.events.begin(recorder.epoch, recorder.frames)
+                else:
+                    recorder.events.end()
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
             hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
             hooks.clock = recorder.clock if active else time.perf_counter_ns

@@ -69,6 +69,7 @@ class Session:
         """
         if self.profile is None:
             self.deactivate()
+            self.recording.recorder.flush_devices(final=True)
             with self._saving:
                 self.profile = self.snapshot()
             self.recording.leave(self)
@@ -110,6 +111,7 @@ class Session:
             with self._saving:
                 if self.profile is None:
                     # What could not be written is told at the end, if it is still so.
+                    self.recording.recorder.flush_devices(final=False)
                     with suppress(OutputError):
                         self._save(self.snapshot())
                         self._written = state

@@ -20,10 +20,10 @@ from functools import cached_property
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler import metrics
 from tileprof.profiler.recorder import Recorder, Store
-from tileprof.profiler.totals import HostTotals, LaunchTotals, SiteTotals
+from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals, SiteTotals
 from tileprof.profiler.tree import Node
 
-MEASURED = ("op", "api")
+MEASURED = ("op", "api", "kernel")
 """Kinds of nodes whose host time the native recorder measures."""
 
 
@@ -34,13 +34,14 @@ class Numbers:
     nodes: list[Node]
     host: list[HostTotals | None]
     launches: list[LaunchTotals | None]
+    device: list[DeviceTotals | None]
 
     @cached_property
     def wanted(self) -> list[bool]:
         """Whether there is anything at a node or below it."""
         wanted = [
-            bool(launches or (totals and not totals.empty()))
-            for totals, launches in zip(self.host, self.launches)
+            bool(launches or device or (totals and not totals.empty()))
+            for totals, launches, device in zip(self.host, self.launches, self.device)
         ]
         for node in reversed(self.nodes[1:]):
             if wanted[node.index] and node.parent is not None:
@@ -55,11 +56,11 @@ class Numbers:
 
 def gather(recorder: Recorder, store: Store) -> Numbers:
     """Copy together what a session was given before and what runs now, if it is active."""
-    if store in recorder.active:
-        recorder.collect()
+    recorder.collect()
     nodes = recorder.tree.nodes[:]
     host: list[HostTotals | None] = [store.host.get(i) for i in range(len(nodes))]
     launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
+    device: list[DeviceTotals | None] = [store.device.get(i) for i in range(len(nodes))]
     if store in recorder.active:
         for node in nodes[1:]:
             host[node.index] = _host_sum(host[node.index], node.host)
@@ -70,7 +71,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                 extra = HostTotals()
                 extra.own_ns = elapsed
                 host[index] = _host_sum(host[index], extra)
-    return Numbers(nodes, host, launches)
+    return Numbers(nodes, host, launches, device)
 
 
 def _host_sum(before: HostTotals | None, now: HostTotals) -> HostTotals | None:
@@ -181,11 +182,15 @@ def build_tree(
         if (totals := numbers.host[index]) is not None and made[index] >= 0:
             beyond = {metric: values[index] for metric, values in work.items()}
             _add_host(builder, made[index], totals, own[index], beyond)
-        if (launches := numbers.launches[index]) is not None:
-            info = kernels[kernel_of[index]]
-            _add_launches(builder, made[index], launches, info)
+        launches, device = numbers.launches[index], numbers.device[index]
+        if launches is not None:
+            _add_launches(builder, made[index], launches, kernels[kernel_of[index]])
+        if device is not None:
+            _add_device(builder, made[index], device, counted=bool(launches and launches.count))
+        if index in kernel_of:
             # Variants of one kernel share a node; it shows the one that took the most time.
-            variant = (launches.time, kernel_of[index])
+            time = (launches.time if launches else 0) + (device.sum if device else 0)
+            variant = (time, kernel_of[index])
             variants[made[index]] = max(variants.get(made[index], variant), variant)
     return builder, {node: kernel for node, (_, kernel) in variants.items()}
 
@@ -230,18 +235,44 @@ def _add_launches(
         "time": launches.time,
         "cpu_time": launches.wall,
         "count": launches.count,
-        "time_min": launches.shortest,
-        "time_max": launches.longest,
         "flops": launches.flops,
         "bytes": launches.bytes,
         "blocks": launches.blocks,
         "guarded": launches.guarded,
         "lost": launches.lost,
     }
+    if launches.longest >= 0:
+        values |= {"time_min": launches.shortest, "time_max": launches.longest}
     for metric, value in values.items():
         builder.add(node, metric, value)
     for sites in list(launches.sites.values()):
         _add_sites(builder, node, sites, launches, info)
+
+
+_DEVICE_METRICS = {
+    "sync": "sync_time",
+    "overhead": "overhead_time",
+    "idle": "idle_time",
+    "memory": "allocated_bytes",
+}
+"""What the sum of a kind of work is; `time` where it is not named."""
+
+
+def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: bool) -> None:
+    """Add what a device did; `counted`: its launches are counted already."""
+    metric = _DEVICE_METRICS.get(totals.what, "time")
+    builder.add(node, metric, totals.sum)
+    if totals.what == "memory":
+        return
+    if not counted:
+        builder.add(node, "count", totals.count)
+    builder.add(node, "bytes", totals.bytes)
+    builder.add(node, "blocks", 0 if counted else totals.blocks)
+    if totals.most >= 0 and metric == "time":
+        builder.add(node, "time_min", totals.least)
+        builder.add(node, "time_max", totals.most)
+    if totals.sketch is not None:
+        builder.sketch(node, metric, totals.sketch)
 
 
 def _add_sites(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.profile import Sketch
 from tileprof.runtime.hooks import Launch
 
 if TYPE_CHECKING:
@@ -51,6 +52,37 @@ class HostTotals:
         self.sampled_ns += other.sampled_ns
         for name, value in (other.metrics or {}).items():
             self.add(name, value)
+
+
+class DeviceTotals:
+    """What a device did at a node; `sum` is of times in ns, of bytes for allocations."""
+
+    __slots__ = ("blocks", "bytes", "count", "least", "most", "sketch", "sum", "untimed", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        """`kernel`, `memcpy`, `memset`, `sync`, `overhead`, `memory` or `idle`."""
+        self.count = 0
+        self.untimed = 0
+        """Of `count`: those whose time is not known."""
+        self.sum = 0
+        self.least = 1 << 62
+        self.most = -1
+        self.bytes = 0
+        self.blocks = 0
+        self.sketch: Sketch | None = None
+
+    def take(self, other: DeviceTotals) -> None:
+        """Add the numbers of another period."""
+        self.count += other.count
+        self.untimed += other.untimed
+        self.sum += other.sum
+        self.least = min(self.least, other.least)
+        self.most = max(self.most, other.most)
+        self.bytes += other.bytes
+        self.blocks += other.blocks
+        if other.sketch is not None:
+            self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
 
 
 class SiteTotals:
@@ -106,16 +138,16 @@ class LaunchTotals:
         """Add one launch."""
         self.count += 1
         time = launch.time_ns
-        self.time += time
-        if time < self.shortest:
-            self.shortest = time
-        if time > self.longest:
-            self.longest = time
+        if time >= 0:
+            self.time += time
+            if time < self.shortest:
+                self.shortest = time
+            if time > self.longest:
+                self.longest = time
         self.flops += launch.flops
         self.bytes += launch.bytes
         self.blocks += launch.blocks
         self.guarded += launch.guarded
-        self.wall += launch.wall_ns
         if launch.sites is not None:
             self._add_sites(launch.sites)
 

@@ -90,7 +90,7 @@ class Launch:
     grid: tuple[int, ...]
     blocks: int
     time_ns: int
-    """Time of the work on its device."""
+    """Time of the work on its device; -1 where the launch did not wait for it."""
     wall_ns: int
     """Host wall time of the call between `begin` and `end`."""
     flops: int = 0
@@ -107,11 +107,18 @@ class LaunchListener(Protocol):
     def instrument(self) -> Instrument:
         """Which variant of a kernel should be launched."""
 
+    @property
+    def times_gpus(self) -> bool:
+        """Whether it hears by itself how long work on a GPU takes; launches then do not wait."""
+
     def begin(self, kernel: LaunchedKernel) -> int:
         """Take the host call path, right before the launch; return a token for `end`."""
 
     def end(self, token: int, launch: Launch) -> None:
-        """Record a launch that is over; not called for one that failed."""
+        """Record a launch that is over."""
+
+    def abandon(self, token: int) -> None:
+        """Forget a launch that failed."""
 
 
 listener: LaunchListener | None = None

@@ -114,7 +114,11 @@ class LoadedKernel:
         token = listener.begin(self)
         clock = hooks.clock
         start = clock()
-        result = self.executable.run(values, symbols)
+        try:
+            result = self.executable.run(values, symbols)
+        except BaseException:
+            listener.abandon(token)
+            raise
         wall = clock() - start
         work = self._only_work or self._work_of(values, symbols)
         listener.end(
@@ -124,7 +128,7 @@ class LoadedKernel:
                 self.device,
                 result.grid,
                 result.blocks,
-                max(result.time_ns, 0),
+                result.time_ns,
                 wall,
                 work.flops,
                 work.bytes,

@@ -127,6 +127,8 @@ def _run(
         except Retrace:
             continue
         except BaseException as error:
+            if listener is not None and token is not None:
+                listener.abandon(token)
             # Raised by the caller: fewer frames of ours stand between the user's.
             return None, error.with_traceback(_users(error.__traceback__))
     call.write_back()

@@ -239,7 +239,6 @@ void bind_cupti(nb::module_ &m) {
   m.def("gpu_counts", gpu_counts);
   m.def("gpu_record_sizes", gpu_record_sizes, nb::arg("path"));
   m.def("gpu_after_fork", [] { forget_gpu(); });
-  m.def("set_pending_kernel", &set_pending_kernel, nb::arg("number"));
   m.def("demangled", demangled, nb::arg("name"));
 }
 

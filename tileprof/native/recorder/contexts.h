@@ -31,7 +31,7 @@ enum class Kind : uint8_t {
   range = 5,     // a: name, b: name of the domain; an NVTX range
   api = 6,       // a: name; a call into the driver
   captured = 7,  // a: the context in which a graph's node was captured, under that of the launch
-  kernel = 8,    // a: number of a kernel of ours that is being launched; under the path to it
+  kernel = 8,    // a: number of a kernel's node in Python's tree, b: of its recording; parent 0
 };
 
 struct Context {

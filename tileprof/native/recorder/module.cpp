@@ -72,6 +72,7 @@ NB_MODULE(_recorder, m) {
     recorder().recording = recording << 32;
   });
   m.def("set_epoch", [](uint32_t epoch) { recorder().epoch = epoch; });
+  m.def("set_time", set_time);
   m.def("set_frames", [](bool frames) { recorder().frames = frames; });
   m.def("set_base", set_base, nb::arg("frame").none());
   m.def("contexts", contexts, nb::arg("first"));
@@ -93,6 +94,10 @@ NB_MODULE(_recorder, m) {
         return table->enter_backward(table->name(name.c_str()), sequence, thread, root);
       },
       nb::arg("name"), nb::arg("sequence"), nb::arg("thread"), nb::arg("root") = 0);
+  m.def("enter_kernel", [](uint32_t node) -> ContextId {
+    if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
+    return this_thread().enter_under(0, Kind::kernel, node, recorder().recording >> 32);
+  });
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] { recorder().after_fork(); });

@@ -19,7 +19,7 @@ struct Open {
 struct Calling {
   static constexpr uint32_t kDeepest = 8;
   Open open[kDeepest];
-  uint32_t depth, pending_kernel;
+  uint32_t depth;
   uint64_t blocked_until_ns;
   Blocked blocked;
 };
@@ -35,8 +35,6 @@ std::string_view without_version(std::string_view name) {
 }
 
 } // namespace
-
-void set_pending_kernel(uint32_t number) { calling.pending_kernel = number; }
 
 Subscriber::Subscriber(Correlations &correlations, Graphs &graphs)
     : correlations_(correlations), graphs_(graphs), calls_(new Call[kCalls]) {}
@@ -161,14 +159,14 @@ void Subscriber::enter(uint32_t number, const void *data) {
   launch.kind = call.kind;
   launch.epoch = recorder().epoch.load(std::memory_order_relaxed);
   if (launch.epoch) {
-    const bool ours = call.kind == CallKind::launch && calling.pending_kernel;
-    launch.context = ours ? this_thread().enter(Kind::kernel, calling.pending_kernel,
-                                              recorder().recording >> 32)
-                          : this_thread().enter(Kind::api, call.name);
+    // A kernel of ours that is being launched has said so itself, and has a node.
+    const ContextId ours = call.kind == CallKind::launch ? this_thread().kernel() : 0;
+    const ContextId entered = ours ? 0 : this_thread().enter(Kind::api, call.name);
+    launch.context = ours ? ours : entered;
     const Blocked blocks = !call.blocks                   ? Blocked::never
                            : call.kind == CallKind::sync ? Blocked::sync
                                                          : Blocked::copy;
-    calling.open[calling.depth++] = {correlation, launch.context, blocks};
+    calling.open[calling.depth++] = {correlation, entered, blocks};
     launch.entered_ns = now_ns();
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;
@@ -185,7 +183,7 @@ void Subscriber::leave(const void *data) {
   if (!at) return;  // entered before the callbacks were on
   const Open open = calling.open[at - 1];
   calling.depth = at - 1;
-  this_thread().leave(open.context);
+  if (open.context) this_thread().leave(open.context);
   const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   if (returned && *returned) correlations_.forget(correlation);
   if (open.blocks == Blocked::never) return;

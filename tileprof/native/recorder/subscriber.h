@@ -15,10 +15,6 @@
 
 namespace tileprof {
 
-// Kernels that this thread launches from here on are told by a number instead of the driver's call,
-// until it is set to 0.
-void set_pending_kernel(uint32_t number);
-
 class Subscriber {
 public:
   Subscriber(Correlations &correlations, Graphs &graphs);

@@ -8,7 +8,14 @@
 
 namespace tileprof {
 
+namespace {
+std::atomic<uint64_t> fixed_time{0};
+}
+
+void set_time(uint64_t ns) { fixed_time.store(ns, std::memory_order_relaxed); }
+
 uint64_t now_ns() {
+  if (const uint64_t fixed = fixed_time.load(std::memory_order_relaxed)) return fixed;
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return uint64_t(t.tv_sec) * 1'000'000'000u + uint64_t(t.tv_nsec);
@@ -106,6 +113,11 @@ const Entry *Thread::innermost(const PythonScope &scope) const {
   if (entries_.empty()) return nullptr;
   const Entry &entry = entries_.back();
   return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
+}
+
+ContextId Thread::kernel() const {
+  const ContextId context = entries_.empty() ? 0 : entries_.back().context;
+  return recorder().contexts.at(context).kind == Kind::kernel ? context : 0;
 }
 
 bool Thread::is_right_in(Kind kind) const {

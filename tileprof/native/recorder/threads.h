@@ -17,7 +17,8 @@ namespace tileprof {
 
 inline constexpr int64_t kNoSequence = -1;
 
-uint64_t now_ns();  // CLOCK_MONOTONIC, as time.perf_counter_ns
+uint64_t now_ns();  // CLOCK_MONOTONIC, as time.perf_counter_ns, unless a test sets the time
+void set_time(uint64_t ns);  // 0: the real time
 
 // Host time at a context; cumulative, written by one thread, read by any.
 struct HostTime {
@@ -94,6 +95,8 @@ public:
   uint64_t number() const { return number_; }
   void set_number(uint64_t number) { number_ = number; }
   bool has_frames() const { return innermost_frame() != nullptr; }
+  // The context of the kernel of ours that is being launched, 0 where there is none.
+  ContextId kernel() const;
   // Whether the innermost entry is of that kind and has called nothing in Python.
   bool is_right_in(Kind kind) const;
 

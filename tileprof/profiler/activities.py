@@ -1,0 +1,147 @@
+"""What GPUs did, as nodes: kernels, copies, fills, waits, overhead, allocations, idle time.
+
+In: totals of the native recorder, each of a calling context and a kind of work.  Out: numbers at
+nodes below those contexts. A kernel of ours has a node already; other work gets one of its own.
+
+CUPTI's numbers for kinds of memory, copies, waits and overhead are those of `cupti_activity.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from tileprof.profile import KernelInfo, Sketch
+from tileprof.profiler.native import Contexts
+from tileprof.profiler.totals import DeviceTotals
+from tileprof.profiler.tree import Node, Tree
+
+_DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
+               8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
+_MEMORIES = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device",
+             7: "managed"}  # fmt: skip
+_HOST = (1, 2)
+_WAITS = {1: "event", 2: "stream waits for event", 3: "stream", 4: "device"}
+_WAIT_ON_DEVICE = 2
+_OVERHEADS = {1: "compiling", 1 << 16: "CUPTI buffers", 2 << 16: "CUPTI instrumentation",
+              3 << 16: "CUPTI resources", 4 << 16: "module loading", 5 << 16: "function loading",
+              6 << 16: "command buffer full", 7 << 16: "CUPTI buffers",
+              8 << 16: "unified memory"}  # fmt: skip
+_IDLE = {"launch": "idle: waiting for the launch", "sync": "idle: after a wait of the host",
+         "copy": "idle: waiting for a copy by the host", "queue": "idle: between dependent work",
+         "waiting_copy": "only copies", "unknown": "idle"}  # fmt: skip
+
+
+class Activities:
+    """Turns the native recorder's totals into parts of a tree."""
+
+    def __init__(
+        self,
+        native: ModuleType,
+        tree: Tree,
+        contexts: Contexts,
+        kernels: list[KernelInfo],
+        kernel_of: dict[int, int],
+    ) -> None:
+        self._native = native
+        self._tree = tree
+        self._contexts = contexts
+        self._kernels = kernels
+        self._kernel_of = kernel_of
+        self._places: dict[int, int] = {}
+        """Number of a variant to its place among the kernels."""
+        self._variants: list[tuple[Any, ...]] = []
+        self._whats = {number: name for name, number in native.WHATS.items()}
+        self._reasons = {number: name for name, number in native.IDLE_REASONS.items()}
+
+    def drain(self, settle: bool) -> Iterator[tuple[int, Node, DeviceTotals]]:
+        """Hand out what was counted since the last time, with its epoch.
+
+        With `settle`, idle time up to the last record; without, what may still be put in order
+        waits.
+        """
+        drained = self._native.gpu_drain(settle)
+        names = ("epoch", "context", "what", "detail")
+        for row, key in enumerate(zip(*(drained[name].tolist() for name in names))):
+            epoch, context, what, detail = key
+            node = self._node(context, self._whats[what], detail, drained, row)
+            yield epoch, node, _totals(self._whats[what], detail, drained, row)
+
+    def _node(self, context: int, what: str, detail: int, drained: Any, row: int) -> Node:
+        above = self._contexts.node(context)
+        match what:
+            case "kernel":
+                return self._kernel(above, detail, drained, row)
+            case "memcpy":
+                return self._tree.child(above, "memcpy", _copy_name(detail), None)
+            case "memset":
+                return self._tree.child(above, "memset", _memory_name(detail), None)
+            case "sync":
+                return self._tree.child(above, "sync", _WAITS.get(detail, "wait"), None)
+            case "idle":
+                reason = self._reasons[detail & 0xFFFF]
+                return self._tree.child(above, "idle", _IDLE[reason], None)
+            case "overhead":
+                name = _OVERHEADS.get(detail, f"overhead {detail:#x}")
+                return self._tree.child(above, "api", f"{name} (overhead)", None)
+            case _:
+                return above
+
+    def _kernel(self, above: Node, variant: int, drained: Any, row: int) -> Node:
+        if above.kind == "kernel":
+            return above
+        if variant >= len(self._variants):
+            self._variants += self._native.gpu_variants(len(self._variants))
+        if variant not in self._places:
+            grid = tuple(int(drained[f"grid_{axis}"][row]) for axis in "xyz")
+            self._places[variant] = len(self._kernels)
+            self._kernels.append(self._described(self._variants[variant], grid))
+        place = self._places[variant]
+        node = self._tree.child(above, "kernel", self._kernels[place].name, None, ("gpu", variant))
+        self._kernel_of.setdefault(node.index, place)
+        return node
+
+    def _described(self, variant: tuple[Any, ...], grid: tuple[int, ...]) -> KernelInfo:
+        name, device, registers, block, cluster, static, dynamic, local = variant
+        attributes: dict[str, str | int | float] = {
+            "grid": "×".join(map(str, grid)),
+            "block": "×".join(map(str, block)),
+            "registers": registers,
+            "static_shared_bytes": static,
+            "dynamic_shared_bytes": dynamic,
+            "local_bytes": local,
+        }
+        if any(n > 1 for n in cluster):
+            attributes["cluster"] = "×".join(map(str, cluster))
+        return KernelInfo(self._native.demangled(name), f"cuda:{device}", attributes=attributes)
+
+
+def _totals(what: str, detail: int, drained: Any, row: int) -> DeviceTotals:
+    totals = DeviceTotals(what)
+    totals.count = int(drained["count"][row])
+    totals.untimed = int(drained["untimed"][row])
+    totals.bytes = int(drained["bytes"][row])
+    totals.blocks = int(drained["blocks"][row])
+    on_device = what == "sync" and detail == _WAIT_ON_DEVICE
+    if totals.count > totals.untimed and not on_device:
+        totals.sum = int(drained["sum"][row])
+        totals.least, totals.most = int(drained["min"][row]), int(drained["max"][row])
+        some = slice(int(drained["sketch_start"][row]), int(drained["sketch_start"][row + 1]))
+        buckets = drained["sketch_bucket"][some]
+        totals.sketch = Sketch.from_counts(buckets, drained["sketch_count"][some])
+    return totals
+
+
+def _copy_name(detail: int) -> str:
+    """Direction, kinds of the host's memory, and devices of a copy between two."""
+    kind, source, target = detail & 15, detail >> 4 & 15, detail >> 8 & 15
+    name = _DIRECTIONS.get(kind, "copy")
+    hosts = [_MEMORIES[memory] for memory in (source, target) if memory in _HOST]
+    if kind == 10:
+        return f"{name} {detail >> 16 & 255}→{detail >> 24 & 255}"
+    return " ".join([name, *dict.fromkeys(hosts)])
+
+
+def _memory_name(detail: int) -> str:
+    return f"memset {_MEMORIES.get(detail & 15, '')}".strip()
