@@ -56,7 +56,7 @@ def test_nodes() -> None:
     assert frame == {
         "profile": "m", "id": 0, "depth": 0, "kind": "frame", "name": "main", "file": "m.py",
         "line": 20, "function": "main", "path": ["main"], "time": 0, "time_total": 1500,
-        "time_min_total": 700.5, "count": 0, "count_total": 2, "flops": 0.0, "flops_total": 0.5,
+        "time_min_total": 700.5, "count": 0, "count_total": 4, "flops": 0.0, "flops_total": 0.5,
     }  # fmt: skip
     assert (kernel["parent"], kernel["kernel"], kernel["time_min"]) == (0, 0, 700.5)
     assert (site["phase"], site["path"]) == ("forward", ["main", "matmul", "load"])

@@ -1,10 +1,11 @@
-"""Which numbers a view shows: metrics of the profile, and rates derived from two of them.
+"""Which numbers a view shows: metrics of the profile, rates of two of them, quantiles of one.
 
 In: a profile and a name a reader asked for.  Out: a `Column`: a value per node, one for the whole.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -13,10 +14,11 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.profile.sketch import quantiles
 
 __all__ = [
-    "RATES", "Column", "Rate", "Values", "available", "column", "default_metric", "default_rates",
-    "visits",
+    "PERCENTS", "RATES", "Column", "Rate", "Values", "available", "column", "default_metric",
+    "default_rates", "quantile_column", "require", "sketched", "visits",
 ]  # fmt: skip
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -42,6 +44,10 @@ RATES = {
 }
 """A metric that a profile itself has under one of these names takes the place of the rate."""
 
+PERCENTS = (50, 95, 99)
+"""Those whose columns are offered; any other may be asked for, as `time_p99.9`."""
+_QUANTILE = re.compile(r"(.+)_p(100|\d{1,2}(?:\.\d+)?)")
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -51,7 +57,7 @@ class Column:
     unit: str
     total: Values
     own: Values | None
-    """None for rates, which have no part that is a node's own."""
+    """None for rates and quantiles, which have no part that is a node's own."""
     whole: float
     """The value of the whole profile; NaN where there is no such number."""
     sums: bool
@@ -71,10 +77,17 @@ class Column:
 
 
 def available(profile: Profile) -> list[str]:
-    """The names that `column` knows for this profile: its metrics, then the rates they allow."""
+    """The names of columns: metrics, then the rates they allow and the usual quantiles."""
     metrics = profile.metrics
     rates = [name for name, rate in RATES.items() if {rate.above, rate.below} <= metrics.keys()]
-    return [*metrics, *(name for name in rates if name not in metrics)]
+    usual = [f"{name}_p{percent}" for name in sketched(profile) for percent in PERCENTS]
+    return [*metrics, *(name for name in [*rates, *usual] if name not in metrics)]
+
+
+def sketched(profile: Profile) -> list[str]:
+    """The metrics of which some node has a sketch, and so quantiles."""
+    held = {metric for _, metric in profile.tables.sketches}
+    return [name for name in profile.metrics if name in held]
 
 
 def default_metric(profile: Profile) -> str:
@@ -96,8 +109,8 @@ def default_metric(profile: Profile) -> str:
 def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
     """The column called `name`.
 
-    `per_visit` divides averages by a node's own count; without it by that of its subtree, as a
-    bottom-up tree needs. Raises UsageError, with the names that exist, for an unknown name.
+    `per_visit` takes averages and quantiles of a node's own visits; without it of those of its
+    subtree, as a bottom-up tree needs. Raises UsageError for an unknown name, as `require` does.
     """
     if name in profile.metrics:
         metric = profile.metrics[name]
@@ -105,12 +118,25 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
         return Column(
             name, metric.unit, profile.total(name), profile.own[name], whole, metric.adds == "sum"
         )
-    if name in available(profile):
+    if name in RATES and name in available(profile):
         return _rate(profile, name, per_visit)
-    raise UsageError(
-        f"the profile has no metric `{name}`",
-        hint=f"It has: {', '.join(available(profile)) or 'none'}.",
-    )
+    # A tree of which much was left out may have no sketch any more: then all values are NaN.
+    if (asked := _QUANTILE.fullmatch(name)) and asked[1] in profile.metrics:
+        return quantile_column(profile, asked[1], asked[2], per_visit)
+    raise _unknown(profile, f"the profile has no metric `{name}`")
+
+
+def require(profile: Profile, name: str) -> None:
+    """Raise UsageError, with the names that exist, where a reader cannot ask for that column."""
+    asked = _QUANTILE.fullmatch(name)
+    if asked is None or asked[1] not in profile.metrics or name in profile.metrics:
+        column(profile, name)
+    elif asked[1] not in sketched(profile):
+        raise _unknown(profile, f"the profile has sums of `{asked[1]}`, but no quantiles")
+
+
+def _unknown(profile: Profile, sentence: str) -> UsageError:
+    return UsageError(sentence, hint=f"It has: {', '.join(available(profile)) or 'none'}.")
 
 
 def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
@@ -160,6 +186,18 @@ def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
     divisor = 0 if averages else profile.whole[rate.below]
     whole = profile.whole[rate.above] * rate.factor / divisor if divisor else np.nan
     return Column(name, rate.unit, values, None, float(whole), sums=False)
+
+
+def quantile_column(
+    profile: Profile, metric: str, percent: str | int, per_visit: bool = True
+) -> Column:
+    """What `percent` of a node's visits took at most, NaN where no visit was measured alone."""
+    sketches = profile.sketches(metric, total=not per_visit)
+    values = np.full(len(profile), np.nan)
+    values[list(sketches)] = quantiles(sketches.values(), float(percent) / 100)
+    unit = profile.metrics[metric].unit
+    # Visits of different nodes are different things, as for averages.
+    return Column(f"{metric}_p{percent}", unit, values, None, np.nan, sums=False)
 
 
 def visits(profile: Profile, per_visit: bool = True) -> Values:

@@ -26,7 +26,8 @@ _PLACE = ("id", "parent", "depth", "kind", "name", "file", "line", "function", "
 def view_json(profile: Profile, options: ViewOptions) -> str:
     """The documented JSON of a profile as one line; `-m` leaves only those metrics.
 
-    A rate stands beside them with `"adds": "rate"` and null for own values.
+    A rate stands beside them with `"adds": "rate"`, a quantile with `"adds": "quantile"`, both
+    with null for own values.
     """
     shown = select(profile, options, 0).profile
     document = to_json(shown)
@@ -60,21 +61,25 @@ def _columns(profile: Profile, options: ViewOptions) -> list[Column]:
 
 
 def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
-    """Take out the metrics that were not asked for, and put in the rates that were."""
-    rates = [c for c in columns if c.own is None]
+    """Take out the metrics that were not asked for, and put in the derived ones that were."""
+    derived = [c for c in columns if c.own is None]
     kept = {c.name for c in columns if c.own is not None}
     document["metrics"] = {n: m for n, m in document["metrics"].items() if n in kept} | {
-        rate.name: {"unit": _rate_unit(rate.name), "adds": "rate"} for rate in rates
+        each.name: {"unit": _unit(each), "adds": _adds(each)} for each in derived
     }
     for node in document["nodes"]:
         node["metrics"] = {n: m for n, m in node["metrics"].items() if n in kept}
-        for rate in rates:
-            if not math.isnan(value := float(rate.total[node["id"]])):
-                node["metrics"][rate.name] = {"own": None, "total": value}
+        for each in derived:
+            if not math.isnan(value := float(each.total[node["id"]])):
+                node["metrics"][each.name] = {"own": None, "total": value}
 
 
-def _rate_unit(name: str) -> str:
-    return name if RATES[name].unit == "1" else RATES[name].unit
+def _unit(derived: Column) -> str:
+    return derived.name if derived.name in RATES and derived.unit == "1" else derived.unit
+
+
+def _adds(derived: Column) -> str:
+    return "rate" if derived.name in RATES else "quantile"
 
 
 def _place(profile: Profile, node: int) -> list[str | int]:

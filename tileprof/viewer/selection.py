@@ -13,7 +13,7 @@ import numpy as np
 from tileprof.errors import UsageError
 from tileprof.profile import Profile, bottom_up, filter_nodes, flat, limit_depth, prune
 from tileprof.profile.regroup import HIDDEN, cut
-from tileprof.viewer.columns import available, column, default_metric
+from tileprof.viewer.columns import default_metric, require
 from tileprof.viewer.options import ViewOptions
 
 __all__ = ["Fold", "Selection", "select", "shown_metrics"]
@@ -42,10 +42,8 @@ def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
     """The names of the columns; raises UsageError, listing what exists, for one that is unknown."""
     if not options.metrics:
         return (default_metric(profile),)
-    known = available(profile)
     for name in options.metrics:
-        if name not in known:
-            column(profile, name)
+        require(profile, name)
     return tuple(dict.fromkeys(options.metrics))
 
 
@@ -98,9 +96,11 @@ def _own_visits(profile: Profile) -> Profile:
     """
     if "count" not in profile.metrics:
         return profile
+    tables = replace(profile.tables, absorbed_sketches={})
     own = profile.own["count"]
     absorbed = {**profile.absorbed, "count": np.zeros_like(own)}
-    return replace(profile, absorbed=absorbed, whole={**profile.whole, "count": own.sum().item()})
+    whole = {**profile.whole, "count": own.sum().item()}
+    return replace(profile, absorbed=absorbed, whole=whole, tables=tables)
 
 
 def _ranking(profile: Profile, options: ViewOptions) -> str:

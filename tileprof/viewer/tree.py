@@ -11,7 +11,7 @@ import numpy as np
 
 from tileprof.profile import Profile
 from tileprof.profile.regroup import HIDDEN
-from tileprof.viewer.columns import Column, Values, column, default_rates, visits
+from tileprof.viewer.columns import RATES, Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.notes import label_of, nothing_in, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
@@ -30,6 +30,8 @@ _LEGENDS = {
     "flat": "{0}: what a node holds itself, wherever called from; a kernel holds what its scopes "
     "hold.",
 }
+
+_OWN_VISITS = "{0}: of the visits of a node itself."
 
 
 def render(profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool) -> str:
@@ -113,7 +115,9 @@ def _below(selection: Selection, first: Column, grid: Grid, options: ViewOptions
         amount = f"{format_value(fold.amount, unit)}{share} of {selection.metric}"
         yield f"Folded: {nodes} {fold.reason}, {'together' if fold.nodes > 1 else 'with'} {amount}."
     own = "" if _own(first, options.mode) is None else "; own: the node alone"
-    yield _LEGENDS[options.mode].format(first.name, own)
+    quantile = first.own is None and first.name not in RATES
+    legend = _OWN_VISITS if quantile and options.mode == "top-down" else _LEGENDS[options.mode]
+    yield legend.format(first.name, own)
     yield from (f"{note}." for note in profile.notes())
     if grid.dropped:
         yield f"No room for: {', '.join(grid.dropped)}."

@@ -6,9 +6,9 @@ In: profiles that are to be read as one, each with its name and rank.  Out: tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tileprof.errors import Location
 from tileprof.profile import Attribute, KernelInfo, Metric, Profile
 from tileprof.profile import metrics as law
 from tileprof.profile.join import held, united_metrics
+from tileprof.viewer.columns import PERCENTS, quantile_column, sketched
 from tileprof.viewer.text import encodable
 
 __all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
@@ -60,7 +61,8 @@ class Measure:
 
     field: pa.Field
     metric: Metric
-    part: Literal["own", "absorbed", "total"]
+    part: str
+    """`own`, `absorbed`, `total`, or `p` and the percent of a quantile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,13 @@ def columns_of(profiles: Sequence[Profile]) -> Columns:
     """The columns that fit all profiles; raises UsageError where they declare a metric unlike."""
     taken = {name for name, _ in _NODE} | {"profile", "rank"}
     measures = []
+    with_quantiles = {metric for profile in profiles for metric in sketched(profile)}
     for metric in united_metrics(profiles).values():
-        name = _free(metric.name, taken, ("", "_total", "_absorbed"))
-        for part, suffix in (("own", ""), ("total", "_total"), ("absorbed", "_absorbed")):
+        parts = {"own": "", "total": "_total", "absorbed": "_absorbed"}
+        if metric.name in with_quantiles:
+            parts |= {f"p{percent}": f"_p{percent}" for percent in PERCENTS}
+        name = _free(metric.name, taken, parts.values())
+        for part, suffix in parts.items():
             values = [_part(profile, metric, part) for profile in profiles]
             if part != "absorbed" or any(law.present(metric, column).any() for column in values):
                 measures.append(_measure(f"{name}{suffix}", metric, part, values))
@@ -94,7 +100,7 @@ def table_of(name: str, profile: Profile, origin: Origin, columns: Columns) -> p
     return table.add_column(0, "rank", ranks).add_column(0, "profile", profiles)
 
 
-def _measure(name: str, metric: Metric, part: Any, values: list[law.Column]) -> Measure:
+def _measure(name: str, metric: Metric, part: str, values: list[law.Column]) -> Measure:
     exact = all(column.dtype.kind == "i" for column in values)
     about = {"metric": metric.name, "unit": metric.unit, "adds": metric.adds, "part": part}
     metadata = {key: encodable(text) for key, text in about.items()}
@@ -105,11 +111,15 @@ def _measure(name: str, metric: Metric, part: Any, values: list[law.Column]) -> 
 def _part(profile: Profile, metric: Metric, part: str) -> law.Column:
     if part == "total" and metric.name in profile.metrics:
         return profile.total(metric.name)
+    if part.startswith("p"):
+        if metric.name not in profile.metrics:
+            return np.full(len(profile), np.nan)
+        return quantile_column(profile, metric.name, part[1:]).total
     columns = {"own": profile.own, "absorbed": profile.absorbed}.get(part, {})
     return held(columns, metric, len(profile))
 
 
-def _free(name: str, taken: set[str], suffixes: Iterable[str] = ("",)) -> str:
+def _free(name: str, taken: set[str], suffixes: Collection[str] = ("",)) -> str:
     """`name` with as many `_` as make it and its forms unlike all others; capitals do not count."""
     while any((name + suffix).casefold() in taken for suffix in suffixes):
         name += "_"
