@@ -1,0 +1,73 @@
+// The recorder of GPUs without Python, under a sanitizer: threads launch, records are read, totals
+// are handed over, recording is interrupted, graphs are captured, all at once.
+//
+// Usage: races PATH_OF_FAKE_CUPTI SECONDS. Prints the launches and the kernels that were counted.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "gpu.h"
+#include "recorder.h"
+
+// What Python would say of the frames and scopes of a thread: it runs none.
+namespace tileprof {
+const void *innermost_frame() { return nullptr; }
+const void *frame_behind(_object *) { return nullptr; }
+bool collect_frames(const void *stop, std::vector<Frame> &) { return stop == nullptr; }
+bool hold(PyCodeObject *) { return false; }
+const PythonScope &ScopeReader::read() { return scope_; }
+const void *ScopeReader::stop() const { return nullptr; }
+void ScopeReader::forget() {}
+} // namespace tileprof
+
+using namespace tileprof;
+
+int main(int, char **arguments) {
+  void *fake = dlopen(arguments[1], RTLD_NOW);
+  auto many = reinterpret_cast<void (*)(uint64_t, uint32_t, const char *, uint64_t, uint64_t,
+                                        uint64_t, uint64_t)>(dlsym(fake, "fake_many"));
+  auto node = reinterpret_cast<void (*)(uint32_t, uint64_t, uint64_t)>(dlsym(fake, "fake_node"));
+  reinterpret_cast<void (*)()>(dlsym(fake, "fake_reset"))();
+  recorder().epoch = 1;
+  recorder().frames = false;
+  GpuOptions options{~uint64_t(0) >> 1 & (1u << 10 | 1u << 1), 1000, 64 << 10};
+  if (gpu().start(arguments[1], options).code) return 1;
+
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; !ended; ++i) {
+        many(100, 307, t % 2 ? "odd" : "even", 1000, 10, 20, 50);
+        node(13, 1000 * t + i % 1000, 0);
+        node(20, 1000 * t + i % 1000 + 500'000, 1000 * t + i % 1000);
+      }
+    });
+  uint64_t kernels = 0;
+  auto count = [&kernels](const Drained &drained) {
+    for (const Total &total : drained.totals)
+      if (total.key.what == What::kernel) kernels += total.count;
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(atoi(arguments[2]));
+  while (std::chrono::steady_clock::now() < until) {
+    count(gpu().activities.drain(false));
+    gpu().activities.variants(0);
+    gpu().activities.counts();
+    gpu().flush(false, 10);
+    gpu().health();
+    recorder().epoch.fetch_add(1);
+  }
+  ended = true;
+  for (auto &thread : threads) thread.join();
+  const GpuStatus stopped = gpu().stop(10);
+  count(gpu().activities.drain(true));
+  const ActivityCounts counts = gpu().activities.counts();
+  printf("%llu %llu %llu %d\n", (unsigned long long)gpu().subscriber.calls(),
+         (unsigned long long)kernels,
+         (unsigned long long)(counts.unattributed + counts.outside + counts.dropped), stopped.code);
+  return 0;
+}

@@ -1,0 +1,39 @@
+"""The recorder of GPUs under ThreadSanitizer: eight threads launch while all else goes on."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.native.cupti_programs import RECORDER, SOURCE, compile_cpp
+
+PYTHONS = ("Python.h", "nanobind", "nvtx_api.h", '"bindings.h"')
+"""What sources include that need an interpreter."""
+
+
+def test_threads_do_not_race(tmp_path: Path) -> None:
+    """No report of the sanitizer, and every launch is counted once."""
+    if shutil.which("g++") is None:
+        pytest.skip("could not import 'g++': no compiler")
+    flags = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
+    sources = [
+        path
+        for path in sorted(RECORDER.glob("*.cpp"))
+        if not any(include in path.read_text(encoding="utf-8") for include in PYTHONS)
+    ]
+    compile_cpp([SOURCE.parent / "races.cpp", *sources], tmp_path / "races", *flags, "-ldl")
+    compile_cpp([SOURCE], tmp_path / "libfake.so", *flags, "-fPIC", "-shared")
+    done = subprocess.run(
+        [str(tmp_path / "races"), str(tmp_path / "libfake.so"), "3"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[:10_000]
+    assert done.stderr == ""
+    launched, counted, lost, status = map(int, done.stdout.split())
+    assert launched == counted > 10_000
+    assert (lost, status) == (0, 0)
