@@ -8,6 +8,7 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,14 +19,19 @@ from tileprof.profile import FOLDED_NAME, MAX_SIBLINGS, Profile
 from tileprof.profiler.sampler import Sampler
 
 Steps = list[tuple[str, int]]
-"""`("a", 0)` enters scope a, `("", n)` spends n ns, `(")", 0)` leaves, `("!", n)` launches."""
+"""`("a", 0)` enters scope a, `("", n)` spends n ns, `(")", 0)` leaves, `("!", n)` launches.
+
+`("|", 0)` calls `between`.
+"""
 
 steps = st.lists(
     st.tuples(st.sampled_from(["a", "b", "c", "", "!", ")"]), st.integers(1, 1000)), max_size=60
 )
 
 
-def _play(program: Steps, clock: Clock, kernel: FakeKernel) -> dict[tuple[str, ...], list[int]]:
+def _play(
+    program: Steps, clock: Clock, kernel: FakeKernel, between: Callable[[], object] = int
+) -> dict[tuple[str, ...], list[int]]:
     """Run the steps; return count and inclusive time by path, worked out on the side."""
     open_: list[tuple[profiler.Scope, int]] = []
     expected: dict[tuple[str, ...], list[int]] = {}
@@ -45,6 +51,8 @@ def _play(program: Steps, clock: Clock, kernel: FakeKernel) -> dict[tuple[str, .
                 leave()
         elif what == "":
             clock.spend(amount)
+        elif what == "|":
+            between()
         elif what == "!":
             clock.spend(amount)
             launch(kernel, amount, amount)
@@ -100,6 +108,43 @@ def test_a_pause_takes_out_exactly_what_happened_in_it(program: Steps, at: int, 
         for path, values in part.items():
             added[path] = [x + y for x, y in zip(added.get(path, [0, 0]), values)]
     assert added == whole
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b", "", "!", ")", "|", "|"]), st.integers(1, 1000)),
+        max_size=60,
+    ),
+    st.lists(st.sampled_from(["", "snapshot", "other"]), min_size=60, max_size=60),
+)
+def test_pauses_in_the_middle_of_anything(program: Steps, between: list[str]) -> None:
+    """What is recorded and what is skipped add up, while others look or join and leave."""
+
+    def recorded(changes: bool, active: bool) -> dict[tuple[str, ...], list[int]]:
+        clock, todo = Clock(), between[:]
+        session = profiler.start(clock=clock, context="scopes")
+        other = profiler.start(context="scopes")
+        other.deactivate()
+        if not active:
+            session.deactivate()
+
+        def change() -> None:
+            (session.deactivate if session.active else session.activate)()
+            if (what := todo.pop()) == "snapshot":
+                session.snapshot().check()
+            elif what == "other":
+                (other.deactivate if other.active else other.activate)()
+
+        _play(program, clock, FakeKernel("kernel"), change if changes else int)
+        profile = session.finalize()
+        other.finalize()
+        profile.check()
+        return _by_path(profile)
+
+    added = recorded(changes=True, active=True)
+    for path, values in recorded(changes=True, active=False).items():
+        added[path] = [x + y for x, y in zip(added.get(path, [0, 0]), values)]
+    assert added == recorded(changes=False, active=True)
 
 
 @given(st.lists(st.tuples(steps, st.integers(0, 3)), min_size=1, max_size=5))

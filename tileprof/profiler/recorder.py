@@ -22,6 +22,7 @@ from tileprof.profiler.events import Events
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
+from tileprof.profiler.pausing import Pause
 from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node, Tree
 from tileprof.runtime.hooks import LaunchedKernel
@@ -116,6 +117,7 @@ class Recorder:
         """Index of a kernel's node to its place in `kernels`."""
         self._variants: dict[Hashable, int] = {}
         self.active: list[Store] = []
+        self._pause = Pause(self.tree)
         self.epoch = 0
         """Counts the changes of who listens; the native side tells it with what it has seen."""
         self._listened: dict[int, list[Store]] = {}
@@ -163,22 +165,32 @@ class Recorder:
             )
 
     def change(self, active: list[Store]) -> None:
-        """Hand out what was recorded until now; from here on, record for these."""
+        """Record for these from here on; hand out what was recorded before, if it is no pause."""
         with self._lock:
             self._settle()
-            self.collect()
             before, self.active = self.active, active
+            if before and not active:
+                self._pause.begin(before)
+                return
+            if self._pause.stores:
+                before = self._pause.end()
+                if before == active:
+                    return
+            self._take_events()
             self.epoch += 1
             self._listened[self.epoch] = active
-            for node in self.tree.nodes[1:]:
-                host, launches = node.host, node.launches
-                if host.empty() and (launches is None or not launches.count):
-                    continue
-                node.host = HostTotals()
-                if launches is not None:
-                    node.launches = LaunchTotals()
-                for store in before:
-                    store.take(node.index, host, launches)
+            self._hand_out(before)
+
+    def _hand_out(self, stores: list[Store]) -> None:
+        for node in self.tree.nodes[1:]:
+            host, launches = node.host, node.launches
+            if host.empty() and (launches is None or not launches.count):
+                continue
+            node.host = HostTotals()
+            if launches is not None:
+                node.launches = LaunchTotals()
+            for store in stores:
+                store.take(node.index, host, launches)
 
     def flush_devices(self, final: bool) -> None:
         """Have records of devices handed over; `final`: of all work, waiting for it."""
@@ -186,16 +198,23 @@ class Recorder:
             self.events.flush(final)
 
     def collect(self) -> None:
-        """Add what the native recorder has counted since the last time.
+        """Add what the native recorder has counted since the last time; hand out before a pause."""
+        with self._lock:
+            paused = bool(self._pause.stores)
+            if paused:
+                self._settle()
+                stores = self._pause.end()
+            self._take_events()
+            if paused:
+                self._hand_out(stores)
 
-        Devices are behind: their numbers go to those who listened at the launch.
-        """
+    def _take_events(self) -> None:
+        """Add to the nodes; what devices did goes to those who listened at the launch."""
         if self.events is None:
             return
-        with self._lock:
-            for epoch, node, totals in self.events.collect():
-                for store in self._listened.get(epoch, ()):
-                    store.take_device(node.index, totals)
+        for epoch, node, totals in self.events.collect():
+            for store in self._listened.get(epoch, ()):
+                store.take_device(node.index, totals)
 
     def _settle(self) -> None:
         now = self.clock()

@@ -69,6 +69,7 @@ class Tree:
     def __init__(self) -> None:
         self.root = Node(0, None, "", "", None)
         self.nodes = [self.root]
+        self.scopes: list[Node] = []
         self._lock = threading.RLock()
 
     def child(
@@ -120,6 +121,8 @@ class Tree:
         node = Node(len(self.nodes), parent, kind, name, location, identity)
         parent.families[kind] = parent.families.get(kind, 0) + 1
         self.nodes.append(node)
+        if kind == "scope":
+            self.scopes.append(node)
         parent.children[identity] = node
         return node
 
