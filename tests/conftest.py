@@ -77,11 +77,15 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compiled kernels of the tests go to a folder of their own, unless one is given."""
+    """Compiled code of the tests goes to a folder of their own, unless one is given."""
     if "TILEPROF_CACHE" in os.environ:
         yield
         return
-    os.environ["TILEPROF_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    base = tmp_path_factory.getbasetemp()
+    # Tests that run side by side share it: some libraries take long to compile.
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    folder.mkdir(exist_ok=True)
+    os.environ["TILEPROF_CACHE"] = str(folder)
     yield
     del os.environ["TILEPROF_CACHE"]
 

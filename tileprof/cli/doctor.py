@@ -53,6 +53,7 @@ def examine() -> Iterator[Finding]:
     yield _compiler()
     yield _cache()
     yield _package("torch", "PyTorch tensors as arguments", 'pip install "tileprof[torch]"')
+    yield _observer()
     yield _package("llnl-hatchet", "Profile.to_hatchet()", 'pip install "tileprof[hatchet]"')
     yield _package("pyarrow", "export --to parquet", 'pip install "tileprof[parquet]"')
     yield from doctor_gpu.kernels()
@@ -74,6 +75,17 @@ def _compiler() -> Finding:
     shown = "" if found is None else f"{found.version.splitlines()[0]} ({found.path})"
     purpose = "kernels at the speed of C++ (without: interpreter)"
     return Finding("C++ compiler", shown, purpose, "apt install g++, or set CXX")
+
+
+def _observer() -> Finding:
+    from tileprof.profiler import observer
+
+    why = observer.why_not()
+    found = "" if why else "compiled when it is first used"
+    purpose = f"PyTorch's operations in profiles; {why}"
+    lacking = "compiler" in why
+    remedy = "apt install g++, or set CXX" if lacking else 'pip install "tileprof[torch]"'
+    return Finding("PyTorch observer", found, purpose, remedy)
 
 
 def _cache() -> Finding:

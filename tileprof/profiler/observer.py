@@ -28,6 +28,8 @@ __all__ = ["attach", "detach", "facts", "use_ranges", "why_not"]
 _lock = threading.RLock()
 _watch: Watch | None = None
 _attached: _Observer | _Ranges | None = None
+_library: Any = None
+"""Loaded once in a process."""
 _reason = ""
 """Why the last attempt failed."""
 
@@ -106,11 +108,12 @@ def _to_stderr(line: str) -> None:
 
 
 def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
-    global _attached, _reason
+    global _attached, _library, _reason
     with _lock:
         _hide_calls_of_ranges(torch)
         try:
-            _attached = _Observer(recorder, torch, load(torch, tell))
+            _library = _library or load(torch, tell)
+            _attached = _Observer(recorder, torch, _library)
             _reason = ""
         except (TileprofError, OSError, AttributeError) as error:
             _reason = error.message if isinstance(error, TileprofError) else str(error)

@@ -40,11 +40,10 @@ private:
   size_t count_;
 };
 
-// Whether a tensor has a shape that is computed with: no fake one, no ragged one.
+// Whether a tensor has a shape to count with.
 inline bool is_plain(const at::Tensor &tensor) {
   const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
-  return !impl.key_set().has_backend(c10::BackendComponent::MetaBit) &&
-         !impl.has_symbolic_sizes_strides() && !tensor.is_nested() &&
+  return !impl.has_symbolic_sizes_strides() && !tensor.is_nested() &&
          tensor.layout() == c10::kStrided;
 }
 
@@ -164,8 +163,11 @@ void counted(const OperatorHandle &op, DispatchKeySet keys, Stack *stack) {
   const DispatchKeySet below =
       keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::BackendSelect);
   Thread *thread = thread_if_any;
-  // Of operations inside one another the outermost is counted.
-  if (!thread || !thread->inside || thread->counting) return op.redispatchBoxed(below, stack);
+  // Of operations inside one another the outermost is counted; of those that only ask for shapes,
+  // as compilers do, none.
+  if (!thread || !thread->inside || thread->counting ||
+      keys.has_backend(c10::BackendComponent::MetaBit))
+    return op.redispatchBoxed(below, stack);
 
   const uint32_t context = thread->inside;
   const Amount begun = amount<kFormula>(op, *stack);

@@ -1,0 +1,33 @@
+"""Fixtures of tests that record PyTorch's operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.profiler.torch_observed import Seen
+
+
+@pytest.fixture(scope="module")
+def observed() -> Iterator[None]:
+    """PyTorch's observer is attached; compiled by the first test that wants it."""
+    from tileprof.profiler import observer
+
+    observer.attach(tell=lambda line: None)
+    assert observer.why_not() == ""
+    yield
+    observer.detach()
+
+
+@pytest.fixture
+def seen(observed: None) -> Iterator[Seen]:
+    """Recording is on: what was recorded since the test began."""
+    from tests.profiler.torch_observed import Seen
+    from tileprof.native import _recorder
+
+    _recorder.set_epoch(1)
+    yield Seen()
+    _recorder.set_epoch(0)
