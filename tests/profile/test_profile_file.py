@@ -48,6 +48,25 @@ def test_round_trip_of_any_tree(profile: Profile, tmp_path: Path) -> None:
         assert all(again.own[m].dtype == tree.own[m].dtype for m in tree.metrics)
 
 
+def test_whole_numbers_are_small(tmp_path: Path) -> None:
+    """Extremes that are all whole are stored as integers, others as reals; both load as reals."""
+    builder = TreeBuilder()
+    for name, shortest in (("a", 700), ("b", 2**40)):
+        node = builder.child(-1, "kernel", name)
+        builder.add(node, "time_min", shortest)
+        builder.add(node, "time_max", shortest + 0.5)
+    save(builder.snapshot(), tmp_path / "p.tprof")
+    with closing(sqlite3.connect(tmp_path / "p.tprof")) as database:
+        question = "SELECT DISTINCT metric, typeof(own), typeof(total) FROM measurements"
+        assert sorted(database.execute(question)) == [
+            ("time_max", "real", "real"),
+            ("time_min", "integer", "integer"),
+        ]
+    again = load(tmp_path / "p.tprof")
+    assert again == builder.snapshot()
+    assert again.own["time_min"].dtype == float
+
+
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     """File names with bytes that are no UTF-8 are written escaped."""
     builder = TreeBuilder()

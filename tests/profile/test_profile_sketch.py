@@ -316,7 +316,7 @@ def test_damaged_sketches_in_a_file(tmp_path: Path, content: object) -> None:
 def test_a_million_launches_fit_a_megabyte(
     tmp_path: Path, fastest: Callable[[Callable[[], object]], float]
 ) -> None:
-    """5,000 nodes with 200 launches each: 28 bytes a sketch, and quickly read."""
+    """5,000 nodes with 200 launches each: 40 bytes a sketch at most, and quickly read."""
     random = np.random.default_rng(0)
     builder = TreeBuilder()
     for i in range(5_000):
@@ -334,6 +334,5 @@ def test_a_million_launches_fit_a_megabyte(
     assert load(path) == profile
     assert fastest(lambda: load(path)) < 0.25
     save(load(edited(path, "DROP TABLE sketches")), path)
-    print(with_sketches, path.stat().st_size)
-    assert with_sketches < 1_000_000
-    assert with_sketches - path.stat().st_size < 50 * 5_000
+    assert with_sketches < 750_000
+    assert with_sketches - path.stat().st_size < 40 * 5_000

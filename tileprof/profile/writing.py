@@ -25,6 +25,8 @@ def to_bytes(profile: Profile) -> bytes:
         database.executescript(SCHEMA)
         _Writer(database).profile(profile)
         database.commit()
+        # Tables without row ids grow with a tenth of each page empty; this packs them.
+        database.execute("VACUUM")
         return database.serialize()
 
 
@@ -147,6 +149,11 @@ def _bytes(sketch: Sketch | None) -> bytes | None:
 
 def _or_null(metric: Metric, column: Column) -> list[int | float | None]:
     held = law.present(metric, column)
+    known = column[held]
+    whole = (known == np.rint(known)) & (np.abs(known) < 2.0**53)
+    # Integers take a third of the room that reals take; the extremes of times are whole.
+    if column.dtype.kind == "f" and whole.all():
+        column = np.where(held, column, 0).astype(np.int64)
     return [v if h else None for v, h in zip(column.tolist(), held.tolist())]
 
 
