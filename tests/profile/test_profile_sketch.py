@@ -278,6 +278,16 @@ def test_a_sketch_needs_visits() -> None:
     builder.snapshot(Tables(sketches={(0, "time"): Sketch.of([30])})).check()
 
 
+def test_nodes_without_values_have_no_sketch() -> None:
+    """An empty one is none; one of a metric that has no value goes as the metric does."""
+    builder = TreeBuilder()
+    node = builder.child(-1, "kernel", "gemm")
+    builder.add(node, "count", 1)
+    builder.sketch(node, "count", Sketch.of([]))
+    builder.sketch(node, "time", Sketch.of([0]))
+    assert builder.snapshot().tables.sketches == {}
+
+
 def test_a_metric_that_nobody_knows() -> None:
     """As with `add`, a metric is declared first."""
     builder = TreeBuilder()

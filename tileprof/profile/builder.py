@@ -82,8 +82,9 @@ class TreeBuilder:
         A node takes at most as many of a metric as it has visits (`count`).
         """
         self._known(metric)
-        known = self._sketches.get((node, metric))
-        self._sketches[node, metric] = known.merge(sketch) if known else sketch
+        if sketch.counts.size:
+            known = self._sketches.get((node, metric))
+            self._sketches[node, metric] = known.merge(sketch) if known else sketch
 
     def sums(self, metric: str) -> list[float]:
         """Return the live column of a metric that adds by sum, for `column[node] += value`."""
