@@ -12,6 +12,7 @@ from types import FrameType, ModuleType
 
 from tileprof.errors import Location
 from tileprof.profile import KernelInfo
+from tileprof.profiler import nvtx, observer
 from tileprof.profiler.activities import Activities
 from tileprof.profiler.gpu import Gpu
 from tileprof.profiler.native import Contexts, native_recorder
@@ -40,6 +41,7 @@ class Events:
         self._contexts = Contexts(native, tree, _recordings)
         self._activities = Activities(native, tree, self._contexts, kernels, kernel_of)
         self.gpu = Gpu(native)
+        nvtx.enable()
         self._settled = False
         self.inside = native.inside
         """Whether the calling thread is in an operation that is inside the innermost scope."""
@@ -49,16 +51,30 @@ class Events:
         """Says which node what the thread does belongs to; returns what `leave` wants."""
         self.leave = native.leave
 
-    def begin(self, epoch: int, frames: bool) -> None:
-        """Record from here on, under a number."""
+    def begin(self, epoch: int, frames: bool, operations: bool) -> None:
+        """Record from here on, under a number; `operations`: also those of frameworks."""
         self._native.set_frames(frames)
         self._native.set_epoch(epoch)
         self.gpu.begin()
+        if operations:
+            observer.attach()
+        else:
+            observer.detach()
 
     def end(self) -> None:
         """Record nothing until `begin`."""
         self.gpu.pause()
         self._native.set_epoch(0)
+
+    def close(self) -> None:
+        """End the recording."""
+        self.end()
+        self.gpu.end()
+        observer.detach()
+
+    def facts(self) -> dict[str, str]:
+        """Return what provenance tells of what was recorded, and what was not."""
+        return {**self.gpu.facts(), **observer.facts()}
 
     def set_base(self, frame: FrameType | None) -> None:
         """Name the frame that runs the user's program, in the thread that calls this."""

@@ -1,20 +1,23 @@
 """Recording of what GPUs do, switched on and off: CUPTI behind the native recorder.
 
-In: sessions that begin and end.  Out: records in the native recorder's totals (`activities` reads
-them), and in words what is missing or was lost.  The recorder stays CUPTI's one subscriber from the
-first session on; between sessions it is paused, which costs nothing.
+In: sessions that begin and end, other profilers that come and go.  Out: records in the native
+recorder's totals (`activities` reads them), and in words what is missing or was lost.
+
+The recorder stays CUPTI's one subscriber from the first session on; between sessions it is paused,
+which costs nothing. When another profiler starts in the process, it is given what only one can have
+and the gap is noted; afterwards recording goes on.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 from types import ModuleType
 
-from tileprof.profiler.cupti_library import find_cupti, why_not
-
-LIBRARY = "TILEPROF_CUPTI"
-"""Environment variable: the library to load instead of the one that is found."""
+from tileprof.profiler import others
+from tileprof.profiler.cupti_library import VARIABLE, find_cupti, why_not
 
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 """One of these is there where a GPU of NVIDIA's is (the last: in Windows Subsystem for Linux)."""
@@ -37,78 +40,121 @@ class Gpu:
 
     def __init__(self, native: ModuleType) -> None:
         self._native = native
+        self._codes: dict[str, int] = native.GPU_CODES
+        self._kinds: list[int] = list(native.RECORD_KINDS.values())
+        self._lock = threading.RLock()
+        self._wanted = False
+        self._given: tuple[str, float] | None = None
+        """Who was given CUPTI, and since when."""
+        self._gaps: list[str] = []
+        self._others: others.OtherProfilers | None = None
         self._failed = False
         self.library = ""
         """Path of CUPTI, once it is loaded."""
         self.problem = ""
-        """Why GPUs are not recorded, where there are some; a sentence without a capital."""
+        """Why GPUs are not recorded, where there are some."""
 
     @property
     def running(self) -> bool:
         """Whether work on GPUs is recorded."""
         return bool(self._native.gpu_started())
 
-    def begin(self, timeline: int = 0) -> None:
-        """Record from here on, if there is anything to record; `timeline`: events kept at most."""
-        if self.running:
-            self._report(self._native.gpu_resume())
-        elif not self._failed and _has_gpu():
-            path = self._find()
-            if path:
-                kinds = list(self._native.RECORD_KINDS.values())
-                if self._report(self._native.gpu_start(path, kinds, timeline)):
-                    self.library = path
+    def begin(self) -> None:
+        """Record from here on, if there is anything to record."""
+        with self._lock:
+            self._wanted = True
+            if self._given is not None:
+                return
+            if self.running:
+                self._succeeded(self._native.gpu_resume())
+            elif not self._failed and _has_gpu():
+                self._start()
 
     def pause(self) -> None:
         """Record nothing until `begin`."""
-        if self.running:
-            self._native.gpu_pause()
+        with self._lock:
+            self._wanted = False
+            if self.running:
+                self._native.gpu_pause()
+
+    def end(self) -> None:
+        """Record nothing more; what other profilers do is no longer watched."""
+        self.pause()
+        if self._others is not None:
+            self._others.forget()
+            self._others = None
 
     def flush(self, force: bool) -> None:
         """Have records of ended work handed over; with `force` of all work, waiting for it."""
         if self.running:
             code, text = self._native.gpu_flush(force)
-            if code == self._native.GPU_CODES["timed_out"]:
+            if code == self._codes["timed_out"]:
                 self.problem = text
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells: the library, what is missing, what was lost."""
         facts: dict[str, str] = {}
         if self.library:
-            facts["cupti"] = f"{self._native.gpu_version()} ({self.library})"
+            facts["cupti"] = f"{_version(self._native.gpu_version())} ({self.library})"
             counts = self._native.gpu_counts()
             lost = [f"{counts[key]:,} {what}" for key, what in _LOSSES.items() if counts.get(key)]
             if lost:
                 facts["lost"] = "; ".join(lost)
+        if self._gaps:
+            facts["gaps"] = "; ".join(self._gaps)
         if self.problem:
             facts["gpu"] = f"not recorded: {self.problem}"
         return facts
 
     def after_fork(self) -> None:
         """Forget, in a forked child, what was the parent's: no GPU works there."""
+        self._lock = threading.RLock()
         self._native.gpu_after_fork()
         self.library, self._failed = "", True
 
-    def _find(self) -> str:
-        if named := os.environ.get(LIBRARY):
-            return named
+    def _start(self) -> None:
         found = find_cupti()
         if found is None:
-            self._fail(why_not())
-            return ""
-        return str(found.path)
+            self._failed, self.problem = True, why_not()
+            return
+        if self._succeeded(self._native.gpu_start(str(found.path), self._kinds)):
+            self.library = str(found.path)
+            self._others = self._others or others.watch(self._give, self._take_back)
 
-    def _report(self, answer: tuple[int, str]) -> bool:
+    def _give(self, name: str) -> None:
+        """Leave CUPTI to another profiler that is about to start."""
+        with self._lock:
+            if self._given is None:
+                self._given = (name, time.monotonic())
+                if self.running:
+                    self._native.gpu_stop()
+
+    def _take_back(self) -> None:
+        """Go on after another profiler has ended."""
+        with self._lock:
+            if self._given is None:
+                return
+            (name, since), self._given = self._given, None
+            self._gaps.append(f"{name} had CUPTI for {time.monotonic() - since:.1f} s")
+            if self._wanted:
+                self._start()
+
+    def _succeeded(self, answer: tuple[int, str]) -> bool:
         code, text = answer
         if code == 0:
             self.problem = ""
             return True
-        self._fail(text)
+        self.problem = text
+        if code == self._codes["other_subscriber"]:
+            self.problem = f"{others.who_holds() or others.who_may_hold()} has CUPTI already"
+        # Another try would find the same, and cost as much.
+        self._failed = True
         return False
-
-    def _fail(self, why: str) -> None:
-        self._failed, self.problem = True, why
 
 
 def _has_gpu() -> bool:
-    return bool(os.environ.get(LIBRARY)) or any(Path(each).exists() for each in _DEVICES)
+    return bool(os.environ.get(VARIABLE)) or any(Path(each).exists() for each in _DEVICES)
+
+
+def _version(number: int) -> str:
+    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"

@@ -238,7 +238,7 @@ class Recorder:
             state.ident = -1
         self.paths.base = None
         if self.events is not None:
-            self.events.end()
+            self.events.close()
             self.events.set_base(None)
 
     def after_fork(self) -> None:

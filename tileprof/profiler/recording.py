@@ -83,7 +83,8 @@ class Recording:
                 recorder.change(stores)
             if recorder.events is not None:
                 if stores:
-                    recorder.events.begin(recorder.epoch, recorder.frames)
+                    full = any(session.options.context == "full" for session in active)
+                    recorder.events.begin(recorder.epoch, recorder.frames, full)
                 else:
                     recorder.events.end()
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
@@ -104,7 +105,8 @@ class Recording:
         if self._facts is None:
             folder = provenance.script_folder()
             self._facts = {**provenance.of_process(os.getpid()), **provenance.git_state(folder)}
-        return self._facts
+        events = self.recorder.events
+        return self._facts if events is None else {**self._facts, **events.facts()}
 
     def tick(self) -> None:
         """Look at the threads and flush what is due; called every few milliseconds."""

@@ -127,12 +127,28 @@ bool Thread::is_right_in(Kind kind) const {
          entry.stop == innermost_frame();
 }
 
-bool Thread::inside() { return !entries_.empty() && innermost(scope_.read()); }
+bool Thread::inside() {
+  settle();
+  return !entries_.empty() && innermost(scope_.read());
+}
 
 uint64_t Thread::claimed_ns() const {
   const uint64_t open = open_since_.load(std::memory_order_relaxed);
   const uint64_t closed = claimed_ns_.load(std::memory_order_relaxed);
   return open ? closed + (now_ns() - open) : closed;
+}
+
+void Thread::settle() {
+  const uint64_t recording = recorder().recording.load(std::memory_order_relaxed);
+  if (recording_ != recording) begin_recording(recording);
+  if (ended_.load(std::memory_order_relaxed)) settle_ended();
+}
+
+// What is open from before is not in it: its path is that of another tree.
+void Thread::begin_recording(uint64_t recording) {
+  entries_.clear();
+  open_since_.store(0, std::memory_order_relaxed);
+  recording_ = recording;
 }
 
 ContextId Thread::here() {
@@ -214,6 +230,7 @@ ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b) {
+  settle();
   return push(child(parent, kind, name, b), parent, true);
 }
 

@@ -129,6 +129,7 @@ private:
   ScopeReader scope_;
   Blocks<HostTime> times_;
   ForwardPasses forward_;
+  uint64_t recording_ = 0;
 
   ContextId through_frames(ContextId base, size_t count, size_t chain);
   ContextId frame_child(ContextId parent, const Frame &frame);
@@ -140,9 +141,10 @@ private:
   void close(size_t at, uint64_t now);
   ContextId past(ContextId context, const Entry &gone);
   size_t find_range(uint64_t range) const;
-  void settle() {
-    if (ended_.load(std::memory_order_relaxed)) settle_ended();
-  }
+  // Sees to what has changed since the thread's last event: a new recording, ranges that another
+  // thread ended.
+  void settle();
+  void begin_recording(uint64_t recording);
   void settle_ended();
 };
 
