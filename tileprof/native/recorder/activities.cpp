@@ -50,7 +50,8 @@ void Activities::check_sizes(const uint8_t *buffer, size_t valid) {
     const uint8_t *at = static_cast<uint8_t *>(record);
     const uint32_t kind = read<uint32_t>(at, 0);
     void *next = record;
-    if (kind >= cupti::kKinds || cupti_.next_record(base, valid, &next) != cupti::kSuccess) continue;
+    if (cupti_.next_record(base, valid, &next) != cupti::kSuccess || kind >= cupti::kKinds)
+      continue;
     const uint32_t size = uint32_t(static_cast<uint8_t *>(next) - at);
     if (size != cupti_.record_sizes[kind]) cupti_.record_sizes[kind] = 0;
   }
@@ -157,8 +158,8 @@ void Activities::ran(const Place &place, const Times &times, Total &total) {
 void Activities::kernel(const uint8_t *record) {
   using At = cupti::KernelRecord;
   ++counts_.kernels;
-  const Place place =
-      place_of_work(read<uint32_t>(record, At::correlation), read<uint64_t>(record, At::graph_node));
+  const Place place = place_of_work(read<uint32_t>(record, At::correlation),
+                                    read<uint64_t>(record, At::graph_node));
   if (!place.counts) return;
   Total &sum = total(place, What::kernel, variants_.of_record(record));
   std::memcpy(sum.grid, record + At::grid, 12);
@@ -172,14 +173,17 @@ void Activities::kernel(const uint8_t *record) {
 void Activities::memcpy_(const uint8_t *record, bool peer) {
   using At = cupti::MemcpyRecord;
   using Peer = cupti::PeerRecord;
-  const Place place = place_of_work(read<uint32_t>(record, peer ? Peer::correlation : At::correlation),
-                               read<uint64_t>(record, peer ? Peer::graph_node : At::graph_node));
+  const Place place =
+      place_of_work(read<uint32_t>(record, peer ? Peer::correlation : At::correlation),
+                    read<uint64_t>(record, peer ? Peer::graph_node : At::graph_node));
   if (!place.counts) return;
-  const uint32_t source = read<uint8_t>(record, At::source), device = read<uint32_t>(record, At::device);
-  const uint32_t detail = copy_detail(
-      read<uint8_t>(record, At::kind), source, read<uint8_t>(record, At::target),
-      read<uint8_t>(record, At::flags) & 1, peer ? read<uint32_t>(record, Peer::source_device) : device,
-      peer ? read<uint32_t>(record, Peer::target_device) : 0);
+  const uint32_t device = read<uint32_t>(record, At::device);
+  const uint32_t source = read<uint8_t>(record, At::source);
+  const uint32_t detail =
+      copy_detail(read<uint8_t>(record, At::kind), source, read<uint8_t>(record, At::target),
+                  read<uint8_t>(record, At::flags) & 1,
+                  peer ? read<uint32_t>(record, Peer::source_device) : device,
+                  peer ? read<uint32_t>(record, Peer::target_device) : 0);
   Total &sum = total(place, What::memcpy, detail);
   sum.bytes += read<uint64_t>(record, At::bytes);
   const bool from_host = source == cupti::kPageable || source == cupti::kPinned;
@@ -191,8 +195,8 @@ void Activities::memcpy_(const uint8_t *record, bool peer) {
 
 void Activities::memset_(const uint8_t *record) {
   using At = cupti::MemsetRecord;
-  const Place place =
-      place_of_work(read<uint32_t>(record, At::correlation), read<uint64_t>(record, At::graph_node));
+  const Place place = place_of_work(read<uint32_t>(record, At::correlation),
+                                    read<uint64_t>(record, At::graph_node));
   if (!place.counts) return;
   const uint32_t device = read<uint32_t>(record, At::device);
   const bool async = read<uint16_t>(record, At::flags) & 1;

@@ -16,7 +16,6 @@ public:
   // A buffer and its size; nullptr where there are too many already, and records will be dropped.
   uint8_t *take(size_t &size);
   void give_back(uint8_t *buffer);
-  size_t out() const { return out_; }
 
 private:
   std::mutex mutex_;

@@ -1,8 +1,8 @@
 // The part of CUPTI's interface that is used here: functions, numbers, places in its structures.
 //
-// They are declared anew, so that nothing of NVIDIA's has to be installed to build this; the library
-// is found at run time (cupti_loading.cpp). Places are those of CUPTI 12 and 13: later versions add
-// to the ends of records, whose lengths the loaded library tells itself (`record_sizes`).
+// They are declared anew, so that nothing of NVIDIA's has to be installed to build this; the
+// library is found at run time (cupti_loading.cpp). Places are those of CUPTI 12 and 13: later
+// versions add to the ends of records, whose lengths the loaded library tells (`record_sizes`).
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,8 @@ inline constexpr uint32_t kMemcpy = 1, kMemset = 2, kSerialKernel = 3, kKernel =
 inline constexpr uint32_t kKinds = 64;  // above all kinds whose length is asked for
 
 // -- values in records
-inline constexpr uint32_t kCopyPeer = 10;
 inline constexpr uint32_t kPageable = 1, kPinned = 2;
-inline constexpr uint32_t kAllocation = 1, kRelease = 2;
+inline constexpr uint32_t kAllocation = 1;
 inline constexpr uint32_t kCommandBufferFull = 6u << 16;
 inline constexpr uint32_t kFlushForced = 1;
 
@@ -50,7 +49,8 @@ struct GraphData {
 struct KernelRecord {
   static constexpr size_t registers = 6, start = 16, end = 24, device = 40, stream = 48, grid = 52,
                           block = 64, static_shared = 76, dynamic_shared = 80, local = 84,
-                          correlation = 92, name = 104, graph_node = 144, cluster = 176, least = 188;
+                          correlation = 92, name = 104, graph_node = 144, cluster = 176,
+                          least = 188;
 };
 struct MemcpyRecord {
   static constexpr size_t kind = 4, source = 5, target = 6, flags = 7, bytes = 8, start = 16,
@@ -66,14 +66,14 @@ struct MemsetRecord {
                           correlation = 44, flags = 48, memory = 50, graph_node = 64, least = 52;
 };
 struct SynchronizationRecord {
-  static constexpr size_t type = 4, start = 8, end = 16, correlation = 24, stream = 32, least = 36;
+  static constexpr size_t type = 4, start = 8, end = 16, correlation = 24, least = 32;
 };
 struct OverheadRecord {
   static constexpr size_t kind = 4, start = 24, end = 32, correlation = 40, data = 48, least = 40;
 };
 struct MemoryRecord {
   static constexpr size_t operation = 4, memory = 8, correlation = 12, address = 16, bytes = 24,
-                          time = 32, device = 52, stream = 60, least = 64;
+                          device = 52, least = 56;
 };
 
 // A value at a place of a structure.

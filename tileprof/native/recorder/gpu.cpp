@@ -11,6 +11,8 @@ namespace tileprof {
 namespace {
 
 std::atomic<Gpu *> the_gpu{nullptr};
+// In a forked child: the parent's, whose subscription the child's copy of the library still has.
+Gpu *inherited = nullptr;
 
 constexpr const char *kNone = "there is no recording";
 
@@ -68,7 +70,12 @@ Gpu &gpu() {
   return *none;
 }
 
-void forget_gpu() { the_gpu.store(nullptr, std::memory_order_release); }
+void forget_gpu() {
+  Gpu *former = the_gpu.exchange(nullptr, std::memory_order_acq_rel);
+  if (!former) return;
+  former->subscriber.abandon();
+  if (former->started()) inherited = former;
+}
 
 // -- starting and stopping
 
@@ -84,6 +91,8 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   if (!problem.empty()) return {kNotLoaded, problem};
   options_ = options;
   buffers.set_size(options.buffer_bytes);
+  if (inherited) inherited->subscriber.unsubscribe();
+  inherited = nullptr;
 
   std::string other;
   const CuptiResult result = subscriber.subscribe(cupti_, other);

@@ -4,6 +4,7 @@
 // has collected. Codes from 0 on are CUPTI's own.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -56,7 +57,7 @@ private:
   std::mutex mutex_;
   Cupti cupti_;
   GpuOptions options_;
-  bool started_ = false;
+  std::atomic<bool> started_{false};
   uint64_t collected_ = 0;
   // Calls and records at the last forced flush, and whether records failed to come.
   uint64_t calls_then_ = 0, records_then_ = 0;

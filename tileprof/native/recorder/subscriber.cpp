@@ -19,15 +19,13 @@ struct Open {
 struct Calling {
   static constexpr uint32_t kDeepest = 8;
   Open open[kDeepest];
-  uint32_t depth;
+  uint32_t depth, listening;  // calls that are open; when they began, see Subscriber::round_
+  uint32_t number;  // of the thread, from 1; 0: not numbered yet
   uint64_t blocked_until_ns;
   Blocked blocked;
 };
 thread_local Calling calling;
-
-bool starts(std::string_view text, std::string_view with) {
-  return text.substr(0, with.size()) == with;
-}
+std::atomic<uint32_t> threads_numbered{0}, rounds{0};
 
 // A call's name without what tells its versions apart: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
 std::string_view without_version(std::string_view name) {
@@ -43,28 +41,31 @@ Subscriber::Subscriber(Correlations &correlations, Graphs &graphs)
 
 // By name, so that versions of the driver that number or version their calls anew are understood.
 Subscriber::Call Subscriber::call_of(const char *full_name) {
+  static constexpr struct {
+    std::string_view start;
+    CallKind kind;
+  } kStarts[] = {
+      {"cuLaunchHostFunc", CallKind::none},  // runs on the host, leaves no record
+      {"cuLaunch", CallKind::launch},
+      {"cuGraphLaunch", CallKind::graph},
+      {"cuMemcpy", CallKind::memcpy},
+      {"cuMemset", CallKind::memset},
+      {"cuStreamSynchronize", CallKind::sync},
+      {"cuCtxSynchronize", CallKind::sync},
+      {"cuEventSynchronize", CallKind::sync},
+      {"cuMemAlloc", CallKind::memory},
+      {"cuMemFree", CallKind::memory},
+  };
   const std::string_view name = without_version(full_name);
-  const bool async = name.find("Async") != name.npos;
-  Call call;
-  if (starts(name, "cuLaunchHostFunc"))
-    return call;
-  else if (starts(name, "cuLaunch"))
-    call.kind = CallKind::launch;
-  else if (name == "cuGraphLaunch")
-    call.kind = CallKind::graph;
-  else if (starts(name, "cuMemcpy"))
-    call.kind = CallKind::memcpy, call.blocks = !async;
-  else if (starts(name, "cuMemset"))
-    call.kind = CallKind::memset;
-  else if (name == "cuStreamSynchronize" || name == "cuCtxSynchronize" ||
-           name == "cuEventSynchronize")
-    call.kind = CallKind::sync, call.blocks = true;
-  else if (starts(name, "cuMemAlloc") || starts(name, "cuMemFree"))
-    call.kind = CallKind::memory;
-  else
-    return call;
-  call.name = recorder().names.intern(name);
-  return call;
+  for (const auto &[start, kind] : kStarts) {
+    if (name.substr(0, start.size()) != start) continue;
+    const bool copies = kind == CallKind::memcpy && name.find("Async") == name.npos;
+    const Blocked blocks = kind == CallKind::sync ? Blocked::sync
+                           : copies               ? Blocked::copy
+                                                  : Blocked::never;
+    return {kind, blocks, kind == CallKind::none ? 0 : recorder().names.intern(name)};
+  }
+  return {};
 }
 
 void Subscriber::find_calls() {
@@ -79,6 +80,8 @@ void Subscriber::find_calls() {
 }
 
 // -- subscribing
+
+void Subscriber::abandon() { listening_ = false; }
 
 CuptiResult Subscriber::subscribe(const Cupti &cupti, std::string &other) {
   cupti_ = cupti;
@@ -103,6 +106,7 @@ void Subscriber::unsubscribe() {
 }
 
 CuptiResult Subscriber::listen(bool on) {
+  if (on) round_.store(++rounds, std::memory_order_relaxed);
   listening_ = on;
   CuptiResult worst = cupti::kSuccess;
   auto enable = [&](uint32_t domain, uint32_t number) {
@@ -153,7 +157,15 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
 void Subscriber::enter(uint32_t number, const void *data) {
   if (number >= kCalls || !listening()) return;
   const Call &call = calls_[number];
-  if (call.kind == CallKind::none || calling.depth == Calling::kDeepest) return;
+  if (call.kind == CallKind::none) return;
+  const uint32_t round = round_.load(std::memory_order_relaxed);
+  if (calling.listening != round) {
+    // The ends of calls that were open when the callbacks went off were not told.
+    if (calling.depth && calling.open[0].context) this_thread().leave(calling.open[0].context);
+    calling.depth = 0;
+    calling.listening = round;
+  }
+  if (calling.depth == Calling::kDeepest) return;
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   Launch launch;
   launch.kind = call.kind;
@@ -163,17 +175,15 @@ void Subscriber::enter(uint32_t number, const void *data) {
     const ContextId ours = call.kind == CallKind::launch ? this_thread().kernel() : 0;
     const ContextId entered = ours ? 0 : this_thread().enter(Kind::api, call.name);
     launch.context = ours ? ours : entered;
-    const Blocked blocks = !call.blocks                   ? Blocked::never
-                           : call.kind == CallKind::sync ? Blocked::sync
-                                                         : Blocked::copy;
-    calling.open[calling.depth++] = {correlation, entered, blocks};
+    calling.open[calling.depth++] = {correlation, entered, call.blocks};
     launch.entered_ns = now_ns();
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;
   }
   correlations_.put(correlation, launch);
-  if (call.kind == CallKind::launch || call.kind == CallKind::graph)
-    counts_[correlation % 16].value.fetch_add(1, std::memory_order_relaxed);
+  if (call.kind != CallKind::launch && call.kind != CallKind::graph) return;
+  if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
+  counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Subscriber::leave(const void *data) {

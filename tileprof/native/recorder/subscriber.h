@@ -22,6 +22,8 @@ public:
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
   void unsubscribe();
+  // Does nothing more, without telling the library.
+  void abandon();
   // Turns the callbacks on or off.
   CuptiResult listen(bool on);
   // What CUPTI says about the subscription: kSuccess while it is there.
@@ -33,7 +35,7 @@ public:
 private:
   struct Call {
     CallKind kind = CallKind::none;
-    bool blocks = false;  // the thread waits until the device has done it
+    Blocked blocks = Blocked::never;  // what the thread waits for until it returns
     NameId name = 0;
   };
   static constexpr uint32_t kCalls = 2048;
@@ -43,6 +45,7 @@ private:
   Cupti cupti_;
   void *handle_ = nullptr;
   std::atomic<bool> listening_{false};
+  std::atomic<uint32_t> round_{0};  // number of the time for which callbacks are on
   std::unique_ptr<Call[]> calls_;
   std::vector<uint32_t> numbers_;  // of the calls that are listened to
   // Counted in several places, so that threads do not share one.
