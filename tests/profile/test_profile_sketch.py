@@ -247,6 +247,11 @@ def test_no_operation_loses_a_value(data: st.DataObject, profile: Profile) -> No
     """Two operations in a row leave the sketch of the whole program as it was."""
     twice = data.draw(operations(data.draw(operations(profile))))
     twice.check()
+    for part, values in (
+        (twice.tables.sketches, twice.own),
+        (twice.tables.absorbed_sketches, twice.absorbed),
+    ):
+        assert all(s.count <= values["count"][node] for (node, _), s in part.items())
     assert whole_sketch(twice) == whole_sketch(profile)
     assert whole_sketch(merge([twice, profile])) == whole_sketch(profile).merge(
         whole_sketch(profile)
@@ -266,16 +271,16 @@ def test_totals_are_the_union_of_the_subtree(profile: Profile) -> None:
         assert totals.get(node, Sketch.of([])) == Sketch.of([]).merge(*inside)
 
 
-def test_a_sketch_needs_visits() -> None:
-    """More values than visits, an unknown node or an unknown metric break the tree's law."""
+def test_a_sketch_needs_its_node() -> None:
+    """An unknown node or an unknown metric break the tree's law, folded values likewise."""
     builder = TreeBuilder()
-    node = builder.child(-1, "kernel", "gemm")
-    builder.add(node, "time", 30)
-    builder.add(node, "count", 1)
-    for key, values in (((0, "time"), [10, 20]), ((1, "time"), [30]), ((0, "bytes"), [30])):
-        with pytest.raises(InternalError, match=r"values of|has a sketch of"):
-            builder.snapshot(Tables(sketches={key: Sketch.of(values)})).check()
-    builder.snapshot(Tables(sketches={(0, "time"): Sketch.of([30])})).check()
+    builder.add(builder.child(-1, "kernel", "gemm"), "time", 30)
+    thirty = Sketch.of([30])
+    for key in ((1, "time"), (-1, "time"), (0, "bytes")):
+        for tables in (Tables(sketches={key: thirty}), Tables(absorbed_sketches={key: thirty})):
+            with pytest.raises(InternalError, match="has a sketch of"):
+                builder.snapshot(tables).check()
+    builder.snapshot(Tables(sketches={(0, "time"): thirty})).check()
 
 
 def test_nodes_without_values_have_no_sketch() -> None:
@@ -314,9 +319,9 @@ def test_files_from_before_there_were_sketches(tmp_path: Path) -> None:
     assert old.total("time").tolist() == step().total("time").tolist()
 
 
-@pytest.mark.parametrize("content", [b"\x01", b"\x01\x09", "text", 7])
+@pytest.mark.parametrize("content", [b"\x01", b"\xff\x7f\x01", "text", 7])
 def test_damaged_sketches_in_a_file(tmp_path: Path, content: object) -> None:
-    """Bytes that are no sketch, or of more values than visits, are damage."""
+    """Bytes that are no sketch, and what is no bytes, are damage."""
     save(step(), tmp_path / "p.tprof")
     path = edited(tmp_path / "p.tprof", "UPDATE sketches SET own = ?", content)
     with pytest.raises(ProfileFileError, match="is damaged: its tables do not fit"):

@@ -77,10 +77,7 @@ class TreeBuilder:
             self._add_other(node, metric, value)
 
     def sketch(self, node: int, metric: str, sketch: Sketch) -> None:
-        """Say how values were spread that `add` was or will be given as a sum.
-
-        A node takes at most as many of a metric as it has visits (`count`).
-        """
+        """Say how values were spread that `add` was or will be given as a sum."""
         self._known(metric)
         if sketch.counts.size:
             known = self._sketches.get((node, metric))
@@ -109,7 +106,7 @@ class TreeBuilder:
         """
         parents = np.array(self._parents[:], np.int32)
         count = len(parents)
-        # Before the columns: no sketch then holds more than the visits that are counted.
+        # Before the columns: so a sketch holds no more than the visits that are counted.
         sketches = self._sketches.copy()
         metrics: dict[str, Metric] = {}
         own: dict[str, law.Column] = {}

@@ -6,16 +6,13 @@ amount to it is what `check` tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
 from tileprof.profile import metrics as law
-from tileprof.profile.metrics import Column, Metric
+from tileprof.profile.metrics import Metric
 from tileprof.profile.model import Profile
-from tileprof.profile.node_sketches import NodeSketches
 from tileprof.profile.symbol import KINDS
 
 
@@ -35,8 +32,10 @@ def check(profile: Profile) -> None:
             )
     for metric in profile.metrics.values():
         _check_metric(profile, metric)
-    _check_sketches(profile, profile.tables.sketches, profile.own)
-    _check_sketches(profile, profile.tables.absorbed_sketches, profile.absorbed)
+    tables = profile.tables
+    for node, name in (*tables.sketches, *tables.absorbed_sketches):
+        if not 0 <= node < count or name not in profile.metrics:
+            raise InternalError(f"node {node} has a sketch of `{name}`, and one does not exist")
 
 
 def _check_metric(profile: Profile, metric: Metric) -> None:
@@ -53,20 +52,6 @@ def _check_metric(profile: Profile, metric: Metric) -> None:
             f"metric `{metric.name}` is not conserved: "
             f"the tree holds {tops}, the program had {whole}"
         )
-
-
-def _check_sketches(profile: Profile, sketches: NodeSketches, values: Mapping[str, Column]) -> None:
-    """A visit has at most one value of a metric: a sketch holds no more than there were visits."""
-    if not sketches:
-        return
-    visits = values.get("count", np.zeros(len(profile)))
-    for (node, metric), sketch in sketches.items():
-        if not 0 <= node < len(profile) or metric not in profile.metrics:
-            raise InternalError(f"node {node} has a sketch of `{metric}`, and one does not exist")
-        if sketch.count > visits[node]:
-            raise InternalError(
-                f"node {node} has {sketch.count} values of `{metric}` in {visits[node]} visits"
-            )
 
 
 def _inside(column: npt.NDArray[np.int32], low: int, end: int) -> bool:
