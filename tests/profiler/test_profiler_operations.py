@@ -201,3 +201,40 @@ def test_operations_that_began_before_or_end_after() -> None:
     )
     assert [profile.names[n] for n in range(len(profile))].count("whole") == 1
     assert "late" not in profile.names
+
+
+def test_ranges_hold_the_frames_that_are_called_in_them() -> None:
+    """A range that a function opens for its caller: what is called later hangs below the range."""
+    profile = run(
+        """
+        def begin():
+            native.push_range("r", "")
+        def work():
+            op("a", 3)
+            with scope("s"):
+                spend(4)
+        def program():
+            begin()
+            work()
+            spend(2)
+            native.pop_range("")
+            work()
+        program()
+        """,
+        native=True,
+    )
+    assert tree(profile, "count", "cpu_time") == expect("""
+        frame <module>:13
+          frame program:8
+            frame begin:2
+              scope r count=1 cpu_time=2
+                frame work:5
+                  scope s count=1 cpu_time=4
+                frame work:4
+                  op a count=1 cpu_time=3
+          frame program:12
+            frame work:5
+              scope s count=1 cpu_time=4
+            frame work:4
+              op a count=1 cpu_time=3
+    """)

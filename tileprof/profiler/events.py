@@ -1,8 +1,8 @@
 """What the native recorder sees, added to the nodes of a recording's tree.
 
 In: contexts with host times of operations and calls, totals of devices.  Out: numbers at nodes;
-`collect` adds what is new. The recorder in Python asks `inside` and `here` where a scope or a launch
-of ours happens within an operation, which only the native side knows.
+`collect` adds what is new. The recorder in Python asks `inside` and `here` where a scope or a
+launch of ours happens within an operation, which only the native side knows.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ class Events:
     def below(self, name: str, location: Location | None) -> Node:
         """Return the node of a scope that is opened now."""
         return self._tree.child(self.here(), "scope", name, location)
+
+    def sampled(self, frame: FrameType, thread: int, scope: object) -> Node | None:
+        """Return the node of a thread's frame if it is in a range inside that scope, else None."""
+        context = self._native.sampled(frame, thread, 0 if scope is None else id(scope))
+        return self._contexts.node(context) if context else None
 
     def collect(self) -> Iterator[tuple[int, Node, DeviceTotals]]:
         """Add what the host did since the last time to the nodes; hand out what devices did."""

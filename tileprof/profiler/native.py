@@ -123,7 +123,9 @@ class Contexts:
             return self._captured(above, a)
         name = self._name(a)
         if kind == _RANGE:
-            return self._child(above, "scope", name, key=(name, self._name(b)))
+            place = self._child(above, "scope", name, key=(name, self._name(b)))
+            place.node.native = True
+            return place
         if kind == _BACKWARD:
             return self._child(above, "op", name, phase="backward")
         return self._child(above, {_OP: "op", _API: "api"}[kind], name)

@@ -101,7 +101,7 @@ class Sampler:
         elapsed -= self._in_operations(state)
         waiting = ident != self._main and frame.f_code.co_filename in _WAITING
         if elapsed > 0 and not waiting:
-            node = self._credit(entry, frame, elapsed)
+            node = self._credit(entry, ident, frame, elapsed)
             if outside:
                 state.where = node
 
@@ -128,13 +128,22 @@ class Sampler:
             self._strangers[ident] = state
         return state
 
-    def _credit(self, entry: Entry, frame: FrameType, elapsed: int) -> Node:
+    def _credit(self, entry: Entry, ident: int, frame: FrameType, elapsed: int) -> Node:
         scope: Node = entry[NODE]
+        events = self._recorder.events
+        if events is not None:
+            node = events.sampled(frame, ident, entry if scope.index else None)
+            if node is not None:
+                return _add(node, elapsed)
         anchor = scope.cache.samples
         node, _ = self._recorder.paths.find(anchor, frame, scope, entry[STOP], _itself)
-        node.host.samples += 1
-        node.host.sampled_ns += elapsed
-        return node
+        return _add(node, elapsed)
+
+
+def _add(node: Node, elapsed: int) -> Node:
+    node.host.samples += 1
+    node.host.sampled_ns += elapsed
+    return node
 
 
 def _itself(node: Node, place: Location | None) -> Node:

@@ -23,9 +23,6 @@ from tileprof.profiler.recorder import Recorder, Store
 from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals, SiteTotals
 from tileprof.profiler.tree import Node
 
-MEASURED = ("op", "api", "kernel")
-"""Kinds of nodes whose host time the native recorder measures."""
-
 
 @dataclass(frozen=True)
 class Numbers:
@@ -104,7 +101,7 @@ def host_times(numbers: Numbers) -> list[int]:
     own, dealt = [0] * len(nodes), [0] * len(nodes)
     for node in nodes[1:]:
         at, weight = scope[node.index], weights[node.index]
-        if node.kind in MEASURED:
+        if node.native and node.kind != "scope":
             own[node.index] = measured[node.index]
         elif at == 0:
             own[node.index] = weight
@@ -122,18 +119,18 @@ def host_times(numbers: Numbers) -> list[int]:
 def _measured(nodes: list[Node], host: list[HostTotals | None]) -> list[int]:
     """What was measured at scopes, operations and calls themselves, in ns.
 
-    Python's clock tells the scopes from each other, the native one the operations. Where scopes and
-    operations are inside each other, each of the two has counted what is the other's.
+    Python's clock tells its scopes from each other, the native one operations, calls and ranges.
+    Where some of both are inside each other, each of the two has counted what is the other's.
     """
     clock = [totals.own_ns if totals else 0 for totals in host]
     own = [totals.own_ns - totals.claimed_ns if totals else 0 for totals in host]
     inside: list[tuple[int, int]] = []
     for node in nodes[1:]:
-        if node.kind != "scope":
+        if node.kind != "scope" or node.native:
             continue
         around, operation = node.parent, 0
         while around is not None:
-            if around.kind in MEASURED:
+            if around.native:
                 operation = operation or around.index
             elif operation and around.kind == "scope":
                 # It lost this time twice: to this scope, and to the operation around it.

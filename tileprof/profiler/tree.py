@@ -29,7 +29,7 @@ class Node:
     """A place in the tree; `kind` is empty for the root, which stands for no node of a profile."""
 
     __slots__ = ("cache", "children", "families", "host", "index", "key", "kind", "launches",
-                 "location", "name", "parent", "phase")  # fmt: skip
+                 "location", "name", "native", "parent", "phase")  # fmt: skip
 
     def __init__(
         self,
@@ -48,6 +48,8 @@ class Node:
         self.key = key
         """What tells it from its siblings."""
         self.phase = key[2] if key is not None else ""
+        self.native = kind in ("op", "api", "kernel")
+        """Whether the native recorder measures its host time; of scopes, those that are ranges."""
         self.children: dict[Identity, Node] = {}
         self.families: dict[str, int] = {}
         """How many children there are of each kind."""
@@ -97,7 +99,9 @@ class Tree:
     def like(self, parent: Node, other: Node) -> Node:
         """Return the node below `parent` that is to it what another node is to its own parent."""
         identity = other.key or (other.kind, other.name, other.phase)
-        return self._child(parent, other.name, other.location, identity)
+        node = self._child(parent, other.name, other.location, identity)
+        node.native = other.native
+        return node
 
     def _child(
         self, parent: Node, name: str, location: Location | None, identity: Identity

@@ -74,6 +74,12 @@ bool collect_frames(const void *stop, std::vector<Frame> &into) {
   return stop == nullptr;
 }
 
+void collect_frames_from(const void *innermost, std::vector<Frame> &into) {
+  auto frame = static_cast<Interpreted *>(const_cast<void *>(innermost));
+  for (; frame; frame = frame->previous)
+    if (stands(frame)) into.push_back({frame, code_of(frame), offset_of(frame)});
+}
+
 const void *frame_behind(PyObject *frame) {
   return frame && frame != Py_None ? ((struct _frame *)frame)->f_frame : nullptr;
 }

@@ -33,6 +33,8 @@ struct PythonScope {
 const void *innermost_frame();
 // Appends the frames from the innermost out to `stop`, which is not one of them; whether it was met.
 bool collect_frames(const void *stop, std::vector<Frame> &into);
+// The same from a frame of another thread, which must hold still: the caller has the GIL.
+void collect_frames_from(const void *innermost, std::vector<Frame> &into);
 // The interpreter's frame behind a frame object, nullptr for None.
 const void *frame_behind(_object *frame);
 // Holds a code object for ever; takes the GIL.

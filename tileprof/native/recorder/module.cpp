@@ -60,6 +60,15 @@ nb::dict claimed() {
   return all;
 }
 
+// The context of a frame of a thread that is in a range, 0 where it is in none; see Thread::sampled.
+ContextId sampled(nb::object frame, uint64_t ident, uintptr_t scope) {
+  ContextId found = 0;
+  for (Thread *thread : recorder().threads())
+    if (thread->ident() == ident)
+      if (ContextId at = thread->sampled(frame_behind(frame.ptr()), (const void *)scope)) found = at;
+  return found;
+}
+
 void set_base(nb::object frame) {
   recorder().base_thread = frame.is_none() ? 0 : this_thread().ident();
   recorder().base_frame = frame_behind(frame.ptr());
@@ -81,6 +90,7 @@ NB_MODULE(_recorder, m) {
   m.def("name", [](NameId id) { return recorder().names.at(id); });
   m.def("host_times", host_times);
   m.def("claimed", claimed);
+  m.def("sampled", sampled);
   m.def("inside", [] { return this_thread().inside(); });
   m.def("here", [] { return this_thread().here(); });
   m.def("mark_backward", [] { recorder().backward_root = this_thread().here(); });

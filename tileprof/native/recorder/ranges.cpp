@@ -16,13 +16,16 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   if (entries_.size() >= kDeepest) return 0;
   const ContextId under = here();
   push(child(under, Kind::range, name, domain), under, false);
-  return entries_.back().range = ++ranges_;
+  entries_.back().range = ++ranges_;
+  publish();
+  return ranges_;
 }
 
 void Thread::close_range(uint64_t range) {
   settle();
   const size_t at = find_range(range);
   if (at < entries_.size()) close(at, now_ns());
+  publish();
 }
 
 void Thread::ended_elsewhere(uint64_t range) {
@@ -44,6 +47,7 @@ void Thread::settle_ended() {
     if (at < entries_.size()) close(at, each->ns);
     delete std::exchange(each, each->next);
   }
+  publish();
 }
 
 // Closes an entry. Ranges above it go on; operations above a range do too, but none outlasts the
@@ -63,8 +67,40 @@ void Thread::close(size_t at, uint64_t now) {
     entry.inside_ns = 0;
     entry.again = true;
     entries_.push_back(std::move(entry));
+    count_in(entries_.back());
   }
-  if (!at && !above.empty()) open_since_.store(now, std::memory_order_relaxed);
+}
+
+void Thread::publish() {
+  const Entry *range = nullptr;
+  for (const Entry &entry : entries_)
+    if (entry.range) range = &entry;
+  std::lock_guard lock(published_mutex_);
+  published_.context = range ? range->context : 0;
+  if (!range) return;
+  published_.scope = range->scope;
+  published_.frames = range->frames;
+}
+
+ContextId Thread::sampled(const void *frame, const void *scope) {
+  std::vector<Frame> frames;
+  collect_frames_from(frame, frames);
+  ContextId at;
+  {
+    std::lock_guard lock(published_mutex_);
+    at = published_.context;
+    if (!at || (scope && published_.scope != scope)) return 0;
+    frames.resize(called_since(published_.frames, frames));
+  }
+  for (auto each = frames.rbegin(); each != frames.rend(); ++each) {
+    Contexts &contexts = recorder().contexts;
+    const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(each->code));
+    const uint64_t offset = uint64_t(each->offset);
+    ContextId next = contexts.find(at, Kind::frame, code, offset);
+    if (!next && !hold(each->code)) break;
+    at = next ? next : contexts.child(at, Kind::frame, code, offset);
+  }
+  return at;
 }
 
 // A context without the entry that was on the way to it; itself where it was not.

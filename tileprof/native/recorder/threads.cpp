@@ -93,19 +93,17 @@ ContextId Thread::through_frames(ContextId base, size_t count, size_t chain_numb
   return at;
 }
 
-// How many of the frames met, from the innermost, were called since an entry without a frame of its
-// own began: outer ones are shared, and so is the first that has gone on to another line.
-size_t Thread::beyond(const Entry &entry) const {
+size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now) {
   size_t shared = 0;
-  const size_t most = std::min(entry.frames.size(), met_.size());
+  const size_t most = std::min(then.size(), now.size());
   while (shared < most) {
-    const Frame &then = entry.frames[entry.frames.size() - 1 - shared];
-    const Frame &now = met_[met_.size() - 1 - shared];
-    if (then.id != now.id || then.code != now.code) break;
+    const Frame &before = then[then.size() - 1 - shared];
+    const Frame &after = now[now.size() - 1 - shared];
+    if (before.id != after.id || before.code != after.code) break;
     ++shared;
-    if (then.offset != now.offset) break;
+    if (before.offset != after.offset) break;
   }
-  return met_.size() - shared;
+  return now.size() - shared;
 }
 
 // The innermost entry, unless a scope was opened since it began, and so is inside it.
@@ -147,6 +145,8 @@ void Thread::settle() {
 // What is open from before is not in it: its path is that of another tree.
 void Thread::begin_recording(uint64_t recording) {
   entries_.clear();
+  operations_ = 0;
+  publish();
   open_since_.store(0, std::memory_order_relaxed);
   recording_ = recording;
 }
@@ -171,7 +171,7 @@ ContextId Thread::here() {
   size_t count = met_.size();
   ContextId from = base;
   if (entry && !entry->by_frames)
-    count = beyond(*entry);
+    count = called_since(entry->frames, met_);
   else if (!entry && scope.node && !(stop && met))
     // The scope's frame is not among the callers: Python finds out what they share with its path.
     from = scope_context(scope, true);
@@ -199,7 +199,7 @@ ContextId Thread::push(ContextId context, ContextId under, bool by_frames) {
   else
     collect_frames(nullptr, entry.frames);
   entry.began_ns = now_ns();
-  if (entries_.size() == 1) open_since_.store(entry.began_ns, std::memory_order_relaxed);
+  count_in(entry);
   return context;
 }
 
@@ -210,13 +210,21 @@ void Thread::pop(uint64_t now) {
   if (!entry.again) HostTime::add(time.count, uint64_t(1));
   HostTime::add(time.own_ns, took - std::min(took, entry.inside_ns));
   if (entry.claims) HostTime::add(times_.make(entry.claims).claimed_ns, took);
+  count_out(entry, now);
   entries_.pop_back();
-  if (entries_.empty()) {
-    open_since_.store(0, std::memory_order_relaxed);
-    HostTime::add(claimed_ns_, took);
-  } else {
-    entries_.back().inside_ns += took;
-  }
+  if (!entries_.empty()) entries_.back().inside_ns += took;
+}
+
+void Thread::count_in(const Entry &entry) {
+  if (entry.by_frames && operations_++ == 0)
+    open_since_.store(entry.began_ns, std::memory_order_relaxed);
+}
+
+void Thread::count_out(const Entry &entry, uint64_t now) {
+  if (!entry.by_frames || --operations_) return;
+  const uint64_t since = open_since_.load(std::memory_order_relaxed);
+  open_since_.store(0, std::memory_order_relaxed);
+  HostTime::add(claimed_ns_, now - std::min(now, since));
 }
 
 void Thread::add_work(ContextId context, double flops, double bytes) {

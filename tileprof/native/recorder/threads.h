@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "contexts.h"
@@ -61,6 +62,10 @@ private:
   std::atomic<std::atomic<uint64_t> *> ready_{nullptr};
 };
 
+// How many of some frames, from the innermost, were called since a time at which the frames were
+// others: outer ones are shared, and so is the first that has gone on to another line.
+size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now);
+
 class Thread {
 public:
   explicit Thread(uint64_t ident) : ident_(ident) {}
@@ -84,8 +89,11 @@ public:
   ContextId child(ContextId parent, Kind kind, uint64_t a, uint64_t b = 0);
 
   uint64_t ident() const { return ident_; }
-  // Host time in entries that no other one encloses, cumulative; one that is open counts until now.
+  // Host time in operations and calls, cumulative; one that is open counts until now.
   uint64_t claimed_ns() const;
+  // For a sampler, in another thread that holds the GIL: the context of a frame of this thread, if
+  // it is in a range that is inside the scope of that identity; else 0.
+  ContextId sampled(const void *frame, const void *scope);
   // Whether an entry is open that is inside the innermost scope of Python's.
   bool inside();
   Blocks<HostTime> &times() { return times_; }
@@ -115,6 +123,12 @@ private:
     uint64_t range, ns;
     Ended *next;
   };
+  // The innermost range, for the sampler.
+  struct Published {
+    ContextId context = 0;
+    const void *scope = nullptr;
+    std::vector<Frame> frames;
+  };
   static constexpr size_t kKnown = 4096, kChains = 8, kDeepest = 256;
 
   const uint64_t ident_;
@@ -122,6 +136,8 @@ private:
   std::vector<Entry> entries_;
   uint64_t ranges_ = 0;
   std::atomic<Ended *> ended_{nullptr};
+  // Operations and calls that are open, ranges not counted.
+  uint32_t operations_ = 0;
   std::atomic<uint64_t> claimed_ns_{0}, open_since_{0};
   std::vector<Frame> met_;
   Known known_[kKnown];
@@ -130,10 +146,11 @@ private:
   Blocks<HostTime> times_;
   ForwardPasses forward_;
   uint64_t recording_ = 0;
+  std::mutex published_mutex_;
+  Published published_;
 
   ContextId through_frames(ContextId base, size_t count, size_t chain);
   ContextId frame_child(ContextId parent, const Frame &frame);
-  size_t beyond(const Entry &entry) const;
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
   ContextId push(ContextId context, ContextId under, bool by_frames);
@@ -146,6 +163,9 @@ private:
   void settle();
   void begin_recording(uint64_t recording);
   void settle_ended();
+  void publish();
+  void count_in(const Entry &entry);
+  void count_out(const Entry &entry, uint64_t now);
 };
 
 Thread &this_thread();
