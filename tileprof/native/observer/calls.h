@@ -110,10 +110,9 @@ struct Open final : at::ObserverContext {
   uint64_t range = 0;
   void *opened_by = nullptr;  // the recorder's thread
 
-  static void *operator new(size_t size) {
-    Thread *thread = thread_if_any;
-    if (!thread || !thread->free) return ::operator new(size);
-    return std::exchange(thread->free, thread->free->next);
+  static void *operator new(size_t size, Thread &thread) {
+    if (!thread.free) return ::operator new(size);
+    return std::exchange(thread.free, thread.free->next);
   }
   static void operator delete(void *place) {
     // It may have been opened by another thread: places move to where they are left.

@@ -57,7 +57,10 @@ uint32_t enter_function(const RecordFunction &function, Thread &thread) {
   if (known.evaluation)
     if (const auto node = torch::autograd::get_current_node())
       return enter_backward(known.id, node->sequence_nr(), node->thread_id());
-  return calls().enter(known.id, function.seqNr(), RecordFunction::currentThreadId());
+  const int64_t sequence = function.seqNr();
+  // Asked for only where it is looked at: most operations are inside others, and have no number.
+  const uint64_t number = sequence < 0 ? 0 : RecordFunction::currentThreadId();
+  return calls().enter(known.id, sequence, number);
 }
 
 uint32_t enter(const RecordFunction &function, Thread &thread) {
@@ -69,7 +72,7 @@ uint32_t enter(const RecordFunction &function, Thread &thread) {
 
 std::unique_ptr<at::ObserverContext> begin(const RecordFunction &function) {
   Thread &thread = this_thread();
-  auto open = std::make_unique<Open>();
+  std::unique_ptr<Open> open(new (thread) Open);
   if (function.scope() == RecordScope::USER_SCOPE) {
     open->range = calls().open_range(thread.names.of(function.name()).id, &open->opened_by);
   } else {

@@ -21,8 +21,6 @@ PyObject *scope_variable = nullptr;
 // Places in an open scope's entry, and attributes (profiler/recorder.py).
 constexpr Py_ssize_t kNode = 2, kThread = 3, kStop = 4;
 
-PyThreadState *this_thread() { return PyGILState_GetThisThreadState(); }
-
 Interpreted *innermost(PyThreadState *thread) {
 #if PY_VERSION_HEX >= 0x030D0000
   return thread->current_frame;
@@ -56,8 +54,9 @@ bool ending() {
 
 } // namespace
 
-const void *innermost_frame() {
-  PyThreadState *thread = this_thread();
+PyThreadState *python_thread() { return PyGILState_GetThisThreadState(); }
+
+const void *innermost_frame(PyThreadState *thread) {
   if (!thread) return nullptr;
   Interpreted *frame = innermost(thread);
   while (frame && !stands(frame)) frame = frame->previous;
@@ -65,7 +64,7 @@ const void *innermost_frame() {
 }
 
 bool collect_frames(const void *stop, std::vector<Frame> &into) {
-  PyThreadState *thread = this_thread();
+  PyThreadState *thread = python_thread();
   if (!thread) return stop == nullptr;
   for (Interpreted *frame = innermost(thread); frame; frame = frame->previous) {
     if (frame == stop) return true;
@@ -97,8 +96,7 @@ void set_scope_variable(PyObject *variable) {
   scope_variable = variable;
 }
 
-const PythonScope &ScopeReader::read() {
-  PyThreadState *thread = this_thread();
+const PythonScope &ScopeReader::read(PyThreadState *thread) {
   PyObject *variables = nullptr;
   if (thread && thread->context) variables = (PyObject *)((PyContext *)thread->context)->ctx_vars;
   if (variables != variables_) resolve(variables);

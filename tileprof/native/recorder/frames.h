@@ -12,6 +12,7 @@
 
 struct PyCodeObject;
 struct _object;
+struct _ts;
 
 namespace tileprof {
 
@@ -29,8 +30,12 @@ struct PythonScope {
   uint64_t node = 0;  // its number in Python's tree; 0: outside of all
 };
 
+// The interpreter's state of the calling thread, nullptr where it has none. Asked for once for each
+// event: a thread may get another one.
+_ts *python_thread();
 // The innermost frame of the calling thread, nullptr where it runs no Python.
-const void *innermost_frame();
+const void *innermost_frame(_ts *thread);
+inline const void *innermost_frame() { return innermost_frame(python_thread()); }
 // Appends the frames from the innermost out to `stop`, which is not one of them; whether it was met.
 bool collect_frames(const void *stop, std::vector<Frame> &into);
 // The same from a frame of another thread, which must hold still: the caller has the GIL.
@@ -44,7 +49,8 @@ bool hold(PyCodeObject *code);
 // are. Takes the GIL only when they have changed.
 class ScopeReader {
 public:
-  const PythonScope &read();
+  const PythonScope &read(_ts *thread);
+  const PythonScope &read() { return read(python_thread()); }
   // The frame that opened the scope last read, nullptr where there is none any more.
   const void *stop() const;
   void forget();

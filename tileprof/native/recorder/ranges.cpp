@@ -15,7 +15,7 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   // A program that never ends its ranges must not get slower and slower.
   if (entries_.size() >= kDeepest) return 0;
   const ContextId under = here();
-  push(child(under, Kind::range, name, domain), under, false);
+  push(child(under, Kind::range, name, domain), under, false, moment());
   entries_.back().range = ++ranges_;
   publish();
   return ranges_;

@@ -151,17 +151,23 @@ void Thread::begin_recording(uint64_t recording) {
   recording_ = recording;
 }
 
-ContextId Thread::here() {
+Moment Thread::moment() {
   settle();
+  _ts *python = python_thread();
+  return {scope_.read(python), innermost_frame(python)};
+}
+
+ContextId Thread::here() { return path(moment()); }
+
+ContextId Thread::path(const Moment &moment) {
   const Recorder &shared = recorder();
-  const PythonScope &scope = scope_.read();
+  const PythonScope &scope = moment.scope;
   const Entry *entry = innermost(scope);
   const ContextId base =
       entry ? entry->context : scope_context(scope, false);
   if (!shared.frames.load(std::memory_order_relaxed)) return base;
 
-  const void *innermost = innermost_frame();
-  if (entry && entry->by_frames && innermost == entry->stop) return base;
+  if (entry && entry->by_frames && moment.frame == entry->stop) return base;
   const void *stop = entry ? (entry->by_frames ? entry->stop : nullptr) : scope_.stop();
   if (!stop && !entry && !scope.node &&
       shared.base_thread.load(std::memory_order_relaxed) == ident_)
@@ -184,8 +190,8 @@ ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   return child(0, Kind::scope, recorder().numbered(scope.node), apart);
 }
 
-ContextId Thread::push(ContextId context, ContextId under, bool by_frames) {
-  const PythonScope &scope = scope_.read();
+ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const Moment &moment) {
+  const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
   const ContextId claims = outermost ? scope_context(scope, false) : 0;
   Entry &entry = entries_.emplace_back();
@@ -195,7 +201,7 @@ ContextId Thread::push(ContextId context, ContextId under, bool by_frames) {
   entry.claims = claims;
   entry.by_frames = by_frames;
   if (by_frames)
-    entry.stop = innermost_frame();
+    entry.stop = moment.frame;
   else
     collect_frames(nullptr, entry.frames);
   entry.began_ns = now_ns();
@@ -234,12 +240,13 @@ void Thread::add_work(ContextId context, double flops, double bytes) {
 }
 
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
-  return enter_under(here(), kind, name, b);
+  const Moment now = moment();
+  const ContextId parent = path(now);
+  return push(child(parent, kind, name, b), parent, true, now);
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b) {
-  settle();
-  return push(child(parent, kind, name, b), parent, true);
+  return push(child(parent, kind, name, b), parent, true, moment());
 }
 
 void Thread::leave(ContextId context) {

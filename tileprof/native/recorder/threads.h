@@ -66,6 +66,12 @@ private:
 // others: outer ones are shared, and so is the first that has gone on to another line.
 size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now);
 
+// What Python is doing in a thread, at one event.
+struct Moment {
+  const PythonScope &scope;
+  const void *frame;  // the innermost
+};
+
 class Thread {
 public:
   explicit Thread(uint64_t ident) : ident_(ident) {}
@@ -153,7 +159,9 @@ private:
   ContextId frame_child(ContextId parent, const Frame &frame);
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
-  ContextId push(ContextId context, ContextId under, bool by_frames);
+  Moment moment();
+  ContextId path(const Moment &moment);
+  ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment);
   void pop(uint64_t now);
   void close(size_t at, uint64_t now);
   ContextId past(ContextId context, const Entry &gone);
