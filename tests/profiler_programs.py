@@ -73,7 +73,8 @@ def launch(kernel: FakeKernel, time: int = 0, wall: int = 0, **more: Any) -> Non
 def run(source: str, **options: Any) -> Profile:
     """Run a program, dedented, as `prog.py`; it has `scope`, `spend`, `launch`, `FakeKernel`.
 
-    With `native`, operations are recorded too, and it has `op`, `backward`, `push` and `pop`.
+    With `native`, operations are recorded too, and it has `op`, `backward` and `native`; `names`
+    are further ones that it has.
     """
     clock = Clock()
 
@@ -91,6 +92,7 @@ def run(source: str, **options: Any) -> Profile:
         "profiler": profiler,
     }
     native = options.pop("native", False)
+    names |= options.pop("names", {})
     session = profiler.start(clock=clock, **options)
     if native:
         names |= _operations(session, clock)

@@ -28,9 +28,9 @@ _OVERHEADS = {1: "compiling", 1 << 16: "CUPTI buffers", 2 << 16: "CUPTI instrume
               3 << 16: "CUPTI resources", 4 << 16: "module loading", 5 << 16: "function loading",
               6 << 16: "command buffer full", 7 << 16: "CUPTI buffers",
               8 << 16: "unified memory"}  # fmt: skip
-_IDLE = {"launch": "idle: waiting for the launch", "sync": "idle: after a wait of the host",
-         "copy": "idle: waiting for a copy by the host", "queue": "idle: between dependent work",
-         "waiting_copy": "only copies", "unknown": "idle"}  # fmt: skip
+_IDLE = {"launch": "waiting for its launch", "sync": "waiting for its launch after a host's wait",
+         "copy": "waiting for its launch after a host's copy", "queue": "between dependent work",
+         "waiting_copy": "only copies", "unknown": "before unknown work"}  # fmt: skip
 
 
 class Activities:

@@ -7,6 +7,7 @@ launch of ours happens within an operation, which only the native side knows.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from types import FrameType, ModuleType
 
@@ -14,8 +15,8 @@ from tileprof.errors import Location
 from tileprof.profile import KernelInfo
 from tileprof.profiler import nvtx, observer
 from tileprof.profiler.activities import Activities
-from tileprof.profiler.gpu import Gpu
-from tileprof.profiler.native import Contexts, native_recorder
+from tileprof.profiler.gpu import Gpu, has_gpu
+from tileprof.profiler.native import Contexts, native_recorder, why_not
 from tileprof.profiler.totals import DeviceTotals
 from tileprof.profiler.tree import Node, Tree
 
@@ -116,6 +117,12 @@ class Events:
         self._native.after_fork()
         self._contexts.skip()
         self.gpu.after_fork()
+
+
+def missing() -> dict[str, str]:
+    """Return what provenance tells where the native side is missed: PyTorch or a GPU is there."""
+    missed = has_gpu() or "torch" in sys.modules
+    return {"native recorder": why_not()} if missed and why_not() else {}
 
 
 def native_events(

@@ -67,7 +67,7 @@ class Gpu:
                 return
             if self.running:
                 self._succeeded(self._native.gpu_resume())
-            elif not self._failed and _has_gpu():
+            elif not self._failed and has_gpu():
                 self._start()
 
     def pause(self) -> None:
@@ -152,7 +152,8 @@ class Gpu:
         return False
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
+    """Tell whether there is a GPU of NVIDIA's, without asking its driver."""
     return bool(os.environ.get(VARIABLE)) or any(Path(each).exists() for each in _DEVICES)
 
 

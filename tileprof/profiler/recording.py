@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from tileprof.profiler import provenance, scopes
-from tileprof.profiler.events import native_events
+from tileprof.profiler.events import missing, native_events
 from tileprof.profiler.listener import Listener
 from tileprof.profiler.options import Options, destination, parse_options
 from tileprof.profiler.recorder import Recorder, top
@@ -106,7 +106,7 @@ class Recording:
             folder = provenance.script_folder()
             self._facts = {**provenance.of_process(os.getpid()), **provenance.git_state(folder)}
         events = self.recorder.events
-        return self._facts if events is None else {**self._facts, **events.facts()}
+        return {**self._facts, **(missing() if events is None else events.facts())}
 
     def tick(self) -> None:
         """Look at the threads and flush what is due; called every few milliseconds."""

@@ -15,7 +15,7 @@ import numpy as np
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import nothing_in, title_of
+from tileprof.viewer.notes import missing_from, nothing_in, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import (
@@ -97,6 +97,7 @@ def render_lines(
     grid = arrange(_fields(listing, rows, glyphs), width, glyphs, color)
     lines = [
         *title_of(profile, width, glyphs, color),
+        *missing_from(profile, width, glyphs, color),
         grid.header("source"),
         *_printed(listing, rows, grid, width),
     ]

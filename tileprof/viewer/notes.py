@@ -17,7 +17,15 @@ from tileprof.viewer.kernel_names import printed_forms
 from tileprof.viewer.text import Glyphs, clean, fit, paint
 from tileprof.viewer.units import format_value
 
-__all__ = ["VisitTimes", "label_of", "nothing_in", "title_of", "visit_times", "whereabouts"]
+__all__ = [
+    "VisitTimes",
+    "label_of",
+    "missing_from",
+    "nothing_in",
+    "title_of",
+    "visit_times",
+    "whereabouts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,22 @@ def nothing_in(profile: Profile, width: int) -> str:
     else:
         return ""
     return textwrap.fill(said, width) + "\n"
+
+
+_MISSING = {
+    "gpu": "GPU {}",
+    "gaps": "GPU not recorded meanwhile: {}",
+    "lost": "lost: {}",
+    "native recorder": "operations and GPUs were not recorded: {}",
+}
+"""Keys of the provenance that say what a profile does not hold."""
+
+
+def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
+    """What was not recorded, or was lost, one line each; usually none."""
+    known = profile.tables.provenance
+    told = [text.format(known[key]) for key, text in _MISSING.items() if known.get(key)]
+    return [paint(fit(clean(line, glyphs), width, glyphs), "33", color) for line in told]
 
 
 def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:

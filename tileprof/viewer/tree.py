@@ -13,7 +13,7 @@ from tileprof.profile import Profile
 from tileprof.profile.regroup import HIDDEN
 from tileprof.viewer.columns import RATES, Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import label_of, nothing_in, title_of, visit_times
+from tileprof.viewer.notes import label_of, missing_from, nothing_in, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.selection import Selection, select, shown_metrics
@@ -56,6 +56,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     grid = arrange(fields, width, glyphs, color, depth)
     lines = [
         *title_of(profile, width, glyphs, color),
+        *missing_from(profile, width, glyphs, color),
         grid.header(""),
         grid.row(len(selection.profile), Label("total", style="1")),
         *_rows(selection.profile, columns[0], grid),

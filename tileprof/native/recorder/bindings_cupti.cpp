@@ -162,6 +162,8 @@ template <typename Method> nb::tuple without_gil(Method method) {
 }
 
 std::string demangled(const std::string &name) {
+  // Without the prefix of a function, a short name of C reads as a type: `a` as `signed char`.
+  if (name.compare(0, 2, "_Z")) return name;
   int status = 0;
   std::unique_ptr<char, void (*)(void *)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);

@@ -26,7 +26,9 @@ uint64_t now_ns() {
 void ForwardPasses::put(int64_t sequence, ContextId context) {
   if (!slots_) {
     // Zeroed pages that are touched only as sequence numbers reach them.
-    slots_.reset(new std::atomic<uint64_t>[kSlots]());
+    void *pages = std::calloc(kSlots, sizeof(std::atomic<uint64_t>));
+    if (!pages) return;
+    slots_.reset(static_cast<std::atomic<uint64_t> *>(pages));
     ready_.store(slots_.get(), std::memory_order_release);
   }
   const uint64_t number = uint64_t(sequence);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -58,7 +59,10 @@ public:
 
 private:
   static constexpr uint32_t kSlots = 1u << 20;
-  std::unique_ptr<std::atomic<uint64_t>[]> slots_;
+  struct Free {
+    void operator()(void *pages) const { std::free(pages); }
+  };
+  std::unique_ptr<std::atomic<uint64_t>[], Free> slots_;
   std::atomic<std::atomic<uint64_t> *> ready_{nullptr};
 };
 

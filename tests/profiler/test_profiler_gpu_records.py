@@ -1,0 +1,173 @@
+"""Programs on a played CUPTI, beside the whole tree that they give: calls, kernels, copies, idle.
+
+The times of records are the test's own; only the order in which a program calls is real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tileprof.profiler as profiler
+from tests.native.cupti_programs import Fake, build_fake
+from tests.profiler_programs import as_ours, expect, run, tree
+from tileprof.profile import Profile
+from tileprof.profiler import paths
+
+recorder = pytest.importorskip("tileprof.native._recorder", reason="the recorder is not built")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The played library."""
+    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
+
+
+@pytest.fixture
+def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What programs call: the played driver, none of whose Python shows."""
+    monkeypatch.setenv("TILEPROF_CUPTI", str(library))
+    recorder.gpu_after_fork()
+    fake = Fake(library, recorder)
+    for method in (Fake.kernel, Fake.call, Fake.copy, Fake.node, Fake.wait, Fake.memory):
+        paths.hide(method.__code__)
+    played = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
+    yield {name: _hidden(getattr(fake, name)) for name in played}
+    if recorder.gpu_started():
+        recorder.gpu_stop()
+    recorder.gpu_drain()
+
+
+def _hidden(method: Any) -> Any:
+    @as_ours
+    def call(*arguments: Any, **named: Any) -> Any:
+        return method(*arguments, **named)
+
+    return call
+
+
+def test_kernels_hang_below_the_calls_that_launched_them(names: dict[str, Any]) -> None:
+    """By scope, operation and phase; times, blocks and idle time are those of the records."""
+    profile = run(
+        """
+        def layer():
+            op("aten::mm", lambda: kernel("gemm", 1000, 1600, grid=(4, 2, 1)), 3)
+        with scope("forward"):
+            layer()
+        backward("MmBackward0", 3, lambda: kernel("gemm", 2000, 2500, grid=(4, 2, 1)))
+        kernel("_Z4fillILi4EEvPf", 2600, 2700)
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    assert tree(profile, "time", "blocks", "idle_time") == expect("""
+        frame <module>:3
+          scope forward
+            frame layer:2
+              op aten::mm
+                frame layer.<locals>.<lambda>:2
+                  api cuLaunchKernel
+                    kernel gemm time=600 blocks=8
+                op MmBackward0
+                  frame <lambda>:5
+                    api cuLaunchKernel
+                      kernel gemm time=500 blocks=8
+                      idle between dependent work idle_time=400
+        frame <module>:6
+          api cuLaunchKernel
+            kernel void fill<4>(float*) time=100 blocks=1
+            idle between dependent work idle_time=100
+    """)
+    assert profile.node(profile.find("gemm")[1]).phase == "backward"
+    gemm = profile.tables.kernels[profile.tables.node_kernels[profile.find("gemm")[0]]]
+    assert (gemm.device, gemm.attributes["grid"]) == ("cuda:0", "4×2×1")
+
+
+def test_replays_carry_the_path_of_their_capture(names: dict[str, Any]) -> None:
+    """Below the launch of the graph; without a capture seen, right below it."""
+    profile = run(
+        """
+        def capture():
+            op("aten::mul", lambda: node(13, 7))
+        def replay():
+            launched = call(514)
+            kernel("mul", 1000, 1100, launched, node=7)
+            kernel("early", 1100, 1300, launched, node=8)
+        with scope("warm up"):
+            capture()
+        replay()
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    assert tree(profile, "time", "count") == expect("""
+        frame <module>:7
+          scope warm up count=1
+            frame capture:2
+              op aten::mul count=1
+        frame <module>:9
+          frame replay:4
+            api cuGraphLaunch count=1
+              scope captured at
+                frame <module>:7
+                  scope warm up
+                    frame capture:2
+                      op aten::mul
+                        frame capture.<locals>.<lambda>:2
+                          kernel mul time=100 count=1
+              kernel early time=200 count=1
+    """)
+    assert "captured before" in profile.tables.provenance["lost"]
+
+
+def test_copies_waits_and_allocations(names: dict[str, Any]) -> None:
+    """Each has its kind of node; waits of the host are no time of a device."""
+    profile = run(
+        """
+        copy(277, 1, 3, 4096, 1000, 1500)
+        copy(277, 2, 3, 4096, 1500, 1600)
+        wait(126, 3, 1000, 1700)
+        memory(1, 4096, 1 << 20)
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    assert tree(profile, "time", "bytes", "sync_time", "allocated_bytes") == expect("""
+        frame <module>:1
+          api cuMemcpyHtoDAsync
+            memcpy HtoD pageable time=500 bytes=4096
+        frame <module>:2
+          api cuMemcpyHtoDAsync
+            memcpy HtoD pinned time=100 bytes=4096
+        frame <module>:3
+          api cuStreamSynchronize
+            sync stream sync_time=700
+        frame <module>:4
+          api cuMemAlloc allocated_bytes=1048576
+    """)
+
+
+def test_sessions_get_what_was_launched_while_they_listened(names: dict[str, Any]) -> None:
+    """Records come late: they belong to who was active at the launch."""
+    whole = profiler.start(context="scopes")
+    with profiler.profile(context="scopes") as part:
+        names["kernel"]("a", 1000, 1100)
+    names["kernel"]("b", 1100, 1300)
+    whole.deactivate()
+    names["kernel"]("c", 1300, 1400)
+    whole.activate()
+    names["deliver"]()
+
+    def kernels(profile: Profile) -> dict[str, int]:
+        nodes = [profile.node(n) for n in range(len(profile)) if profile.kinds[n] == "kernel"]
+        return {node.name: int(node.own("time")) for node in nodes}
+
+    assert part.profile is not None
+    assert kernels(whole.finalize()) == {"a": 100, "b": 200}
+    assert kernels(part.profile) == {"a": 100}
