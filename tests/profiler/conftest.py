@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.profiler.torch_observed import Seen
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def observed() -> Iterator[None]:
     """PyTorch's observer is attached; compiled by the first test that wants it."""
     from tileprof.profiler import observer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,25 @@ def test_flops_are_those_of_pytorch(run: Callable[[], object], seen: Seen) -> No
     counted = seen.flops()
     _recorder.set_epoch(0)
     assert counted == counted_by_pytorch_in_flops(run) > 0
+
+
+def test_flops_of_a_profile_are_those_of_pytorch(tmp_path: Path) -> None:
+    """Also in a scope, and where the backward pass hangs under the operation."""
+    import tileprof
+
+    model = net()
+    x = torch.ones(2, 3, 8, 8)
+
+    def run() -> None:
+        with tileprof.scope("forward"):
+            loss = model(x).sum()
+        loss.backward()
+
+    with tileprof.profile(tmp_path / "x.tprof"):
+        run()
+    profile = tileprof.load(tmp_path / "x.tprof")
+    profile.check()
+    assert profile.own["flops"].sum() == counted_by_pytorch_in_flops(run)
 
 
 def test_flops_of_fused_attention(seen: Seen) -> None:
