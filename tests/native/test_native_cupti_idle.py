@@ -221,3 +221,20 @@ def test_order_makes_no_difference(clock: Clock, shuffle: int) -> None:
     (gap,) = clock.gaps()
     assert gap[1:] == (49_999, 49_999 * 300)
     assert "late" not in clock.fake.counts()
+
+
+def test_buffers_of_threads_come_one_after_the_other(clock: Clock) -> None:
+    """Each holds a long time of one thread's work; together they leave the gaps that are there."""
+    fake = clock.fake
+    for turn in range(6):
+        began = 10**6 + turn * 20_000_000
+        for stretch in range(2):
+            fake.many(10_000, "backward", start=began + stretch * 10_000_000, ns=300, step=1000)
+            fake.deliver()
+        fake.many(10_000, "forward", start=began + 400, ns=300, step=2000)
+        fake.deliver()
+    gaps = clock.gaps()
+    assert "late" not in fake.counts()
+    kernels = 6 * 20_000
+    busy = kernels * 300 + 6 * 10_000 * 300
+    assert sum(ns for _, _, ns in gaps) == (6 * 20_000_000 - 1000 + 300) - busy

@@ -215,7 +215,7 @@ void bind_constants(nb::module_ &m) {
 void bind_cupti(nb::module_ &m) {
   bind_constants(m);
   m.def("gpu_start", gpu_start, nb::arg("path"), nb::arg("kinds"), nb::arg("timeline") = 0,
-        nb::arg("buffer_bytes") = size_t(4) << 20);
+        nb::arg("buffer_bytes") = size_t(2) << 20);
   m.def("gpu_stop", [](double s) { return without_gil([s](Gpu &g) { return g.stop(s); }); },
         nb::arg("timeout_s") = 10.0);
   m.def("gpu_pause", [] { return without_gil([](Gpu &g) { return g.pause(); }); });

@@ -20,7 +20,7 @@ public:
 private:
   std::mutex mutex_;
   std::vector<uint8_t *> spare_;
-  size_t size_ = 4u << 20;
+  size_t size_ = 2u << 20;
   size_t out_ = 0;
 };
 

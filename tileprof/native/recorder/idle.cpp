@@ -26,9 +26,8 @@ TotalKey key_of(const Interval &interval, Reason reason, uint32_t device) {
 void Idle::add(uint32_t device_number, const Interval &interval, Totals &totals) {
   Device &device = devices_[device_number];
   if (interval.start < device.counted) {
-    // More room to put them in order, from now on.
     ++late_;
-    window_ = std::min(window_ * 2, kMostWindow);
+    too_small_ = true;
     device.busy_until = std::max(device.busy_until, interval.end);
     if (interval.computes) device.compute_until = std::max(device.compute_until, interval.end);
     return;
@@ -38,20 +37,39 @@ void Idle::add(uint32_t device_number, const Interval &interval, Totals &totals)
     count(device_number, device, device.pending.size() - window_, totals);
 }
 
-// Streams that run side by side are slightly out of order, those of several threads grossly.
+// Streams that run side by side are slightly out of order, buffers of several threads grossly.
 void Idle::append(Device &device, const Interval &interval) {
   std::vector<Interval> &pending = device.pending;
+  const size_t run = device.runs.empty() ? 0 : device.runs.back();
   size_t place = pending.size();
-  const size_t nearest = place > kNear ? place - kNear : 0;
+  const size_t nearest = std::max(run, place > kNear ? place - kNear : 0);
   pending.push_back(interval);
-  if (!device.in_order) return;
   while (place > nearest && interval.start < pending[place - 1].start) --place;
-  if (place > 0 && interval.start < pending[place - 1].start) {
-    device.in_order = false;
+  if (place > run && interval.start < pending[place - 1].start) {
+    device.runs.push_back(pending.size() - 1);
     return;
   }
   std::move_backward(pending.begin() + ptrdiff_t(place), pending.end() - 1, pending.end());
   pending[place] = interval;
+}
+
+// Merges runs with their neighbours until there is one.
+void Idle::put_in_order(Device &device) {
+  auto by_start = [](const Interval &a, const Interval &b) { return a.start < b.start; };
+  auto at = [&](size_t i) { return device.pending.begin() + ptrdiff_t(i); };
+  std::vector<size_t> ends = std::move(device.runs);
+  device.runs = {};
+  ends.push_back(device.pending.size());
+  while (ends.size() > 1) {
+    std::vector<size_t> merged;
+    size_t start = 0;
+    for (size_t i = 0; i + 1 < ends.size(); i += 2) {
+      std::inplace_merge(at(start), at(ends[i]), at(ends[i + 1]), by_start);
+      merged.push_back(start = ends[i + 1]);
+    }
+    if (ends.size() % 2) merged.push_back(ends.back());
+    ends = std::move(merged);
+  }
 }
 
 void Idle::settle(Totals &totals) {
@@ -71,11 +89,11 @@ bool Idle::interrupted(uint64_t from, uint64_t to) const {
 }
 
 void Idle::count(uint32_t number, Device &device, size_t how_many, Totals &totals) {
-  auto by_start = [](const Interval &a, const Interval &b) { return a.start < b.start; };
-  if (!device.in_order) std::stable_sort(device.pending.begin(), device.pending.end(), by_start);
-  device.in_order = true;
+  put_in_order(device);
   for (size_t i = 0; i < how_many; ++i) step(number, device, device.pending[i], totals);
   device.pending.erase(device.pending.begin(), device.pending.begin() + ptrdiff_t(how_many));
+  if (too_small_) window_ = std::min(window_ * 2, kMostWindow);
+  too_small_ = false;
 }
 
 void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &totals) {

@@ -47,23 +47,27 @@ public:
 private:
   struct Device {
     std::vector<Interval> pending;
-    bool in_order = true;
+    // Where in it runs begin that are in order in themselves: parts that came out of order.
+    std::vector<size_t> runs;
     uint64_t busy_until = 0;     // of anything; 0: nothing ran yet
     uint64_t compute_until = 0;  // of kernels and fills
     uint64_t copy_until = 0;
     uint64_t copy_ns = 0;        // time from compute_until on that copies cover
     uint64_t counted = 0;        // start of the last interval counted
   };
-  static constexpr size_t kLeastWindow = 1u << 14, kMostWindow = 1u << 17;
-  // How far an interval is moved when it comes; further off ones are sorted when they are counted.
+  // How many intervals wait for earlier ones: each thread's records come a buffer at a time.
+  static constexpr size_t kLeastWindow = 1u << 16, kMostWindow = 1u << 18;
+  // How far an interval is moved when it comes; one from further back begins a run.
   static constexpr size_t kNear = 64;
 
   std::map<uint32_t, Device> devices_;
   std::vector<uint64_t> interruptions_;
   size_t window_ = kLeastWindow;
   uint64_t late_ = 0;
+  bool too_small_ = false;  // the window, lately
 
   static void append(Device &device, const Interval &interval);
+  static void put_in_order(Device &device);
   void count(uint32_t number, Device &device, size_t how_many, Totals &totals);
   void step(uint32_t number, Device &device, const Interval &interval, Totals &totals);
   static void copy(Device &device, const Interval &interval);
