@@ -6,7 +6,6 @@ In: the bytes of a cubin.  Out: the instructions of each function.  `nvdisasm` c
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import shutil
@@ -40,6 +39,8 @@ def find_nvdisasm() -> Path:
 
 @cache
 def _in_wheel() -> Path | None:
+    import importlib.metadata  # slow to import, and wanted by disassembling alone
+
     try:
         files = importlib.metadata.files(WHEEL) or []
     except importlib.metadata.PackageNotFoundError:

@@ -2,18 +2,23 @@
 
 In: a launch and a target; after compiling, what ptxas reports.  Out: a KernelError with a way out
 for what cannot run; how many blocks a multiprocessor holds, and what limits them.
-
-The rules are those of NVIDIA's `cuda_occupancy.h` for compute capability 8.0 and 9.0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileprof import ir
+from tileprof.binary.occupancy import (
+    PARTITIONS,
+    REGISTER_UNIT,
+    WARP,
+    Occupancy,
+    round_up,
+)
+from tileprof.binary.occupancy import occupancy as occupancy_of
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import KernelError, Location
 
@@ -24,19 +29,10 @@ from .target import Target
 if TYPE_CHECKING:
     from .build import Cubin
 
-__all__ = ["Occupancy", "SharedBuffer", "blocks_per_sm", "check", "occupancy"]
+__all__ = ["SharedBuffer", "blocks_per_sm", "check", "occupancy"]
 __all__ += ["binary_remarks", "check_accumulators", "check_shared", "occupancy_remark"]
 __all__ += ["registers_available"]
 
-WARP = 32
-_PARTITIONS = 4
-"""Each has its own quarter of the registers and of the warps."""
-_REGISTER_UNIT = 256
-"""Registers are given to a warp in multiples of this."""
-_SHARED_UNIT = 128
-"""Bytes: shared memory is given to a block in multiples of this."""
-_BARRIERS_PER_BLOCK_SLOT = 2
-"""From 9.0 on a multiprocessor has so many named barriers for each block that it can hold."""
 _LEAST_TILE = 64
 """Rows of the smallest product of a warp group."""
 _CLUSTER = 8
@@ -196,18 +192,9 @@ def _kb(size: int) -> str:
 
 def registers_available(threads: int, target: Target) -> int:
     """Registers that each thread of a block can have when it is alone on a multiprocessor."""
-    warps = _round_up(-(-threads // WARP), _PARTITIONS)
+    warps = round_up(-(-threads // WARP), PARTITIONS)
     each = target.registers_per_sm // (warps * WARP)
-    return min(each - each % (_REGISTER_UNIT // WARP), target.registers_per_thread)
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """Blocks that a multiprocessor holds at once."""
-
-    blocks: int
-    limits: tuple[tuple[str, int], ...]
-    """Blocks that each resource has room for, the scarcest first."""
+    return min(each - each % (REGISTER_UNIT // WARP), target.registers_per_thread)
 
 
 def blocks_per_sm(registers: int, shared: int, threads: int, target: Target) -> int:
@@ -220,37 +207,7 @@ def occupancy(
     registers: int, shared: int, threads: int, target: Target, barriers: int = 0
 ) -> Occupancy:
     """How many blocks fit, by resource; 0 where not even one does."""
-    warps = -(-threads // WARP)
-    limits = [
-        ("threads", target.threads_per_sm // WARP // warps),
-        ("registers", _by_registers(registers, warps, target)),
-        ("shared memory", _by_shared(shared, target)),
-        ("blocks", target.blocks_per_sm),
-    ]
-    if barriers and target.has_tma:
-        slots = target.blocks_per_sm * _BARRIERS_PER_BLOCK_SLOT
-        limits.append(("named barriers", slots // barriers))
-    limits.sort(key=lambda limit: limit[1])
-    return Occupancy(limits[0][1], tuple(limits))
-
-
-def _by_registers(registers: int, warps: int, target: Target) -> int:
-    each = _round_up(registers * WARP, _REGISTER_UNIT)
-    # The hardware checks a block as if all partitions had as many warps as the fullest.
-    if each * _round_up(warps, _PARTITIONS) > target.registers_per_sm:
-        return 0
-    in_partition = target.registers_per_sm // _PARTITIONS // max(each, 1)
-    return in_partition * _PARTITIONS // warps if each else target.blocks_per_sm
-
-
-def _by_shared(shared: int, target: Target) -> int:
-    if shared > target.shared_per_block:
-        return 0
-    return target.shared_per_sm // _round_up(shared + target.reserved_shared, _SHARED_UNIT)
-
-
-def _round_up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit
+    return occupancy_of(registers, shared, threads, target.multiprocessor, barriers)
 
 
 def binary_remarks(
@@ -272,7 +229,7 @@ def occupancy_remark(
     take."""
     shared = spec.shared + resources.shared
     held = occupancy(resources.registers, shared, spec.threads, target, resources.barriers)
-    scarce = [name for name, blocks in held.limits if blocks == held.blocks]
+    scarce = held.scarce
     amounts = {
         "registers": f"{resources.registers} a thread",
         "shared memory": f"{_kb(shared)} each",
@@ -301,14 +258,15 @@ def _one_more(
 
 def _registers_for(blocks: int, threads: int, target: Target) -> int:
     warps = -(-threads // WARP)
-    in_partition = -(-blocks * warps // _PARTITIONS)
-    each = target.registers_per_sm // _PARTITIONS // in_partition
-    return each // _REGISTER_UNIT * _REGISTER_UNIT // WARP
+    in_partition = -(-blocks * warps // PARTITIONS)
+    each = target.registers_per_sm // PARTITIONS // in_partition
+    return each // REGISTER_UNIT * REGISTER_UNIT // WARP
 
 
 def _shared_for(blocks: int, target: Target) -> int:
-    each = target.shared_per_sm // blocks
-    return each - each % _SHARED_UNIT - target.reserved_shared
+    of = target.multiprocessor
+    each = of.shared // blocks
+    return each - each % of.shared_unit - of.reserved_shared
 
 
 def _kb_down(size: int) -> str:

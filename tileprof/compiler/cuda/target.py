@@ -1,13 +1,13 @@
 """What a GPU architecture has: instructions and limits.
 
-Numbers are from the CUDA C++ programming guide, table "Technical Specifications per Compute
-Capability".
+What a multiprocessor shares among its blocks is in `binary.occupancy`, with its sources.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor
 from tileprof.errors import UsageError
 
 __all__ = ["TARGETS", "Target", "find_target"]
@@ -24,26 +24,33 @@ class Target:
     has_wgmma: bool
     has_fp8: bool
     """8-bit float matrix instructions."""
-    shared_per_block: int
-    """Bytes of shared memory one block can have, dynamic and static."""
-    shared_per_sm: int
-    threads_per_sm: int
-    blocks_per_sm: int
-    reserved_shared: int = 1024
-    """Bytes that the system takes of each block's share."""
-    registers_per_sm: int = 65536
+    multiprocessor: Multiprocessor
     registers_per_thread: int = 255
-    threads_per_block: int = 1024
     named_barriers: int = 16
     sms: int = 132
     """Of the device that the defaults are tuned for."""
+
+    @property
+    def shared_per_block(self) -> int:
+        """Bytes of shared memory one block can have, dynamic and static."""
+        return self.multiprocessor.shared_per_block
+
+    @property
+    def registers_per_sm(self) -> int:
+        """Registers that the blocks of a multiprocessor share."""
+        return self.multiprocessor.registers
+
+    @property
+    def threads_per_block(self) -> int:
+        """The most threads of a block."""
+        return self.multiprocessor.threads_per_block
 
 
 TARGETS = {
     t.name: t
     for t in (
-        Target("sm_90a", True, True, True, 232448, 233472, 2048, 32),
-        Target("sm_80", False, False, False, 166912, 167936, 2048, 32, sms=108),
+        Target("sm_90a", True, True, True, MULTIPROCESSORS[9, 0]),
+        Target("sm_80", False, False, False, MULTIPROCESSORS[8, 0], sms=108),
     )
 }
 
