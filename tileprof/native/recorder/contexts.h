@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -67,15 +68,19 @@ public:
     }
     return *find(at);
   }
-  Blocks() : blocks_(new std::atomic<T *>[kBlocks]()) {}
+  // Zeroed pages, of which only what is touched takes memory.
+  Blocks() : blocks_(static_cast<std::atomic<T *> *>(std::calloc(kBlocks, sizeof(void *)))) {
+    if (!blocks_) throw std::bad_alloc();
+  }
   ~Blocks() {
     for (uint32_t i = 0; i < kBlocks; ++i) delete[] blocks_[i].load();
+    std::free(blocks_);
   }
   Blocks(const Blocks &) = delete;
   Blocks &operator=(const Blocks &) = delete;
 
 private:
-  std::unique_ptr<std::atomic<T *>[]> blocks_;
+  std::atomic<T *> *blocks_;
 };
 
 class Contexts {

@@ -6,9 +6,21 @@ namespace tileprof {
 
 Thread &Recorder::add_thread() {
   std::lock_guard lock(mutex_);
-  // As `threading.get_ident()` counts threads.
-  threads_.push_back(std::make_unique<Thread>(uint64_t(pthread_self())));
+  const uint64_t ident = uint64_t(pthread_self());  // as `threading.get_ident()` counts
+  if (ended_.size() > kEnded) {
+    Thread &again = *ended_.front();
+    ended_.pop_front();
+    std::erase_if(by_number_, [&](const auto &known) { return known.second == &again; });
+    again.begin(ident);
+    return again;
+  }
+  threads_.push_back(std::make_unique<Thread>(ident));
   return *threads_.back();
+}
+
+void Recorder::end_thread(Thread &thread) {
+  std::lock_guard lock(mutex_);
+  ended_.push_back(&thread);
 }
 
 std::vector<Thread *> Recorder::threads() {
@@ -36,6 +48,7 @@ void Recorder::after_fork() {
   names.after_fork();
   for (auto &thread : threads_) thread.release();
   threads_.clear();
+  ended_.clear();
   by_number_.clear();
   generation_.fetch_add(1);
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -33,8 +34,12 @@ public:
   std::atomic<uint64_t> base_thread{0};
   // Where a backward pass was asked for last: of gradients that no operation made (accumulation).
   std::atomic<ContextId> backward_root{0};
+  // Of the threads' timelines.
+  HostRoom room;
 
   Thread &add_thread();
+  // Keeps the state of a thread that ends for one that begins later.
+  void end_thread(Thread &thread);
   std::vector<Thread *> threads();
   // The thread that a framework knows under a number of its own (PyTorch counts its threads).
   void name_thread(uint64_t framework_number, Thread &thread);
@@ -46,6 +51,9 @@ public:
 private:
   std::mutex mutex_;
   // Threads stay when they end: their times are wanted later, and so may be their forward passes.
+  // So the state of one that has ended is used again only after some others have.
+  static constexpr size_t kEnded = 32;
+  std::deque<Thread *> ended_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::unordered_map<uint64_t, Thread *> by_number_;
   std::atomic<uint32_t> generation_{0};

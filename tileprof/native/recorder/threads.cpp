@@ -43,7 +43,27 @@ ContextId ForwardPasses::find(int64_t sequence) const {
   return slot >> 32 == (number & 0xFFFFFFFFu) ? ContextId(slot) : 0;
 }
 
+void ForwardPasses::forget() {
+  // Reads only what was never touched: such pages stay shared zeros.
+  if (!slots_) return;
+  for (uint32_t i = 0; i < kSlots; ++i)
+    if (slots_[i].load(std::memory_order_relaxed)) slots_[i].store(0, std::memory_order_relaxed);
+}
+
 // -- contexts
+
+Thread::Thread(uint64_t ident)
+    : ident_(ident), known_(static_cast<Known *>(std::calloc(kKnown, sizeof(Known)))) {
+  if (!known_) throw std::bad_alloc();
+}
+
+void Thread::begin(uint64_t ident) {
+  ident_.store(ident, std::memory_order_relaxed);
+  number_ = 0;
+  forward_.forget();
+  scope_.forget();
+  recording_ = 0;
+}
 
 ContextId Thread::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
   const Context key{parent, kind, a, b};
@@ -172,7 +192,7 @@ ContextId Thread::path(const Moment &moment) {
   if (entry && entry->by_frames && moment.frame == entry->stop) return base;
   const void *stop = entry ? (entry->by_frames ? entry->stop : nullptr) : scope_.stop();
   if (!stop && !entry && !scope.node &&
-      shared.base_thread.load(std::memory_order_relaxed) == ident_)
+      shared.base_thread.load(std::memory_order_relaxed) == ident())
     stop = shared.base_frame.load(std::memory_order_relaxed);
   met_.clear();
   const bool met = collect_frames(stop, met_);
@@ -219,6 +239,7 @@ void Thread::pop(uint64_t now) {
   HostTime::add(time.own_ns, took - std::min(took, entry.inside_ns));
   if (entry.claims) HostTime::add(times_.make(entry.claims).claimed_ns, took);
   count_out(entry, now);
+  trace(entry.context, entry.began_ns, now);
   entries_.pop_back();
   if (!entries_.empty()) entries_.back().inside_ns += took;
 }
@@ -258,15 +279,58 @@ void Thread::leave(ContextId context) {
   if (at) close(at - 1, now_ns());  // else it began before the recording
 }
 
-Thread &this_thread() {
-  thread_local Thread *thread = nullptr;
-  thread_local uint32_t generation = 0;
-  const uint32_t now = recorder().generation();
-  if (!thread || generation != now) {
-    thread = &recorder().add_thread();
-    generation = now;
+namespace {
+
+thread_local Thread *mine = nullptr;
+thread_local uint32_t mine_generation = 0;
+
+// Gives the thread's state back when it ends.
+struct Ending {
+  bool armed = false;
+  ~Ending() {
+    if (mine && mine_generation == recorder().generation()) recorder().end_thread(*mine);
+    mine = nullptr;
   }
-  return *thread;
+};
+thread_local Ending ending;
+
+} // namespace
+
+// -- the timeline
+
+void Thread::trace(ContextId context, uint64_t start, uint64_t end) {
+  Recorder &shared = recorder();
+  const uint32_t epoch = shared.epoch.load(std::memory_order_relaxed);
+  if (!shared.room.wanted() || !epoch) return;
+  const uint32_t generation = shared.room.generation();
+  if (!ring_ || ring_->generation() != generation) {
+    std::lock_guard lock(ring_mutex_);
+    ring_ = std::make_shared<HostRing>(generation);
+  }
+  ring_->add({start, std::max(start, end), context, epoch}, shared.room);
+}
+
+void Thread::trace_scope(uint64_t node, uint64_t start, uint64_t end) {
+  trace(scope_context({nullptr, node}, false), start, end);
+}
+
+uint64_t Thread::take_traced(std::vector<HostEvent> &into) {
+  std::shared_ptr<HostRing> ring;
+  {
+    std::lock_guard lock(ring_mutex_);
+    ring = ring_;
+  }
+  return ring ? ring->take(into) : 0;
+}
+
+Thread &this_thread() {
+  const uint32_t now = recorder().generation();
+  if (!mine || mine_generation != now) {
+    mine = &recorder().add_thread();
+    mine_generation = now;
+    ending.armed = true;  // makes it, so that it is destroyed
+  }
+  return *mine;
 }
 
 } // namespace tileprof

@@ -1,8 +1,9 @@
 // What each thread is in: operations, ranges and driver calls that are open, and their time.
 //
 // In: `enter` and `leave` by an observer of a framework, by NVTX, by callbacks of the driver.  Out:
-// `here()`, the calling context of this moment, and host time by context.  All of it belongs to the
-// calling thread and takes no lock; what others read (times, forward passes) is atomic.
+// `here()`, the calling context of this moment, host time by context, and a timeline where one is
+// wanted.  All of it belongs to the calling thread and takes no lock; what others read (times,
+// forward passes, the timeline) is atomic.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 
 #include "contexts.h"
 #include "frames.h"
+#include "host_timeline.h"
 
 namespace tileprof {
 
@@ -50,18 +52,20 @@ struct Entry {
   std::vector<Frame> frames;    // of a range: where it began, innermost first
 };
 
+struct Free {
+  void operator()(void *pages) const { std::free(pages); }
+};
+
 // Which context each operation of the forward pass had, by the sequence number it shares with its
 // backward; the newest `kSlots` are known.
 class ForwardPasses {
 public:
   void put(int64_t sequence, ContextId context);
   ContextId find(int64_t sequence) const;
+  void forget();
 
 private:
   static constexpr uint32_t kSlots = 1u << 20;
-  struct Free {
-    void operator()(void *pages) const { std::free(pages); }
-  };
   std::unique_ptr<std::atomic<uint64_t>[], Free> slots_;
   std::atomic<std::atomic<uint64_t> *> ready_{nullptr};
 };
@@ -78,7 +82,9 @@ struct Moment {
 
 class Thread {
 public:
-  explicit Thread(uint64_t ident) : ident_(ident) {}
+  explicit Thread(uint64_t ident);
+  // Becomes another thread's, when its own has ended: times stay, they are added up over all.
+  void begin(uint64_t ident);
 
   // The context of this moment; frames are left out where the recorder is told so.
   ContextId here();
@@ -98,7 +104,7 @@ public:
 
   ContextId child(ContextId parent, Kind kind, uint64_t a, uint64_t b = 0);
 
-  uint64_t ident() const { return ident_; }
+  uint64_t ident() const { return ident_.load(std::memory_order_relaxed); }
   // Host time in operations and calls, cumulative; one that is open counts until now.
   uint64_t claimed_ns() const;
   // For a sampler, in another thread that holds the GIL: the context of a frame of this thread, if
@@ -107,6 +113,13 @@ public:
   // Whether an entry is open that is inside the innermost scope of Python's.
   bool inside();
   Blocks<HostTime> &times() { return times_; }
+  // When the innermost entry began, 0 where there is none.
+  uint64_t began_ns() const { return entries_.empty() ? 0 : entries_.back().began_ns; }
+  // Puts something of this thread on the timeline, if one is wanted.
+  void trace(ContextId context, uint64_t start, uint64_t end);
+  void trace_scope(uint64_t node, uint64_t start, uint64_t end);
+  // For another thread, one at a time: the newest of it; how many were overwritten before.
+  uint64_t take_traced(std::vector<HostEvent> &into);
   void add_work(ContextId context, double flops, double bytes);
   ForwardPasses &forward() { return forward_; }
   // What a framework calls this thread; 0 where it has not said.
@@ -141,7 +154,7 @@ private:
   };
   static constexpr size_t kKnown = 4096, kChains = 8, kDeepest = 256;
 
-  const uint64_t ident_;
+  std::atomic<uint64_t> ident_;
   uint64_t number_ = 0;
   std::vector<Entry> entries_;
   uint64_t ranges_ = 0;
@@ -150,7 +163,7 @@ private:
   uint32_t operations_ = 0;
   std::atomic<uint64_t> claimed_ns_{0}, open_since_{0};
   std::vector<Frame> met_;
-  Known known_[kKnown];
+  std::unique_ptr<Known[], Free> known_;
   Chain chains_[kChains];
   ScopeReader scope_;
   Blocks<HostTime> times_;
@@ -158,6 +171,9 @@ private:
   uint64_t recording_ = 0;
   std::mutex published_mutex_;
   Published published_;
+  // Replaced by the thread, under the lock; what is in it is written without.
+  std::mutex ring_mutex_;
+  std::shared_ptr<HostRing> ring_;
 
   ContextId through_frames(ContextId base, size_t count, size_t chain);
   ContextId frame_child(ContextId parent, const Frame &frame);
