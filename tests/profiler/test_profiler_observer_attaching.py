@@ -138,6 +138,45 @@ def test_the_user_is_told_what_takes_long() -> None:
     assert told == ["compiling"]
 
 
+def test_ranges_serve_where_pytorch_has_cuda(
+    observed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the engine is asked for roots all the same; detaching ends both."""
+    calls: list[str] = []
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    autograd = torch._C._autograd
+    monkeypatch.setattr(autograd, "_enable_profiler", lambda *_: calls.append("on"))
+    monkeypatch.setattr(autograd, "_disable_profiler", lambda: calls.append("off"))
+    assert observer.use_ranges()
+    assert observer.facts()["torch operations"] == "as NVTX ranges of one thread"
+    assert torch.autograd._engine_run_backward.__module__ != "torch.autograd.graph"
+    observer.detach()
+    assert calls == ["on", "off"]
+    assert torch.autograd._engine_run_backward.__module__ == "torch.autograd.graph"
+
+
+def test_ranges_do_not_serve_where_another_profiler_is_active(
+    observed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch refuses a second one in a thread."""
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("Profiler is already enabled on this thread")
+
+    monkeypatch.setattr(torch._C._autograd, "_enable_profiler", refuse)
+    assert not observer.use_ranges()
+    assert torch.autograd._engine_run_backward.__module__ == "torch.autograd.graph"
+
+
+def test_numbers_of_calls_are_no_part_of_the_names_of_ranges(seen: Seen) -> None:
+    """Of those that PyTorch marks with NVTX."""
+    for number in range(3):
+        _recorder.push_range(f"aten::numbered, seq = {number}, op_id = {number}", "")
+        _recorder.pop_range("")
+    assert seen.counts() == {"aten::numbered": 3}
+
+
 def test_without_the_recorder_nothing_is_attached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the observer nor ranges."""
     monkeypatch.setattr(observer, "_watch", None)

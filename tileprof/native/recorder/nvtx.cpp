@@ -8,6 +8,7 @@
 //
 // Marks, categories, and names of threads and resources are left to NVTX, which ignores them.
 #include <cstdlib>
+#include <string_view>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -49,7 +50,14 @@ std::string utf8(const wchar_t *wide) {
   return text;
 }
 
-NameId name_of(const char *text) { return recorder().names.intern(text ? text : ""); }
+// PyTorch's ranges say the number of each call, in which no two calls are the same.
+std::string_view without_number(std::string_view text) {
+  return text.substr(0, text.find(", seq = "));
+}
+
+NameId name_of(const char *text) {
+  return recorder().names.intern(text ? without_number(text) : "");
+}
 NameId name_of(const wchar_t *wide) { return name_of(wide ? utf8(wide).c_str() : ""); }
 
 // Handles of domains and registered strings are the numbers of their names; nullptr is the domain
