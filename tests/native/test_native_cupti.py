@@ -432,8 +432,44 @@ def test_the_timeline_keeps_the_newest_events(stopped: Fake) -> None:
     assert [names[d][0] for d in timeline["detail"][:2]] == ["k2", "k3"]
     assert [stopped.path_of(c) for c in timeline["context"].tolist()] == [
         "cuLaunchKernel", "cuLaunchKernel", "cuMemcpyHtoDAsync"]  # fmt: skip
-    assert stopped.counts()["overwritten"] == 2
+    assert [stopped.path_of(c) for c in timeline["launch"].tolist()] == [
+        "cuLaunchKernel", "cuLaunchKernel", "cuMemcpyHtoDAsync"]  # fmt: skip
+    assert timeline["overwritten"] == stopped.counts()["overwritten"] == 2
     assert stopped.recorder.gpu_drain()["timeline"]["start"].size == 0
+
+
+def test_device_events_name_the_call_that_launched_them(stopped: Fake) -> None:
+    """By its context and the time when it began, which are those of the call on its thread."""
+    stopped.recorder.host_limit_timeline(10)
+    assert stopped.start(timeline=10) == (0, "")
+    for start in (1000, 2000):
+        stopped.kernel(start=start, end=start + 10)
+    stopped.recorder.gpu_flush(True)
+    device = stopped.recorder.gpu_drain()["timeline"]
+    host = stopped.recorder.host_drain()
+    stopped.recorder.host_limit_timeline(0)
+    assert len(set(device["launched"].tolist())) == 2
+    assert device["launched"].tolist() == host["start"].tolist()
+    assert device["launch"].tolist() == host["context"].tolist()
+
+
+def test_the_timeline_is_switched_while_recording(stopped: Fake) -> None:
+    """More room keeps what is there, less room the newest of it, none nothing."""
+    assert stopped.start(timeline=3) == (0, "")
+    for start in (1000, 2000, 3000, 4000):
+        stopped.kernel(start=start, end=start + 10)
+    stopped.recorder.gpu_flush(True)
+    stopped.recorder.gpu_limit_timeline(4)
+    stopped.kernel(start=5000, end=5010)
+    stopped.recorder.gpu_flush(True)
+    stopped.recorder.gpu_limit_timeline(2)
+    timeline = stopped.recorder.gpu_drain()["timeline"]
+    assert (timeline["start"].tolist(), timeline["overwritten"]) == ([4000, 5000], 3)
+    stopped.recorder.gpu_limit_timeline(0)
+    stopped.kernel()
+    stopped.recorder.gpu_flush(True)
+    timeline = stopped.recorder.gpu_drain()["timeline"]
+    assert (timeline["start"].size, timeline["overwritten"]) == (0, 0)
 
 
 def test_without_being_asked_there_is_no_timeline(fake: Fake) -> None:

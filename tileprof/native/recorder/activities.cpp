@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "recorder.h"
+#include "host.h"
 
 namespace tileprof {
 
@@ -14,7 +14,7 @@ void Activities::begin(const Cupti &cupti, uint64_t wanted_kinds, size_t timelin
   wanted_ = wanted_kinds;
   checked_ = false;
   last_correlation_ = 0;
-  timeline_.resize(timeline);
+  timeline_.limit(timeline);
 }
 
 // -- walking a buffer
@@ -94,7 +94,7 @@ Activities::Place Activities::place_of(uint32_t correlation, uint64_t node) {
   if (!correlation || correlation != last_correlation_) {
     last_ = Place{};
     last_.known = correlations_.find(correlation, last_.launch, node == 0);
-    if (!last_.known) last_.launch.epoch = recorder().epoch.load(std::memory_order_relaxed);
+    if (!last_.known) last_.launch.epoch = host::epoch();
     last_correlation_ = correlation;
     last_.context = last_.launch.context;
     last_.counts = last_.launch.epoch != 0;
@@ -121,7 +121,7 @@ ContextId Activities::captured(ContextId launch, uint64_t node) {
       ++counts_.uncaptured;
       return launch;
     }
-    known = {node, launch, recorder().contexts.child(launch, Kind::captured, path)};
+    known = {node, launch, host::contexts().child(launch, Kind::captured, path)};
   }
   return known.context;
 }
@@ -148,7 +148,8 @@ void Activities::ran(const Place &place, const Times &times, Total &total) {
   total.add(times.end - times.start);
   const TotalKey key = total.key;
   if (timeline_.wanted())
-    timeline_.add({times.start, times.end, key.context, key.epoch, key.detail, times.stream,
+    timeline_.add({times.start, times.end, place.known ? place.launch.entered_ns : 0, key.context,
+                   place.launch.context, key.epoch, key.detail, times.stream,
                    uint16_t(times.device), key.what});
   idle_.add(times.device,
             {times.start, times.end, place.launch, place.known, times.computes, times.from_host},
@@ -231,7 +232,7 @@ void Activities::overhead(const uint8_t *record, size_t size) {
   if (size > At::data && kind == cupti::kCommandBufferFull)
     std::free(read<void *>(record, At::data));
   Place place{};
-  place.launch.epoch = recorder().epoch.load(std::memory_order_relaxed);
+  place.launch.epoch = host::epoch();
   place.counts = place.launch.epoch != 0;
   if (correlation) place = place_of(correlation, 0);
   if (!place.counts) return;
@@ -273,10 +274,15 @@ void Activities::interrupt(uint64_t time_ns) {
   idle_.interrupt(time_ns);
 }
 
+void Activities::limit_timeline(size_t most) {
+  std::lock_guard lock(mutex_);
+  timeline_.limit(most);
+}
+
 Drained Activities::drain(bool settle) {
   std::lock_guard lock(mutex_);
   if (settle) idle_.settle(totals_);
-  Drained drained{totals_.take(), {}};
+  Drained drained{totals_.take(), {}, timeline_.overwritten_since()};
   if (timeline_.wanted()) drained.timeline = timeline_.take();
   return drained;
 }

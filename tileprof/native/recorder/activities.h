@@ -38,6 +38,7 @@ struct ActivityCounts {
 struct Drained {
   std::vector<Total> totals;
   std::vector<TimelineEvent> timeline;
+  uint64_t overwritten = 0;  // events that gave way to these
 };
 
 class Activities {
@@ -50,6 +51,8 @@ public:
   void parse(const uint8_t *buffer, size_t valid);
   void add_dropped(uint64_t records);
   void interrupt(uint64_t time_ns);
+  // Events on the timeline at most; 0: none.
+  void limit_timeline(size_t most);
 
   // With `settle`, idle time up to the last record; without, what may still be put in order waits.
   Drained drain(bool settle);

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <memory>
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "columns.h"
 #include "gpu.h"
 #include "recorder.h"
 
@@ -16,17 +16,6 @@ namespace nb = nanobind;
 
 namespace tileprof {
 namespace {
-
-template <typename T> using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-
-// A NumPy array that owns what `fill` wrote into it.
-template <typename T, typename Fill> Column<T> column(size_t size, Fill fill) {
-  auto values = std::make_unique<T[]>(size ? size : 1);
-  for (size_t i = 0; i < size; ++i) values[i] = T(fill(i));
-  T *data = values.release();
-  nb::capsule owner(data, [](void *p) noexcept { delete[] static_cast<T *>(p); });
-  return Column<T>(data, {size}, owner);
-}
 
 nb::tuple told(const GpuStatus &status) { return nb::make_tuple(status.code, status.text); }
 
@@ -69,9 +58,11 @@ void add_sketches(const std::vector<Total> &totals, nb::dict &d) {
   });
 }
 
-nb::dict timeline_columns(const std::vector<TimelineEvent> &events) {
+nb::dict timeline_columns(const Drained &drained) {
+  const std::vector<TimelineEvent> &events = drained.timeline;
   const size_t n = events.size();
   nb::dict d;
+  d["overwritten"] = drained.overwritten;
   d["start"] = column<uint64_t>(n, [&](size_t i) { return events[i].start; });
   d["end"] = column<uint64_t>(n, [&](size_t i) { return events[i].end; });
   d["epoch"] = column<uint32_t>(n, [&](size_t i) { return events[i].epoch; });
@@ -80,6 +71,8 @@ nb::dict timeline_columns(const std::vector<TimelineEvent> &events) {
   d["detail"] = column<uint32_t>(n, [&](size_t i) { return events[i].detail; });
   d["device"] = column<uint16_t>(n, [&](size_t i) { return events[i].device; });
   d["stream"] = column<uint32_t>(n, [&](size_t i) { return events[i].stream; });
+  d["launch"] = column<uint32_t>(n, [&](size_t i) { return events[i].launch; });
+  d["launched"] = column<uint64_t>(n, [&](size_t i) { return events[i].launched; });
   return d;
 }
 
@@ -92,7 +85,7 @@ nb::dict gpu_drain(bool settle) {
   }
   nb::dict d = totals_columns(drained.totals);
   add_sketches(drained.totals, d);
-  d["timeline"] = timeline_columns(drained.timeline);
+  d["timeline"] = timeline_columns(drained);
   return d;
 }
 
@@ -221,6 +214,10 @@ void bind_cupti(nb::module_ &m) {
   m.def("gpu_pause", [] { return without_gil([](Gpu &g) { return g.pause(); }); });
   m.def("gpu_resume", [] { return without_gil([](Gpu &g) { return g.resume(); }); });
   m.def("gpu_reclaim", [] { return without_gil([](Gpu &g) { return g.reclaim(); }); });
+  m.def("gpu_limit_timeline", [](size_t most) {
+    nb::gil_scoped_release others;
+    gpu().activities.limit_timeline(most);
+  });
   m.def("gpu_flush",
         [](bool force, double s) {
           return without_gil([force, s](Gpu &g) { return g.flush(force, s); });

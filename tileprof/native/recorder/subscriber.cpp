@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "recorder.h"
+#include "host.h"
 
 namespace tileprof {
 namespace {
@@ -63,7 +63,7 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
     const Blocked blocks = kind == CallKind::sync ? Blocked::sync
                            : copies               ? Blocked::copy
                                                   : Blocked::never;
-    return {kind, blocks, kind == CallKind::none ? 0 : recorder().names.intern(name)};
+    return {kind, blocks, kind == CallKind::none ? 0 : host::names().intern(name)};
   }
   return {};
 }
@@ -161,7 +161,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (calling.listening != round) {
     // The ends of calls that were open when the callbacks went off were not told.
-    if (calling.depth && calling.open[0].context) this_thread().leave(calling.open[0].context);
+    if (calling.depth && calling.open[0].context) host::leave(calling.open[0].context);
     calling.depth = 0;
     calling.listening = round;
   }
@@ -169,14 +169,15 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   Launch launch;
   launch.kind = call.kind;
-  launch.epoch = recorder().epoch.load(std::memory_order_relaxed);
+  launch.epoch = host::epoch();
   if (launch.epoch) {
     // A kernel of ours that is being launched has said so itself, and has a node.
-    const ContextId ours = call.kind == CallKind::launch ? this_thread().kernel() : 0;
-    const ContextId entered = ours ? 0 : this_thread().enter(Kind::api, call.name);
+    const ContextId ours = call.kind == CallKind::launch ? host::kernel() : 0;
+    const ContextId entered = ours ? 0 : host::enter(call.name);
     launch.context = ours ? ours : entered;
+    if (entered && call.kind == CallKind::launch) this_thread().add_announced(entered);
     calling.open[calling.depth++] = {correlation, entered, call.blocks};
-    launch.entered_ns = now_ns();
+    launch.entered_ns = ours ? now_ns() : this_thread().began_ns();
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;
   }
@@ -193,7 +194,7 @@ void Subscriber::leave(const void *data) {
   if (!at) return;  // entered before the callbacks were on
   const Open open = calling.open[at - 1];
   calling.depth = at - 1;
-  if (open.context) this_thread().leave(open.context);
+  if (open.context) host::leave(open.context);
   const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   if (returned && *returned) correlations_.forget(correlation);
   if (open.blocks == Blocked::never) return;
@@ -211,8 +212,8 @@ void Subscriber::graph_node(uint32_t number, const void *data) {
       graphs_.cloned(node, original);
     return;
   }
-  if (!recorder().epoch.load(std::memory_order_relaxed)) return;
-  graphs_.created(node, this_thread().here());
+  if (!host::epoch()) return;
+  graphs_.created(node, host::here());
   // A call that is captured leaves no record of its own.
   if (calling.depth) correlations_.forget(calling.open[calling.depth - 1].correlation);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "totals.h"
@@ -11,7 +12,8 @@ namespace tileprof {
 
 struct TimelineEvent {
   uint64_t start, end;  // ns
-  ContextId context;
+  uint64_t launched;    // when the driver was called for it; 0 where that is not known
+  ContextId context, launch;           // of the totals; of that call
   uint32_t epoch, detail, stream;  // detail: as in totals
   uint16_t device;
   What what;
@@ -19,11 +21,16 @@ struct TimelineEvent {
 
 class Timeline {
 public:
-  void resize(size_t most) {
+  // Events at most from here on; 0: none are wanted.
+  void limit(size_t most) {
+    if (most == most_) return;
+    std::vector<TimelineEvent> kept = take();
+    const size_t gone = kept.size() - std::min(kept.size(), most);
+    kept.erase(kept.begin(), kept.begin() + ptrdiff_t(gone));
+    if (most) overwritten_ += gone;
     most_ = most;
-    events_.clear();
+    events_ = std::move(kept);
     events_.reserve(most);
-    next_ = overwritten_ = 0;
   }
   bool wanted() const { return most_ != 0; }
   void add(const TimelineEvent &event) {
@@ -45,10 +52,11 @@ public:
     return taken;
   }
   uint64_t overwritten() const { return overwritten_; }
+  uint64_t overwritten_since() { return overwritten_ - std::exchange(told_, overwritten_); }
 
 private:
   size_t most_ = 0, next_ = 0;
-  uint64_t overwritten_ = 0;
+  uint64_t overwritten_ = 0, told_ = 0;
   std::vector<TimelineEvent> events_;
 };
 

@@ -1,0 +1,22 @@
+// NumPy arrays of what the recorder hands over.
+#pragma once
+
+#include <memory>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+namespace tileprof {
+
+template <typename T> using Column = nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>;
+
+// A NumPy array that owns what `fill` wrote into it.
+template <typename T, typename Fill> Column<T> column(size_t size, Fill fill) {
+  auto values = std::make_unique<T[]>(size ? size : 1);
+  for (size_t i = 0; i < size; ++i) values[i] = T(fill(i));
+  T *data = values.release();
+  nanobind::capsule owner(data, [](void *p) noexcept { delete[] static_cast<T *>(p); });
+  return Column<T>(data, {size}, owner);
+}
+
+} // namespace tileprof
