@@ -27,7 +27,7 @@ def stopped(fake_library: Path) -> Iterator[Fake]:
     yield fake
     fake.option("flush_ms", 0)
     if recorder.gpu_started():
-        recorder.gpu_stop()
+        recorder.gpu_stop(0.05)
     recorder.gpu_drain()
     recorder.set_epoch(0)
     recorder.set_frames(True)

@@ -161,7 +161,7 @@ class Fake:
 
     def rows(self, what: str | None = None) -> list[Row]:
         """Flush and take all totals, of one kind or of all."""
-        assert self.recorder.gpu_flush(True) == (0, "")
+        assert self.recorder.gpu_flush() == (0, "")
         return self.rows_of(self.recorder.gpu_drain(), what)
 
     def rows_of(self, drained: dict[str, Any], what: str | None = None) -> list[Row]:

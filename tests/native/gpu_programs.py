@@ -87,6 +87,11 @@ class Real(Fake):
         recorder.set_frames(False)
         recorder.set_epoch(1)
 
+    def rows(self, what: str | None = None) -> list[Row]:
+        """Totals of all that was launched, when it has ended."""
+        assert recorder.gpu_flush(True) == (0, "")
+        return self.rows_of(recorder.gpu_drain(), what)
+
     def kernels(self) -> dict[str, list[Row]]:
         """Totals of kernels by name."""
         found: dict[str, list[Row]] = {}

@@ -12,7 +12,7 @@ from tests.native.cupti_programs import RECORDER, SOURCE, compile_cpp
 
 SOURCES = (
     "activities", "buffers", "contexts", "correlations", "cupti_loading", "gpu", "graphs", "idle",
-    "recorder", "subscriber", "totals", "variants",
+    "subscriber", "totals", "variants",
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter."""
 

@@ -110,6 +110,27 @@ def test_a_flush_that_hangs_is_given_up(fake: Fake) -> None:
     assert fake.recorder.gpu_counts()["kernels"] == 1
 
 
+def test_a_forced_flush_waits_for_what_was_launched(fake: Fake) -> None:
+    """While it is under way, its record has no times."""
+    fake.option("unfinished", 20)
+    fake.many(10)
+    assert fake.recorder.gpu_flush(True) == (0, "")
+    (row,) = fake.rows("kernel")
+    assert (row.count, row.untimed, row.sum) == (10, 0, 1000)
+
+
+def test_a_forced_flush_does_not_wait_for_ever(fake: Fake) -> None:
+    """What is under way after all is handed over without times."""
+    fake.option("unfinished", 10**9)
+    fake.many(10)
+    began = time.monotonic()
+    assert fake.recorder.gpu_flush(True, 0.4) == (0, "")
+    assert 0.2 <= time.monotonic() - began < 0.4
+    fake.option("unfinished", 0)
+    (row,) = fake.rows("kernel")
+    assert (row.count, row.untimed) == (10, 10)
+
+
 def test_buffers_that_are_refused_are_dropped_records(stopped: Fake) -> None:
     """Very small buffers do, and are used again."""
     assert stopped.start(buffer_bytes=4096) == (0, "")

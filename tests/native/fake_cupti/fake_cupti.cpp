@@ -262,9 +262,18 @@ API int32_t cuptiActivityDisable(uint32_t kind) {
   fake().kinds &= ~(uint64_t(1) << kind);
   return 0;
 }
-API int32_t cuptiActivityFlushAll(uint32_t) {
+API int32_t cuptiActivityFlushAll(uint32_t flag) {
   if (const uint64_t ms = option("flush_ms"))
     std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  if (option("unfinished")) {
+    // Buffers with records of work that is under way stay, or are handed over without its times.
+    if (!flag) {
+      fake().options["unfinished"] -= 1;
+      return 0;
+    }
+    std::lock_guard lock(fake().mutex);
+    for (Record &record : fake().queue) memset(record.bytes + 16, 0, 16);
+  }
   deliver_all();
   return 0;
 }
@@ -304,7 +313,7 @@ API void fake_reset() {
   f.witness.clear();
   f.dropped = 0;
   for (const char *name : {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind",
-                           "flush_ms"})
+                           "flush_ms", "unfinished"})
     f.options[name] = 0;
   set_sizes();
 }

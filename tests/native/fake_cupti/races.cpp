@@ -6,29 +6,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "gpu.h"
-#include "recorder.h"
+#include "host.h"
 
-// Threads that know nothing of Python: a call is a context, and has no callers.
+// The host's side without Python: a call is a context, and has no callers.
 namespace tileprof {
+std::atomic<uint32_t> the_epoch{1};
 uint64_t now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return uint64_t(std::chrono::nanoseconds(now).count());
 }
-ContextId Thread::here() { return 0; }
-ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
-  return recorder().contexts.child(0, kind, name, b);
+namespace host {
+Contexts &contexts() {
+  static Contexts all;
+  return all;
 }
-void Thread::leave(ContextId) {}
-ContextId Thread::kernel() const { return 0; }
-Thread &this_thread() {
-  thread_local Thread thread{0};
-  return thread;
+Names &names() {
+  static Names all;
+  return all;
 }
+uint32_t epoch() { return the_epoch; }
+ContextId here() { return 0; }
+ContextId kernel() { return 0; }
+ContextId enter(NameId call) { return contexts().child(0, Kind::api, call); }
+void leave(ContextId) {}
+uint64_t began_ns() { return now_ns(); }
+void add_announced(ContextId) {}
+} // namespace host
 } // namespace tileprof
 
 using namespace tileprof;
@@ -39,8 +48,6 @@ int main(int, char **arguments) {
                                         uint64_t, uint64_t)>(dlsym(fake, "fake_many"));
   auto node = reinterpret_cast<void (*)(uint32_t, uint64_t, uint64_t)>(dlsym(fake, "fake_node"));
   reinterpret_cast<void (*)()>(dlsym(fake, "fake_reset"))();
-  recorder().epoch = 1;
-  recorder().frames = false;
   GpuOptions options{~uint64_t(0) >> 1 & (1u << 10 | 1u << 1), 1000, 64 << 10};
   if (gpu().start(arguments[1], options).code) return 1;
 
@@ -66,14 +73,14 @@ int main(int, char **arguments) {
     gpu().activities.counts();
     gpu().flush(false, 10);
     gpu().health();
-    recorder().epoch.fetch_add(1);
+    ++the_epoch;
   }
   ended = true;
   for (auto &thread : threads) thread.join();
   const GpuStatus stopped = gpu().stop(10);
   count(gpu().activities.drain(true));
   const ActivityCounts counts = gpu().activities.counts();
-  printf("%llu %llu %llu %d\n", (unsigned long long)gpu().subscriber.calls(),
+  printf("%llu %llu %llu %d\n", (unsigned long long)gpu().subscriber.launches(),
          (unsigned long long)kernels,
          (unsigned long long)(counts.unattributed + counts.outside + counts.dropped), stopped.code);
   return 0;

@@ -129,7 +129,7 @@ nb::dict gpu_counts() {
   d["evicted"] = one.correlations.evicted();
   d["late"] = one.activities.late();
   d["overwritten"] = one.activities.overwritten();
-  d["launches"] = one.subscriber.calls();
+  d["launches"] = one.subscriber.launches();
   return d;
 }
 

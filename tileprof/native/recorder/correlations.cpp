@@ -58,7 +58,10 @@ bool Correlations::find(uint32_t correlation, Launch &into, bool last) {
   if ((state & ~(kWanted | kUsed)) != state_of(correlation) || !load(slot, state, into))
     return find_kept(correlation, into);
   const uint64_t seen = last ? state_of(correlation) : state | kUsed;
-  if (seen != state) slot.state.compare_exchange_strong(state, seen, std::memory_order_relaxed);
+  const bool first = (state & kWanted) && !(state & kUsed);
+  if (seen != state && slot.state.compare_exchange_strong(state, seen, std::memory_order_relaxed) &&
+      first)
+    settle(into);
   return true;
 }
 
@@ -80,7 +83,10 @@ void Correlations::keep(uint32_t correlation, const Launch &launch, bool used) {
     if (entry->age && entry->correlation == correlation) return;
     if (entry->age < oldest->age) oldest = entry;
   }
-  if (oldest->age && !oldest->used) evicted_.fetch_add(1, std::memory_order_relaxed);
+  if (oldest->age && !oldest->used) {
+    evicted_.fetch_add(1, std::memory_order_relaxed);
+    settle(oldest->launch);
+  }
   *oldest = Kept{++age_, correlation, used, launch};
 }
 
@@ -90,6 +96,7 @@ bool Correlations::find_kept(uint32_t correlation, Launch &into) {
   for (Kept *entry = set; entry < set + kWays; ++entry) {
     if (!entry->age || entry->correlation != correlation) continue;
     into = entry->launch;
+    if (!entry->used) settle(into);
     entry->used = true;
     return true;
   }

@@ -41,6 +41,9 @@ public:
   void forget(uint32_t correlation);
   // Launches that were given up before their records came.
   uint64_t evicted() const { return evicted_.load(std::memory_order_relaxed); }
+  // Launches of kernels and graphs that are not waited for any more: a record came, none will, or
+  // they were given up.
+  uint64_t settled() const { return settled_.load(std::memory_order_relaxed); }
 
 private:
   // `state` is the correlation number << 3 | kWanted: records are expected | kUsed: some came; or
@@ -66,8 +69,12 @@ private:
   std::unique_ptr<Kept[], void (*)(void *)> kept_;
   std::mutex mutex_;  // of what is kept
   uint64_t age_ = 0;
-  std::atomic<uint64_t> evicted_{0};
+  std::atomic<uint64_t> evicted_{0}, settled_{0};
 
+  void settle(const Launch &launch) {
+    if (launch.epoch && (launch.kind == CallKind::launch || launch.kind == CallKind::graph))
+      settled_.fetch_add(1, std::memory_order_relaxed);
+  }
   static uint64_t state_of(uint32_t correlation) { return uint64_t(correlation) << 3; }
   static bool load(const Slot &slot, uint64_t state, Launch &into);
   void keep(uint32_t correlation, const Launch &launch, bool used);

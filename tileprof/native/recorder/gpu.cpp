@@ -1,11 +1,12 @@
 #include "gpu.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <thread>
 
-#include "recorder.h"
+#include "host.h"
 
 namespace tileprof {
 namespace {
@@ -13,6 +14,9 @@ namespace {
 std::atomic<Gpu *> the_gpu{nullptr};
 // In a forked child: the parent's, whose subscription the child's copy of the library still has.
 Gpu *inherited = nullptr;
+
+// How long a flush waits for work whose records do not come.
+constexpr double kPatience_s = 1.0;
 
 constexpr const char *kNone = "there is no recording";
 
@@ -123,7 +127,7 @@ GpuStatus Gpu::begin() {
     return collecting;
   // Asking whether an event has come is no wait; records of it would be many.
   if (cupti_.all_synchronizations) cupti_.all_synchronizations(0);
-  calls_then_ = subscriber.calls();
+  launches_then_ = subscriber.launches();
   records_then_ = activities.records_seen();
   elsewhere_ = false;
   return status(subscriber.listen(true), "CUPTI tells of no calls");
@@ -195,17 +199,40 @@ GpuStatus Gpu::flush(bool force, double timeout_s) {
   return flush_locked(force, timeout_s);
 }
 
-GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
+GpuStatus Gpu::flush_once(bool force, double timeout_s) {
   CuptiResult result = cupti::kSuccess;
   if (!flushed_within(cupti_.flush_all, force ? cupti::kFlushForced : 0, timeout_s, result))
     return {kTimedOut, "CUPTI did not hand over its records in time"};
-  if (force) {
-    const uint64_t calls = subscriber.calls(), records = activities.records_seen();
-    if (calls != calls_then_) elsewhere_ = records == records_then_;
-    calls_then_ = calls;
-    records_then_ = records;
-  }
   return status(result, "CUPTI does not hand over its records");
+}
+
+// Waits for work by its records: calls of CUDA could break what the program is about to capture.
+GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
+  if (!force) return flush_once(false, timeout_s);
+  using Clock = std::chrono::steady_clock;
+  const auto patience = std::chrono::duration<double>(std::min(kPatience_s, timeout_s / 2));
+  const auto began = Clock::now();
+  auto progress = began;
+  const uint64_t launched = subscriber.launches();
+  for (uint64_t settled = correlations.settled();;) {
+    if (GpuStatus flushed = flush_once(false, timeout_s); flushed.code) return flushed;
+    const auto now = Clock::now();
+    if (correlations.settled() != settled) progress = now;
+    settled = correlations.settled();
+    const bool late = now - began > std::chrono::duration<double>(timeout_s);
+    if (settled >= launched || now - progress > patience || late) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const GpuStatus flushed = flush_once(true, timeout_s);
+  if (!flushed.code) see_where_records_go();
+  return flushed;
+}
+
+void Gpu::see_where_records_go() {
+  const uint64_t launches = subscriber.launches(), records = activities.records_seen();
+  if (launches != launches_then_) elsewhere_ = records == records_then_;
+  launches_then_ = launches;
+  records_then_ = records;
 }
 
 GpuStatus Gpu::health() {

@@ -44,7 +44,8 @@ public:
   GpuStatus resume();
   // Takes buffers and kinds of records back that another tool took over and has let go of.
   GpuStatus reclaim();
-  // Asks for the records of what has ended; with `force` of what is under way too, without times.
+  // Asks for the records of what has ended. With `force` of what was launched until now: it is
+  // waited for while records come, and what is under way then still is handed over without times.
   GpuStatus flush(bool force, double timeout_s);
   // Whether calls and records still come to us.
   GpuStatus health();
@@ -59,8 +60,8 @@ private:
   GpuOptions options_;
   std::atomic<bool> started_{false};
   uint64_t collected_ = 0;
-  // Calls and records at the last forced flush, and whether records failed to come.
-  uint64_t calls_then_ = 0, records_then_ = 0;
+  // Launches and records at the last forced flush, and whether records failed to come.
+  uint64_t launches_then_ = 0, records_then_ = 0;
   bool elsewhere_ = false;
 
   GpuStatus status(CuptiResult result, const char *what) const;
@@ -68,6 +69,8 @@ private:
   GpuStatus resume_locked();
   CuptiResult collect(bool on);
   GpuStatus flush_locked(bool force, double timeout_s);
+  GpuStatus flush_once(bool force, double timeout_s);
+  void see_where_records_go();
 };
 
 Gpu &gpu();  // never destroyed: CUPTI's threads may call until the very end

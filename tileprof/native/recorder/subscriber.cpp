@@ -130,7 +130,7 @@ CuptiResult Subscriber::state() const {
   return cupti_.callback_state(&on, handle_, cupti::kDriver, numbers_.front());
 }
 
-uint64_t Subscriber::calls() const {
+uint64_t Subscriber::launches() const {
   uint64_t sum = 0;
   for (const Count &count : counts_) sum += count.value.load(std::memory_order_relaxed);
   return sum;
@@ -175,14 +175,15 @@ void Subscriber::enter(uint32_t number, const void *data) {
     const ContextId ours = call.kind == CallKind::launch ? host::kernel() : 0;
     const ContextId entered = ours ? 0 : host::enter(call.name);
     launch.context = ours ? ours : entered;
-    if (entered && call.kind == CallKind::launch) this_thread().add_announced(entered);
+    if (entered && call.kind == CallKind::launch) host::add_announced(entered);
     calling.open[calling.depth++] = {correlation, entered, call.blocks};
-    launch.entered_ns = ours ? now_ns() : this_thread().began_ns();
+    launch.entered_ns = ours ? now_ns() : host::began_ns();
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;
   }
   correlations_.put(correlation, launch);
-  if (call.kind != CallKind::launch && call.kind != CallKind::graph) return;
+  const bool launches = call.kind == CallKind::launch || call.kind == CallKind::graph;
+  if (!launches || !launch.epoch) return;
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
   counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }

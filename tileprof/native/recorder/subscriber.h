@@ -29,8 +29,8 @@ public:
   // What CUPTI says about the subscription: kSuccess while it is there.
   CuptiResult state() const;
   bool listening() const { return listening_.load(std::memory_order_relaxed); }
-  // Calls that leave records on a device.
-  uint64_t calls() const;
+  // Launches of kernels and graphs that were recorded.
+  uint64_t launches() const;
 
 private:
   struct Call {

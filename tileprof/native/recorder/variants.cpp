@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "cupti_api.h"
-#include "recorder.h"
+#include "host.h"
 
 namespace tileprof {
 
@@ -19,7 +19,7 @@ uint32_t Variants::number_of(const uint8_t *record) {
   using At = cupti::KernelRecord;
   const char *name = cupti::read<const char *>(record, At::name);
   Variant variant{};
-  variant.name = recorder().names.intern(name ? name : "");
+  variant.name = host::names().intern(name ? name : "");
   variant.device = cupti::read<uint32_t>(record, At::device);
   std::memcpy(variant.block, record + At::block, 12);
   std::memcpy(variant.cluster, record + At::cluster, 12);
