@@ -17,7 +17,7 @@ from tests.profiler_programs import as_ours, expect, run, tree
 from tileprof.profile import Profile
 from tileprof.profiler import paths
 
-recorder = pytest.importorskip("tileprof.native._recorder", reason="the recorder is not built")
+recorder = pytest.importorskip("tileprof.native._recorder")
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from tileprof.profiler.gpu import Gpu, has_gpu
 from tileprof.profiler.native import Contexts, native_recorder, why_not
 from tileprof.profiler.totals import DeviceTotals
 from tileprof.profiler.tree import Node, Tree
+from tileprof.profiler.triton_work import TritonWork
 
 _recordings = 0
 
@@ -44,6 +45,7 @@ class Events:
         self.gpu = Gpu(native)
         nvtx.enable()
         self._settled = False
+        self._triton: TritonWork | None = None
         self.inside = native.inside
         """Whether the calling thread is in an operation that is inside the innermost scope."""
         self.claimed = native.claimed
@@ -57,6 +59,7 @@ class Events:
         self._native.set_frames(frames)
         self._native.set_epoch(epoch)
         self.gpu.begin()
+        self._triton = self._triton or TritonWork(self._native)
         if operations:
             observer.attach()
         else:
@@ -72,6 +75,9 @@ class Events:
         self.end()
         self.gpu.end()
         observer.detach()
+        if self._triton is not None:
+            self._triton.stop()
+            self._triton = None
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells of what was recorded, and what was not."""

@@ -68,11 +68,29 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                 extra = HostTotals()
                 extra.own_ns = elapsed
                 host[index] = _host_sum(host[index], extra)
+    _give_work_to_kernels(nodes, host)
     return Numbers(nodes, host, launches, device)
 
 
+def _give_work_to_kernels(nodes: list[Node], host: list[HostTotals | None]) -> None:
+    """What was said of a launch is its kernel's, where all such launches are of one kernel."""
+    for node in nodes:
+        said = host[node.index] if node.kind == "api" else None
+        if said is None or not said.metrics:
+            continue
+        kernels = [each for each in node.children.values() if each.kind == "kernel"]
+        if len(kernels) == 1 and kernels[0].index < len(nodes):
+            at = kernels[0].index
+            work = HostTotals()
+            work.metrics = said.metrics
+            rest = HostTotals()
+            rest.take(said)
+            rest.metrics = None
+            host[node.index], host[at] = rest, _host_sum(host[at], work) or work
+
+
 def _host_sum(before: HostTotals | None, now: HostTotals) -> HostTotals | None:
-    if before is None and now.empty():
+    if before is None and now.empty() and not now.metrics:
         return None
     total = HostTotals()
     for part in (before, now):

@@ -108,6 +108,9 @@ NB_MODULE(_recorder, m) {
     if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
     return this_thread().enter_under(0, Kind::kernel, node, recorder().recording >> 32);
   });
+  m.def("announce_work", [](double flops, double bytes) {
+    this_thread().announce_work(flops, bytes);
+  });
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] { recorder().after_fork(); });

@@ -121,6 +121,13 @@ public:
   // For another thread, one at a time: the newest of it; how many were overwritten before.
   uint64_t take_traced(std::vector<HostEvent> &into);
   void add_work(ContextId context, double flops, double bytes);
+  // Work of the kernel that this thread launches next, as its author tells; `add_announced` adds it
+  // to that launch.
+  void announce_work(double flops, double bytes) { announced_[0] = flops, announced_[1] = bytes; }
+  void add_announced(ContextId context) {
+    if (announced_[0] || announced_[1]) add_work(context, announced_[0], announced_[1]);
+    announce_work(0, 0);
+  }
   ForwardPasses &forward() { return forward_; }
   // What a framework calls this thread; 0 where it has not said.
   uint64_t number() const { return number_; }
@@ -156,6 +163,7 @@ private:
 
   std::atomic<uint64_t> ident_;
   uint64_t number_ = 0;
+  double announced_[2] = {0, 0};
   std::vector<Entry> entries_;
   uint64_t ranges_ = 0;
   std::atomic<Ended *> ended_{nullptr};
