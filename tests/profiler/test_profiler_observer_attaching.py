@@ -155,6 +155,26 @@ def test_ranges_serve_where_pytorch_has_cuda(
     assert torch.autograd._engine_run_backward.__module__ == "torch.autograd.graph"
 
 
+def test_ranges_make_way_for_another_profiler(
+    observed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch has room for one in a thread, and the program's own goes first."""
+    calls: list[str] = []
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch._C._autograd, "_enable_profiler", lambda *_: calls.append("on"))
+    monkeypatch.setattr(torch._C._autograd, "_disable_profiler", lambda: calls.append("off"))
+    original = torch.autograd.profiler._enable_profiler
+    assert observer.use_ranges()
+    with torch.profiler.profile() as profile:
+        torch.ones(1)
+    assert calls == ["on", "off"]
+    assert torch.autograd.profiler._enable_profiler is original
+    assert "aten::ones" in {each.key for each in profile.key_averages()}
+    assert "until another profiler began" in observer.facts()["torch operations"]
+    observer.detach()
+    assert calls == ["on", "off"]
+
+
 def test_ranges_do_not_serve_where_another_profiler_is_active(
     observed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,10 +190,26 @@ class _Ranges:
         c._autograd._enable_profiler(config, set())
         self._disable = c._autograd._disable_profiler
         self._thread = threading.get_ident()
+        self._profiler = torch.autograd.profiler
+        self._enable, self._replacement = self._profiler._enable_profiler, self._make_way
+        self._profiler._enable_profiler = self._replacement
         self._backward = _Backward(recorder, torch)
 
     def stop(self) -> None:
         self._backward.stop()
+        self._end()
+
+    def _make_way(self, *arguments: Any, **named: Any) -> Any:
+        """Another profiler of PyTorch's begins, which has room for one in a thread."""
         if threading.get_ident() == self._thread:
+            self._end()
+            self.how = "as NVTX ranges of one thread, until another profiler began"
+        return self._enable(*arguments, **named)
+
+    def _end(self) -> None:
+        if self._profiler._enable_profiler is self._replacement:
+            self._profiler._enable_profiler = self._enable
+        if self._thread == threading.get_ident():
+            self._thread = 0
             with suppress(RuntimeError):
                 self._disable()
