@@ -127,6 +127,8 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
     stopping = statistics.median(a["stopping"] for g in taken.generations for a in g)
     if stopping > 1e-3:
         found["stopping_s"] = stopping
+    if taken.endings and "facts" in taken.endings[-1]:
+        found["facts"] = [end.get("facts", {}) for end in taken.endings]
     last = taken.generations[-1][-1]
     return found | {k: last[k] for k in ("host_events", "device_events") if k in last}
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,8 @@ class Served:
             # The rename into place is the last change of the file's entry, after its last byte.
             kept = self.output.stat()
             told |= {"written_ns": max(kept.st_ctime_ns, kept.st_mtime_ns), "size": kept.st_size}
+        if self.output.suffix == ".tprof" and self.output.exists():
+            told["facts"] = facts(self.output)
         return told
 
     def close(self) -> None:
@@ -127,6 +131,14 @@ class Served:
         self._log.flush()
         lines = Path(self._log.name).read_text(errors="replace").strip().splitlines()
         return " | ".join(lines[-3:]) or "it said nothing"
+
+
+def facts(path: Path) -> dict[str, str]:
+    """What a profile says of how it was recorded: without its parts a figure would mean nothing."""
+    with closing(sqlite3.connect(path)) as database:
+        held = dict(database.execute("SELECT key, value FROM provenance"))
+    known = ("torch operations", "cupti", "gpu", "lost", "native", "options")
+    return {key: str(value) for key, value in held.items() if key in known}
 
 
 @dataclass

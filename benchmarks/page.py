@@ -1,18 +1,23 @@
-"""The part of docs/benchmarks.md about GPU kernels, from benchmarks/results/kernels.json.
+"""The parts of docs/benchmarks.md about profiling and GPU kernels, from benchmarks/results.
 
     python benchmarks/page.py
 
-In: what `benchmarks/kernels.py` measured.  Out: the same page with a new section; no number is
-typed by hand.
+In: what `benchmarks/kernels.py` and `benchmarks/overhead.py` measured.  Out: the same page with new
+sections; no number is typed by hand.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import page_overhead
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "kernels.json"
@@ -84,13 +89,14 @@ def clean(text: str) -> str:
     return re.sub(r"\S*/(?=\w+\.py)", "", text.splitlines()[0] if text else "").replace("|", "\\|")
 
 
-def with_kernels(page: str) -> str:
-    """A page with this section at its end, in place of an older one."""
-    before = page.partition(f"\n{TITLE}")[0].rstrip("\n")
-    if not RESULTS.exists():
-        return before + "\n"
-    return f"{before}\n\n{section(json.loads(RESULTS.read_text()))}"
+def with_sections(page: str) -> str:
+    """A page with these sections at its end, in place of older ones."""
+    for title in (TITLE, page_overhead.TITLE):
+        page = page.partition(f"\n{title}")[0]
+    kernels = section(json.loads(RESULTS.read_text())) if RESULTS.exists() else ""
+    parts = [page.rstrip("\n"), page_overhead.section().rstrip("\n"), kernels.rstrip("\n")]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_kernels(PAGE.read_text()))
+    PAGE.write_text(with_sections(PAGE.read_text()))

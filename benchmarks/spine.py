@@ -34,7 +34,7 @@ import matmul as matmul_study  # noqa: E402
 import rms_norm as rms_norm_study  # noqa: E402
 import softmax as softmax_study  # noqa: E402
 import vector_add as vector_add_study  # noqa: E402
-from page import with_kernels  # noqa: E402
+from page import with_sections  # noqa: E402
 
 THREADS = int(os.environ.get("TILEPROF_NUM_THREADS", len(os.sched_getaffinity(0))))
 
@@ -367,7 +367,7 @@ def main() -> None:
     record = {"machine": where, "figures": {k: [asdict(f) for f in v] for k, v in results.items()}}
     (ROOT / "benchmarks" / "results").mkdir(exist_ok=True)
     (ROOT / "benchmarks" / "results" / "spine.json").write_text(json.dumps(record, indent=1) + "\n")
-    (ROOT / "docs" / "benchmarks.md").write_text(with_kernels(page(where, results)))
+    (ROOT / "docs" / "benchmarks.md").write_text(with_sections(page(where, results)))
 
 
 if __name__ == "__main__":
