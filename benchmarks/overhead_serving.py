@@ -137,7 +137,7 @@ def facts(path: Path) -> dict[str, str]:
     """What a profile says of how it was recorded: without its parts a figure would mean nothing."""
     with closing(sqlite3.connect(path)) as database:
         held = dict(database.execute("SELECT key, value FROM provenance"))
-    known = ("torch operations", "cupti", "gpu", "lost", "native", "options")
+    known = ("torch operations", "cupti", "gpu", "gaps", "lost", "native recorder")
     return {key: str(value) for key, value in held.items() if key in known}
 
 
