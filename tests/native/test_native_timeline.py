@@ -122,10 +122,12 @@ def test_threads_write_while_they_are_read(traced: Any) -> None:
         assert (drained["end"] == 3 * drained["start"]).all()
         for ident in np.unique(drained["thread"]).tolist():
             starts = drained["start"][drained["thread"] == ident].astype(np.int64)
-            assert (np.diff(starts) > 0).all() and starts[0] > last.get(ident, -1)
+            assert (np.diff(starts) > 0).all()
+            assert starts[0] > last.get(ident, -1)
             last[ident] = int(starts[-1])
         told += drained["start"].size
         lost += drained["overwritten"]
         if not alive:
             break
-    assert told + lost == each * writers and len(last) == writers
+    assert told + lost == each * writers
+    assert len(last) == writers

@@ -20,6 +20,7 @@ from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
+from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 
 __all__ = [
     "FOLDED_NAME",
@@ -41,6 +42,9 @@ __all__ = [
     "Sketch",
     "Symbol",
     "Tables",
+    "Timeline",
+    "TimelineEvents",
+    "Track",
     "TreeBuilder",
     "bottom_up",
     "build",

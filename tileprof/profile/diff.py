@@ -115,6 +115,7 @@ def _moved(tables: Tables, to: Column) -> Tables:
         node_kernels=kernels,
         sketches=carried(tables.sketches, to),
         absorbed_sketches=carried(tables.absorbed_sketches, to),
+        timeline=tables.timeline.moved(to),
     )
 
 

@@ -12,6 +12,7 @@ from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
 from tileprof.profile.node_sketches import NodeSketches
 from tileprof.profile.tables import KernelInfo, Tables
+from tileprof.profile.timeline import Timeline
 
 
 def side_by_side(profiles: Sequence[Profile]) -> Profile:
@@ -77,6 +78,8 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         provenance,
         _beside([table.sketches for table in tables], starts),
         _beside([table.absorbed_sketches for table in tables], starts),
+        # Runs have no common time: that of one stays, those of several are left out.
+        tables[0].timeline if len(tables) == 1 else Timeline(),
     )
 
 

@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from tileprof.errors import Location
 from tileprof.profile import metrics as law
+from tileprof.profile import timeline_bytes
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import KernelInfo, RemarkInfo, SiteInfo, Tables
+from tileprof.profile.timeline import Timeline, Track
 
 
 def from_database(database: sqlite3.Connection) -> Profile:
@@ -47,6 +49,7 @@ def from_database(database: sqlite3.Connection) -> Profile:
         _tables(database, places),
         sketches=_sketches(database, "own"),
         absorbed_sketches=_sketches(database, "absorbed"),
+        timeline=_timeline(database, len(nodes)),
     )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 
@@ -72,8 +75,7 @@ def _values(
 
 
 def _sketches(database: sqlite3.Connection, which: str) -> dict[tuple[int, str], Sketch]:
-    # Files that were written before there were sketches have no such table.
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'sketches'").fetchone():
+    if not _has(database, "sketches"):
         return {}
     rows = database.execute(
         f"SELECT node, name, {which} FROM sketches JOIN metrics ON metrics.id = metric "
@@ -81,6 +83,21 @@ def _sketches(database: sqlite3.Connection, which: str) -> dict[tuple[int, str],
     ).fetchall()
     sketches = sketches_from_bytes([content for _, _, content in rows])
     return {(node, metric): sketch for (node, metric, _), sketch in zip(rows, sketches)}
+
+
+def _timeline(database: sqlite3.Connection, nodes: int) -> Timeline:
+    if not _has(database, "timeline"):
+        return Timeline()
+    rows = database.execute("SELECT kind, name, number, device FROM timeline_tracks ORDER BY id")
+    tracks = tuple(Track(*row) for row in rows)
+    columns = dict(database.execute("SELECT name, content FROM timeline").fetchall())
+    return timeline_bytes.from_bytes(tracks, columns, nodes)
+
+
+def _has(database: sqlite3.Connection, table: str) -> bool:
+    """Whether there is a table that files of earlier versions lack."""
+    found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    return found is not None
 
 
 def _locations(database: sqlite3.Connection) -> dict[int, Location]:

@@ -49,6 +49,7 @@ def rehang(profile: Profile, grown: Grown) -> Profile:
             _following(profile.tables, grown.top),
             sketches=carried(profile.tables.sketches, grown.target),
             absorbed_sketches=carried(profile.tables.absorbed_sketches, grown.target),
+            timeline=profile.tables.timeline.moved(grown.top),
         ),
     )
 
@@ -86,16 +87,17 @@ def cut(profile: Profile, keep: npt.NDArray[np.bool_]) -> Profile:
         absorbed[name] = law.wider(padded(profile.absorbed[name], metric), total)
         if metric.adds != "last":
             law.scatter(metric, absorbed[name], to, total[tops])
-    tables = _cut_sketches(profile, keep, new_id)
+    tables = _cut_tables(profile, keep, new_id)
     new_id[-1] = -1
     tables = _following(tables, new_id)
     return _assembled(profile, parents, symbol, own, absorbed, tables, symbols)
 
 
-def _cut_sketches(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) -> Tables:
-    """Sketches of kept nodes stay, those of the others go to the node above that is kept."""
+def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) -> Tables:
+    """What belongs to kept nodes stays, the rest goes to the node above that is kept."""
     own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
-    if not (own or absorbed):
+    timeline = profile.tables.timeline
+    if not (own or absorbed or timeline.tracks):
         return profile.tables
     # Where no node above is kept, the home is -1: there `new_id` has the hidden node.
     home = new_id[homes(profile.parents, keep)]
@@ -104,6 +106,7 @@ def _cut_sketches(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) 
         profile.tables,
         sketches=carried(own, np.where(keep, home, -1)),
         absorbed_sketches=merged(folded),
+        timeline=timeline.moved(home),
     )
 
 

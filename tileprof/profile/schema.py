@@ -68,6 +68,18 @@ CREATE TABLE sketches (
     PRIMARY KEY (metric, node)
 ) WITHOUT ROWID;
 
+CREATE TABLE timeline_tracks (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    device INTEGER NOT NULL
+);
+CREATE TABLE timeline (
+    name TEXT PRIMARY KEY,
+    content BLOB NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE kernels (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from tileprof.errors import Location
 from tileprof.profile.node_sketches import NodeSketches
+from tileprof.profile.timeline import Timeline
 
 Attribute: TypeAlias = str | int | float
 
@@ -69,3 +70,5 @@ class Tables:
     """How the values were spread that make up a node's own number."""
     absorbed_sketches: NodeSketches = field(default_factory=dict)
     """The same of what an operation folded into the node."""
+    timeline: Timeline = field(default_factory=Timeline)
+    """Single events, where they were asked for. Profiles that are added up have none."""

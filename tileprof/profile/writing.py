@@ -11,11 +11,13 @@ import numpy as np
 
 from tileprof.errors import Location
 from tileprof.profile import metrics as law
+from tileprof.profile import timeline_bytes
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
 from tileprof.profile.schema import SCHEMA
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.tables import Attribute, KernelInfo
+from tileprof.profile.timeline import Timeline
 
 
 def to_bytes(profile: Profile) -> bytes:
@@ -46,6 +48,7 @@ class _Writer:
         for i, metric in enumerate(profile.metrics.values()):
             self._metric(i, metric, profile)
         self._sketches(profile)
+        self._timeline(profile.tables.timeline)
         for i, kernel in enumerate(profile.tables.kernels):
             self._kernel(i, kernel)
         self._insert("node_kernels", profile.tables.node_kernels.items())
@@ -90,6 +93,15 @@ class _Writer:
             for node, metric in sorted(own.keys() | absorbed.keys())
         )
         self._insert("sketches", rows)
+
+    def _timeline(self, timeline: Timeline) -> None:
+        if not timeline.tracks:
+            return
+        rows = (
+            (i, t.kind, _text(t.name), t.number, t.device) for i, t in enumerate(timeline.tracks)
+        )
+        self._insert("timeline_tracks", rows)
+        self._insert("timeline", timeline_bytes.to_bytes(timeline.events).items())
 
     def _kernel(self, number: int, kernel: KernelInfo) -> None:
         texts = [kernel.name, kernel.device, kernel.ir, kernel.source, kernel.source_file]

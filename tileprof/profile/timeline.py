@@ -1,0 +1,134 @@
+"""What ran when: single events on tracks, beside the tree that adds them up.
+
+In: columns of events, each at a node of the tree.  Out: the same for another tree.  Columns are
+made when they are first asked for: most uses of a profile never look at its timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import InternalError
+from tileprof.profile.metrics import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Where events happen one after the other: a stream of a device, or a thread of the host."""
+
+    kind: Literal["stream", "thread"]
+    name: str
+    number: int
+    """Of the stream, or `threading.get_ident()` of the thread."""
+    device: int = -1
+    """Of a stream, the number of its device."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvents:
+    """Columns with one entry an event, in order of `start`."""
+
+    start: npt.NDArray[np.int64]
+    """In ns, on the clock of `time.perf_counter_ns()` of the machine that the program ran on."""
+    duration: npt.NDArray[np.int64]
+    node: npt.NDArray[np.int32]
+    track: npt.NDArray[np.int32]
+    launch: npt.NDArray[np.int32]
+    """Of an event on a device, the index of the call that launched it; -1 where it is not known."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @staticmethod
+    def of(start: Any, duration: Any, node: Any, track: Any, launch: Any) -> TimelineEvents:
+        """Return columns of these values in order of their start; longer events come first."""
+        order = np.lexsort((np.negative(duration), start))
+        place = np.full(len(order) + 1, -1, np.int64)
+        place[order] = np.arange(len(order))
+        columns = (np.asarray(each)[order] for each in (start, duration, node, track))
+        return TimelineEvents.typed(*columns, place[np.asarray(launch, np.int64)][order])
+
+    @staticmethod
+    def typed(*columns: Any) -> TimelineEvents:
+        """Return the columns, in their order, as the numbers that they are of here."""
+        return TimelineEvents(*(np.asarray(each, kind) for each, kind in zip(columns, _TYPES)))
+
+
+_TYPES = (np.int64, np.int64, np.int32, np.int32, np.int32)
+
+
+def _nothing() -> TimelineEvents:
+    return TimelineEvents.typed((), (), (), (), ())
+
+
+class Timeline:
+    """Tracks and the events on them; there are no tracks where no timeline was recorded."""
+
+    def __init__(
+        self, tracks: Sequence[Track] = (), make: Callable[[], TimelineEvents] = _nothing
+    ) -> None:
+        self.tracks = tuple(tracks)
+        self._make = make
+
+    @staticmethod
+    def holding(tracks: Sequence[Track], events: TimelineEvents) -> Timeline:
+        """Return a timeline of events that are there already."""
+        return Timeline(tracks, lambda: events)
+
+    @cached_property
+    def events(self) -> TimelineEvents:
+        """The events; `ProfileFileError` where the file they come from is damaged."""
+        return self._make()
+
+    def moved(self, to: Index) -> Timeline:
+        """Return the timeline of another tree: node `i` is `to[i]` there, -1 drops its events."""
+        if not self.tracks:
+            return self
+        target = to.copy()
+        return Timeline(self.tracks, lambda: _moved(self.events, target))
+
+    def check(self, nodes: int) -> None:
+        """Raise `InternalError` where an event refers to what does not exist."""
+        events = self.events
+        if len({len(getattr(events, each.name)) for each in fields(events)}) != 1:
+            raise InternalError("the columns of the timeline are not of one length")
+        limits = ((events.node, 0, nodes), (events.track, 0, len(self.tracks)))
+        for column, low, end in (*limits, (events.launch, -1, len(events))):
+            if len(column) and not (low <= column.min() and column.max() < end):
+                raise InternalError("an event of the timeline refers to what does not exist")
+        if (np.diff(events.start) < 0).any() or (events.duration < 0).any():
+            raise InternalError("the events of the timeline are not in order")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Timeline):
+            return NotImplemented
+        names = [each.name for each in fields(TimelineEvents)]
+        return self.tracks == other.tracks and all(
+            np.array_equal(getattr(self.events, name), getattr(other.events, name))
+            for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment] # compared by value, and holds arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Timeline.holding, (self.tracks, self.events))
+
+    def __repr__(self) -> str:
+        return f"Timeline({len(self.tracks)} tracks)"
+
+
+def _moved(events: TimelineEvents, to: Index) -> TimelineEvents:
+    node = to[events.node].astype(np.int32)
+    kept = node >= 0
+    if kept.all():
+        return replace(events, node=node)
+    place = np.where(kept, np.cumsum(kept) - 1, -1)
+    launch = np.append(place, -1)[events.launch]
+    columns = (events.start, events.duration, node, events.track, launch)
+    return TimelineEvents.typed(*(column[kept] for column in columns))
