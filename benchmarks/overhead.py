@@ -1,9 +1,11 @@
 """What profiling a program costs: ours and the others', each in its own process, in turns.
 
     python benchmarks/overhead.py [--cpu] [--only RE] [--budget SECONDS] [-o FILE]
+    python benchmarks/overhead.py --join FILE… [-o FILE]
 
 Writes a JSON file with every pair, the device, its clocks and all versions, after each row.  With
-`--cpu` the same rows on a machine without a GPU, smaller, without those that need one.
+`--cpu` the same rows on a machine without a GPU, smaller, without those that need one.  `--join`
+makes one file of several runs on one kind of device, each with a part of the rows.
 """
 
 from __future__ import annotations
@@ -103,7 +105,8 @@ class Report:
         before, began = clocks(self.cpu), time.perf_counter()
         try:
             for row in GROUPS[name](setting):
-                self.held["rows"].append(row | {"clocks": [before, clocks(self.cpu)]})
+                now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+                self.held["rows"].append(row | {"date": now, "clocks": [before, clocks(self.cpu)]})
                 print(shown(row), flush=True)
                 self.write()
         except Exception as error:
@@ -117,6 +120,19 @@ class Report:
         """The file as a whole."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(self.held, indent=1, ensure_ascii=False) + "\n")
+
+
+def join(paths: list[str], output: Path) -> None:
+    """Put the rows of several files into one; the devices and versions must be the same."""
+    held = [json.loads(Path(path).read_text()) for path in paths]
+    same = ("device", "python", "torch", "triton", "tileprof")
+    kinds = {tuple(each["circumstances"][key] for key in same) for each in held}
+    if len(kinds) > 1:
+        raise SystemExit(f"these were not measured on one kind of machine: {sorted(kinds)}")
+    measured = [row for each in held for row in each["rows"]]
+    seconds = sum(each["seconds"] for each in held)
+    whole = held[0] | {"rows": measured, "skipped": [], "seconds": seconds}
+    output.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
 
 
 def shown(row: rows.Row) -> str:
@@ -140,10 +156,19 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=5, help="sets of fresh processes")
     parser.add_argument("--rounds", type=int, default=4, help="pairs in each")
     parser.add_argument("--logs", metavar="DIR", help="keep profiles and messages there")
+    parser.add_argument("--join", nargs="+", metavar="FILE", help="measure nothing, join files")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
-    start = time.perf_counter()
     output = args.output or str(RESULTS / f"overhead{'_cpu' if args.cpu else ''}.json")
+    if args.join:
+        join(args.join, Path(output))
+    else:
+        measure(args, output)
+
+
+def measure(args: argparse.Namespace, output: str) -> None:
+    """Run what was chosen."""
+    start = time.perf_counter()
     chosen = [g for g in GROUPS if re.search(args.only, g) and (not args.cpu or g in ON_CPU)]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.logs or scratch)
