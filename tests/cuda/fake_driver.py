@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tileprof.binary.occupancy import MULTIPROCESSORS
 from tileprof.runtime.cuda_device import CudaDevice
 from tileprof.runtime.cuda_driver import Driver, LaunchConfig
 
@@ -116,8 +117,26 @@ class FakeDriver:
         ctypes.memmove(out, b"Fake GPU", 9)
 
     def cuDeviceGetAttribute(self, out: int, what: int, device: int) -> None:
-        held = {75: self.capability[0], 76: self.capability[1], 16: 132}[what]
-        self._out(out, ctypes.c_int, held)
+        of = MULTIPROCESSORS.get(self.capability, MULTIPROCESSORS[9, 0])
+        held = {
+            1: of.threads_per_block,
+            12: of.registers_per_block,
+            13: 1_980_000,
+            16: 132,
+            36: 3_201_000,
+            39: of.threads,
+            75: self.capability[0],
+            76: self.capability[1],
+            81: of.shared,
+            82: of.registers,
+            97: of.shared_per_block,
+            106: of.blocks,
+            111: of.reserved_shared,
+        }
+        self._out(out, ctypes.c_int, held[what])
+
+    def cuDeviceTotalMem_v2(self, out: int, device: int) -> None:
+        self._out(out, ctypes.c_size_t, 141 << 30)
 
     def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
         self._out(out, ctypes.c_void_p, 0xC0)

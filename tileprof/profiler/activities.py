@@ -9,13 +9,16 @@ CUPTI's numbers for kinds of memory, copies, waits and overhead are those of `cu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from tileprof.profile import KernelInfo, Sketch
 from tileprof.profiler.native import Contexts
+from tileprof.profiler.timeline import NOTHING, Part, device_part
 from tileprof.profiler.totals import DeviceTotals
 from tileprof.profiler.tree import Node, Tree
+from tileprof.profiler.variants import Extent, Variant, attributes
 
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
                8: "DtoD", 9: "HtoH", 10: "PtoP"}  # fmt: skip
@@ -51,7 +54,10 @@ class Activities:
         self._kernel_of = kernel_of
         self._places: dict[int, int] = {}
         """Number of a variant to its place among the kernels."""
-        self._variants: list[tuple[Any, ...]] = []
+        self._variants: list[Variant] = []
+        self._functions: dict[int, list[str]] = {}
+        """Place of a kernel of ours to the CUDA functions whose facts it has."""
+        self._traced = NOTHING
         self._whats = {number: name for name, number in native.WHATS.items()}
         self._reasons = {number: name for name, number in native.IDLE_REASONS.items()}
 
@@ -63,10 +69,19 @@ class Activities:
         """
         drained = self._native.gpu_drain(settle)
         names = ("epoch", "context", "what", "detail")
+        nodes: dict[tuple[int, int, int], int] = {}
         for row, key in enumerate(zip(*(drained[name].tolist() for name in names))):
             epoch, context, what, detail = key
             node = self._node(context, self._whats[what], detail, drained, row)
+            nodes[context, what, detail] = node.index
             yield epoch, node, _totals(self._whats[what], detail, drained, row)
+
+        # Each event on the timeline is in one of these totals.
+        self._traced = device_part(drained["timeline"], nodes)
+
+    def traced(self) -> Part:
+        """Hand over the single events of the last `drain`."""
+        return self._traced
 
     def _node(self, context: int, what: str, detail: int, drained: Any, row: int) -> Node:
         above = self._contexts.node(context)
@@ -89,32 +104,41 @@ class Activities:
                 return above
 
     def _kernel(self, above: Node, variant: int, drained: Any, row: int) -> Node:
-        if above.kind == "kernel":
-            return above
         if variant >= len(self._variants):
-            self._variants += self._native.gpu_variants(len(self._variants))
+            new = self._native.gpu_variants(len(self._variants))
+            self._variants += [Variant(*each) for each in new]
+        if above.kind == "kernel":
+            self._add_facts(above, self._variants[variant], _grid(drained, row))
+            return above
         if variant not in self._places:
-            grid = tuple(int(drained[f"grid_{axis}"][row]) for axis in "xyz")
             self._places[variant] = len(self._kernels)
-            self._kernels.append(self._described(self._variants[variant], grid))
+            self._kernels.append(self._described(self._variants[variant], _grid(drained, row)))
         place = self._places[variant]
         node = self._tree.child(above, "kernel", self._kernels[place].name, None, ("gpu", variant))
         self._kernel_of.setdefault(node.index, place)
         return node
 
-    def _described(self, variant: tuple[Any, ...], grid: tuple[int, ...]) -> KernelInfo:
-        name, device, registers, block, cluster, static, dynamic, local = variant
-        attributes: dict[str, str | int | float] = {
-            "grid": "×".join(map(str, grid)),
-            "block": "×".join(map(str, block)),
-            "registers": registers,
-            "static_shared_bytes": static,
-            "dynamic_shared_bytes": dynamic,
-            "local_bytes": local,
-        }
-        if any(n > 1 for n in cluster):
-            attributes["cluster"] = "×".join(map(str, cluster))
-        return KernelInfo(self._native.demangled(name), f"cuda:{device}", attributes=attributes)
+    def _described(self, variant: Variant, grid: Extent) -> KernelInfo:
+        name, device = self._native.demangled(variant.name), f"cuda:{variant.device}"
+        return KernelInfo(name, device, attributes=attributes(variant, grid))
+
+    def _add_facts(self, above: Node, variant: Variant, grid: Extent) -> None:
+        """Say of a kernel of ours what its CUDA functions take, once of each; the first plainly."""
+        place = self._kernel_of.get(above.index)
+        if place is None:
+            return
+        functions = self._functions.setdefault(place, [])
+        if variant.name not in functions:
+            prefix = f"{self._native.demangled(variant.name)}." if functions else ""
+            functions.append(variant.name)
+            kernel = self._kernels[place]
+            facts = {f"{prefix}{key}": fact for key, fact in attributes(variant, grid).items()}
+            self._kernels[place] = replace(kernel, attributes={**kernel.attributes, **facts})
+
+
+def _grid(drained: Any, row: int) -> Extent:
+    x, y, z = (int(drained[f"grid_{axis}"][row]) for axis in "xyz")
+    return x, y, z
 
 
 def _totals(what: str, detail: int, drained: Any, row: int) -> DeviceTotals:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tileprof.errors import OutputError
 from tileprof.profile import Profile, Tables
-from tileprof.profiler import provenance
+from tileprof.profiler import devices, provenance
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.recorder import Store
 from tileprof.profiler.snapshot import build_tree, gather
@@ -85,6 +85,7 @@ class Session:
         )
         used = list(dict.fromkeys(kernel_of.values()))
         kernels = tuple(recorder.kernels[kernel] for kernel in used)
+        ran_on = [kernel.device for kernel in kernels]
         files = [*numbers.files(), *(kernel.source_file for kernel in kernels)]
         tables = Tables(
             kernels=kernels,
@@ -93,7 +94,8 @@ class Session:
             provenance={
                 **self._start,
                 **self.recording.facts(),
-                "device": provenance.devices(kernel.device for kernel in kernels),
+                **devices.facts(ran_on),
+                "device": provenance.devices(ran_on),
                 "start": self._started,
                 "end": provenance.now(),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",

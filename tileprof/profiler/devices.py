@@ -1,0 +1,124 @@
+"""The GPUs that kernels ran on, as their driver tells: a line for people, limits for occupancy.
+
+In: a CUDA ordinal, which CUPTI and the driver count alike, as CUDA_VISIBLE_DEVICES leaves them.
+Out: a `Device`, or None where there is no driver or it does not answer.
+
+Asked of the driver when a kernel has run there, so nothing is loaded that the program had not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileprof.errors import ExecutionError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from tileprof.binary.occupancy import Multiprocessor
+    from tileprof.runtime.cuda_driver import Driver
+
+__all__ = ["Device", "facts", "find"]
+
+_CUDA = "cuda:"
+
+# Numbers of `CUdevice_attribute` in `cuda.h`.
+_CAPABILITY = (75, 76)
+_MULTIPROCESSORS, _CLOCK, _MEMORY_CLOCK = 16, 13, 36
+_LIMITS = {
+    "threads": 39,
+    "blocks": 106,
+    "shared": 81,
+    "shared_per_block": 97,
+    "reserved_shared": 111,
+    "registers": 82,
+    "registers_per_block": 12,
+    "threads_per_block": 1,
+}
+"""Parameters of `binary.occupancy.multiprocessor`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU."""
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    memory: int
+    """Bytes."""
+    clock: int
+    """kHz, the highest; so is `memory_clock`."""
+    memory_clock: int
+    driver: str
+    """The CUDA version that the driver has, as `13.0`."""
+    limits: Multiprocessor | None
+    """What blocks share on a multiprocessor; None where the rules are not known."""
+
+    def __str__(self) -> str:
+        major, minor = self.capability
+        clocks = [f"{text} {khz / 1000:.0f} MHz" for text, khz in
+                  (("clock", self.clock), ("memory clock", self.memory_clock)) if khz]  # fmt: skip
+        return ", ".join(
+            [
+                self.name,
+                f"sm_{major}{minor}",
+                f"{self.multiprocessors} SMs",
+                f"{self.memory / 2**30:.1f} GiB",
+                *clocks,
+                f"driver CUDA {self.driver}",
+            ]
+        )
+
+
+@functools.cache
+def find(number: int) -> Device | None:
+    """The device of an ordinal; None where no driver tells of it."""
+    from tileprof.runtime import cuda_driver
+
+    try:
+        return _asked(cuda_driver.load_driver(), number)
+    except (MissingDependencyError, ExecutionError):
+        return None
+
+
+def facts(names: Iterable[str]) -> dict[str, str]:
+    """Return what provenance tells of devices by their names; those that are no GPU are left out.
+
+    A name is as a kernel has it: `cuda:0`, `cpu`.
+    """
+    found = {}
+    for name in dict.fromkeys(names):
+        number = name.removeprefix(_CUDA)
+        if name.startswith(_CUDA) and number.isdecimal() and (device := find(int(number))):
+            found[name] = str(device)
+    return found
+
+
+def _asked(driver: Driver, number: int) -> Device:
+    from tileprof.binary.occupancy import multiprocessor
+
+    handle = driver.number("cuDeviceGet", number)
+
+    def attribute(what: int) -> int:
+        return driver.number("cuDeviceGetAttribute", what, handle)
+
+    name = ctypes.create_string_buffer(256)
+    driver.call("cuDeviceGetName", name, len(name), handle)
+    memory = ctypes.c_size_t()
+    driver.call("cuDeviceTotalMem_v2", ctypes.byref(memory), handle)
+    major, minor = (attribute(what) for what in _CAPABILITY)
+    return Device(
+        name.value.decode(errors="replace"),
+        (major, minor),
+        attribute(_MULTIPROCESSORS),
+        memory.value,
+        attribute(_CLOCK),
+        attribute(_MEMORY_CLOCK),
+        driver.version(),
+        multiprocessor(
+            (major, minor), **{limit: attribute(what) for limit, what in _LIMITS.items()}
+        ),
+    )
