@@ -1,4 +1,4 @@
-"""Which numbers a view shows: metrics of the profile, rates of two of them, quantiles of one.
+"""Which numbers a view shows: metrics, rates of two of them, quantiles of one, facts of kernels.
 
 In: a profile and a name a reader asked for.  Out: a `Column`: a value per node, one for the whole.
 """
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profile.sketch import quantiles
+from tileprof.viewer.kernel_facts import fact_names, is_part, mean_of, unit_of
 
 __all__ = [
     "PERCENTS", "RATES", "Column", "Rate", "Values", "available", "column", "default_metric",
@@ -57,11 +58,16 @@ class Column:
     unit: str
     total: Values
     own: Values | None
-    """None for rates and quantiles, which have no part that is a node's own."""
+    """None for rates, quantiles and means, which have no part that is a node's own."""
     whole: float
     """The value of the whole profile; NaN where there is no such number."""
-    sums: bool
-    """Whether values add up, so that shares of the whole have a meaning."""
+    adds: str
+    """As the metric adds up, or `rate`, `quantile`, or `mean` over kernels."""
+
+    @property
+    def sums(self) -> bool:
+        """Whether values add up, so that shares of the whole have a meaning."""
+        return self.adds == "sum"
 
     def has_split(self) -> bool:
         """Whether own values say more than totals: some node shares its value with those below."""
@@ -77,11 +83,12 @@ class Column:
 
 
 def available(profile: Profile) -> list[str]:
-    """The names of columns: metrics, then the rates they allow and the usual quantiles."""
-    metrics = profile.metrics
+    """The names of columns: metrics, then rates, the usual quantiles, facts of kernels."""
+    metrics = {name: metric for name, metric in profile.metrics.items() if not is_part(name)}
     rates = [name for name, rate in RATES.items() if {rate.above, rate.below} <= metrics.keys()]
     usual = [f"{name}_p{percent}" for name in sketched(profile) for percent in PERCENTS]
-    return [*metrics, *(name for name in [*rates, *usual] if name not in metrics)]
+    more = [*rates, *usual, *fact_names(profile)]
+    return [*metrics, *(name for name in more if name not in metrics)]
 
 
 def sketched(profile: Profile) -> list[str]:
@@ -110,16 +117,18 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
     """The column called `name`.
 
     `per_visit` takes averages and quantiles of a node's own visits; without it of those of its
-    subtree, as a bottom-up tree needs. Raises UsageError for an unknown name, as `require` does.
+    subtree, as a bottom-up tree needs. A fact of kernels needs a profile `with_facts`. Raises
+    UsageError for an unknown name, as `require` does.
     """
     if name in profile.metrics:
         metric = profile.metrics[name]
         whole = float(profile.whole[name])
-        return Column(
-            name, metric.unit, profile.total(name), profile.own[name], whole, metric.adds == "sum"
-        )
+        return Column(name, metric.unit, profile.total(name), profile.own[name], whole, metric.adds)
     if name in RATES and name in available(profile):
         return _rate(profile, name, per_visit)
+    if name in fact_names(profile):
+        means, whole = mean_of(profile, name)
+        return Column(name, unit_of(name), means, None, whole, "mean")
     # A tree of which much was left out may have no sketch any more: then all values are NaN.
     if (asked := _QUANTILE.fullmatch(name)) and asked[1] in profile.metrics:
         return quantile_column(profile, asked[1], asked[2], per_visit)
@@ -128,6 +137,8 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
 
 def require(profile: Profile, name: str) -> None:
     """Raise UsageError, with the names that exist, where a reader cannot ask for that column."""
+    if name in fact_names(profile):
+        return
     asked = _QUANTILE.fullmatch(name)
     if asked is None or asked[1] not in profile.metrics or name in profile.metrics:
         column(profile, name)
@@ -185,7 +196,7 @@ def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
     # Visits of different nodes are different things, so there is no average over all of them.
     divisor = 0 if averages else profile.whole[rate.below]
     whole = profile.whole[rate.above] * rate.factor / divisor if divisor else np.nan
-    return Column(name, rate.unit, values, None, float(whole), sums=False)
+    return Column(name, rate.unit, values, None, float(whole), "rate")
 
 
 def quantile_column(
@@ -197,7 +208,7 @@ def quantile_column(
     values[list(sketches)] = quantiles(sketches.values(), float(percent) / 100)
     unit = profile.metrics[metric].unit
     # Visits of different nodes are different things, as for averages.
-    return Column(f"{metric}_p{percent}", unit, values, None, np.nan, sums=False)
+    return Column(f"{metric}_p{percent}", unit, values, None, np.nan, "quantile")
 
 
 def visits(profile: Profile, per_visit: bool = True) -> Values:

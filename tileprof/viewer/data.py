@@ -14,6 +14,7 @@ from typing import Any
 
 from tileprof.profile import Diff, Profile, diff_to_json, to_json
 from tileprof.viewer.columns import RATES, Column, column
+from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import encodable
@@ -26,10 +27,10 @@ _PLACE = ("id", "parent", "depth", "kind", "name", "file", "line", "function", "
 def view_json(profile: Profile, options: ViewOptions) -> str:
     """The documented JSON of a profile as one line; `-m` leaves only those metrics.
 
-    A rate stands beside them with `"adds": "rate"`, a quantile with `"adds": "quantile"`, both
-    with null for own values.
+    A rate stands beside them with `"adds": "rate"`, a quantile with `"adds": "quantile"`, a fact
+    of kernels with `"adds": "mean"`, all with null for own values.
     """
-    shown = select(profile, options, 0).profile
+    shown = select(with_facts(profile, options.metrics), options, 0).profile
     document = to_json(shown)
     if options.metrics:
         _keep_metrics(document, _columns(shown, options))
@@ -43,7 +44,7 @@ def diff_json(diff: Diff) -> str:
 
 def view_csv(profile: Profile, options: ViewOptions) -> str:
     """One row a node in the order of ids; a value that does not exist is an empty cell."""
-    shown = select(profile, options, 0).profile
+    shown = select(with_facts(profile, options.metrics), options, 0).profile
     columns = _columns(shown, options)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -65,7 +66,7 @@ def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
     derived = [c for c in columns if c.own is None]
     kept = {c.name for c in columns if c.own is not None}
     document["metrics"] = {n: m for n, m in document["metrics"].items() if n in kept} | {
-        each.name: {"unit": _unit(each), "adds": _adds(each)} for each in derived
+        each.name: {"unit": _unit(each), "adds": each.adds} for each in derived
     }
     for node in document["nodes"]:
         node["metrics"] = {n: m for n, m in node["metrics"].items() if n in kept}
@@ -75,11 +76,9 @@ def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
 
 
 def _unit(derived: Column) -> str:
+    if derived.unit == "share":
+        return "1"
     return derived.name if derived.name in RATES and derived.unit == "1" else derived.unit
-
-
-def _adds(derived: Column) -> str:
-    return "rate" if derived.name in RATES else "quantile"
 
 
 def _place(profile: Profile, node: int) -> list[str | int]:

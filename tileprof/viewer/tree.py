@@ -11,8 +11,9 @@ import numpy as np
 
 from tileprof.profile import Profile
 from tileprof.profile.regroup import HIDDEN
-from tileprof.viewer.columns import RATES, Column, Values, column, default_rates, visits
+from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.notes import label_of, missing_from, nothing_in, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
@@ -32,6 +33,7 @@ _LEGENDS = {
 }
 
 _OWN_VISITS = "{0}: of the visits of a node itself."
+_MEANS = "{0}: the mean over kernels, weighted with their time."
 
 
 def render(profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool) -> str:
@@ -43,6 +45,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     width = max(width, MINIMUM_WIDTH)
     if nothing := nothing_in(profile, width):
         return nothing
+    profile = with_facts(profile, options.metrics)
     selection = select(profile, options, DEFAULT_THRESHOLD)
     per_visit = options.mode != "bottom-up"
     columns = [
@@ -61,7 +64,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
         grid.row(len(selection.profile), Label("total", style="1")),
         *_rows(selection.profile, columns[0], grid),
     ]
-    for sentence in _below(selection, columns[0], grid, options):
+    for sentence in _below(selection, columns, grid, options):
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
 
@@ -106,7 +109,9 @@ def _rows(profile: Profile, first: Column, grid: Grid) -> Iterator[str]:
         yield grid.row(node, label_of(profile, node, lines, averages, grid.glyphs))
 
 
-def _below(selection: Selection, first: Column, grid: Grid, options: ViewOptions) -> Iterator[str]:
+def _below(
+    selection: Selection, columns: list[Column], grid: Grid, options: ViewOptions
+) -> Iterator[str]:
     """What was folded, how to read the columns, and what there was no room for."""
     profile = selection.profile
     unit, whole = profile.metrics[selection.metric].unit, float(profile.whole[selection.metric])
@@ -115,10 +120,18 @@ def _below(selection: Selection, first: Column, grid: Grid, options: ViewOptions
         share = f" ({format_percent(fold.amount / whole)} %)" if whole else ""
         amount = f"{format_value(fold.amount, unit)}{share} of {selection.metric}"
         yield f"Folded: {nodes} {fold.reason}, {'together' if fold.nodes > 1 else 'with'} {amount}."
-    own = "" if _own(first, options.mode) is None else "; own: the node alone"
-    quantile = first.own is None and first.name not in RATES
-    legend = _OWN_VISITS if quantile and options.mode == "top-down" else _LEGENDS[options.mode]
-    yield legend.format(first.name, own)
+    yield from _legends(columns, options.mode)
     yield from (f"{note}." for note in profile.notes())
     if grid.dropped:
         yield f"No room for: {', '.join(grid.dropped)}."
+
+
+def _legends(columns: list[Column], mode: Mode) -> Iterator[str]:
+    """How to read the first column, and those that are means."""
+    first = columns[0]
+    if first.adds != "mean":
+        own = "" if _own(first, mode) is None else "; own: the node alone"
+        visits = first.adds == "quantile" and mode == "top-down"
+        yield (_OWN_VISITS if visits else _LEGENDS[mode]).format(first.name, own)
+    if means := [each.name for each in columns if each.adds == "mean"]:
+        yield _MEANS.format(", ".join(means))

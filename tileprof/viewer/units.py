@@ -57,6 +57,8 @@ def format_percent(share: float) -> str:
 def _split(value: float, unit: str) -> tuple[str, str]:
     if math.isnan(value):
         return "", ""
+    if unit == "share":
+        value, unit = value * 100, "%"
     if value == 0:
         return "0", ""
     if math.isinf(value):
