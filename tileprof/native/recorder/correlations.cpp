@@ -51,23 +51,35 @@ bool Correlations::load(const Slot &slot, uint64_t state, Launch &into) {
   return (slot.state.load(std::memory_order_relaxed) | kFlags) == (state | kFlags);
 }
 
-bool Correlations::find(uint32_t correlation, Launch &into, bool last) {
-  if (!correlation) return false;
+bool Correlations::find_slot(uint32_t correlation, Launch &into, bool last, bool &first) {
   Slot &slot = slots_[correlation % kSlots];
   uint64_t state = slot.state.load(std::memory_order_acquire);
-  if ((state & ~(kWanted | kUsed)) != state_of(correlation) || !load(slot, state, into))
-    return find_kept(correlation, into);
+  first = false;
+  if (!correlation || (state & ~(kWanted | kUsed)) != state_of(correlation) ||
+      !load(slot, state, into))
+    return false;
+  const bool unseen = (state & kWanted) && !(state & kUsed);
   const uint64_t seen = last ? state_of(correlation) : state | kUsed;
-  const bool first = (state & kWanted) && !(state & kUsed);
-  if (seen != state && slot.state.compare_exchange_strong(state, seen, std::memory_order_relaxed) &&
-      first)
-    settle(into);
+  first = seen != state &&
+          slot.state.compare_exchange_strong(state, seen, std::memory_order_relaxed) && unseen;
+  return true;
+}
+
+bool Correlations::find(uint32_t correlation, Launch &into, bool last) {
+  bool first = false;
+  if (!find_slot(correlation, into, last, first)) return find_kept(correlation, into);
+  if (first && awaited(into))
+    read_.store(read_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
 
 void Correlations::forget(uint32_t correlation) {
-  Launch ignored;
-  find(correlation, ignored);
+  Launch launch;
+  bool first = false;
+  if (!find_slot(correlation, launch, true, first))
+    find_kept(correlation, launch);
+  else if (first && awaited(launch))
+    settled_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // -- what was kept
@@ -85,7 +97,7 @@ void Correlations::keep(uint32_t correlation, const Launch &launch, bool used) {
   }
   if (oldest->age && !oldest->used) {
     evicted_.fetch_add(1, std::memory_order_relaxed);
-    settle(oldest->launch);
+    settled_.fetch_add(awaited(oldest->launch), std::memory_order_relaxed);
   }
   *oldest = Kept{++age_, correlation, used, launch};
 }
@@ -96,7 +108,7 @@ bool Correlations::find_kept(uint32_t correlation, Launch &into) {
   for (Kept *entry = set; entry < set + kWays; ++entry) {
     if (!entry->age || entry->correlation != correlation) continue;
     into = entry->launch;
-    if (!entry->used) settle(into);
+    if (!entry->used) settled_.fetch_add(awaited(into), std::memory_order_relaxed);
     entry->used = true;
     return true;
   }

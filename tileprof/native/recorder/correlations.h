@@ -35,7 +35,8 @@ public:
 
   Correlations();
   void put(uint32_t correlation, const Launch &launch);
-  // Whether the launch is known; `last` says that no other record of it is expected.
+  // Whether the launch is known; `last` says that no other record of it is expected. For one
+  // thread at a time.
   bool find(uint32_t correlation, Launch &into, bool last = true);
   // No record of it will come: it failed, or was captured.
   void forget(uint32_t correlation);
@@ -43,7 +44,9 @@ public:
   uint64_t evicted() const { return evicted_.load(std::memory_order_relaxed); }
   // Launches of kernels and graphs that are not waited for any more: a record came, none will, or
   // they were given up.
-  uint64_t settled() const { return settled_.load(std::memory_order_relaxed); }
+  uint64_t settled() const {
+    return read_.load(std::memory_order_relaxed) + settled_.load(std::memory_order_relaxed);
+  }
 
 private:
   // `state` is the correlation number << 3 | kWanted: records are expected | kUsed: some came; or
@@ -70,11 +73,13 @@ private:
   std::mutex mutex_;  // of what is kept
   uint64_t age_ = 0;
   std::atomic<uint64_t> evicted_{0}, settled_{0};
+  std::atomic<uint64_t> read_{0};  // as settled_, by the one thread that reads records
 
-  void settle(const Launch &launch) {
-    if (launch.epoch && (launch.kind == CallKind::launch || launch.kind == CallKind::graph))
-      settled_.fetch_add(1, std::memory_order_relaxed);
+  static bool awaited(const Launch &launch) {
+    return launch.epoch && (launch.kind == CallKind::launch || launch.kind == CallKind::graph);
   }
+  // Of a slot: marks it as seen; whether this was the first time.
+  bool find_slot(uint32_t correlation, Launch &into, bool last, bool &first);
   static uint64_t state_of(uint32_t correlation) { return uint64_t(correlation) << 3; }
   static bool load(const Slot &slot, uint64_t state, Launch &into);
   void keep(uint32_t correlation, const Launch &launch, bool used);
