@@ -15,7 +15,7 @@ from tileprof.errors import OutputError, UsageError
 
 from . import terminal
 from .later import refuse
-from .parsing import Command, Parser, one_of
+from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
     from tileprof.profile import Profile
@@ -35,7 +35,6 @@ LATER = {
     "pc_sampling": "--pc-sampling",
     "pc_sampling_exact": "--pc-sampling-exact",
     "metrics": "--metrics",
-    "timeline": "--timeline",
     "duty": "--duty",
     "every": "--every",
 }
@@ -70,7 +69,14 @@ def _parser() -> Parser:
     add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help="not available yet")
     add("--pc-sampling-exact", action="store_true", help="not available yet")
     add("--metrics", metavar="SET|NAME,…", help="not available yet")
-    add("--timeline", action="store_true", help="not available yet")
+    add(
+        "--timeline",
+        nargs="?",
+        const=True,
+        type=number(int),
+        metavar="EVENTS",
+        help="keep single events too, for chrome and perfetto (default: the newest 1,000,000)",
+    )
     add("--duty", metavar="P", help="not available yet")
     add("--every", metavar="N", help="not available yet")
     return parser
@@ -154,7 +160,10 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     here = Path.cwd()
     # Refused before the program runs: an hour of work must not end in a lost profile.
     session = start(
-        args.output or f"{target.stem}.tprof", context=args.context, instrument=args.instrument
+        args.output or f"{target.stem}.tprof",
+        context=args.context,
+        instrument=args.instrument,
+        timeline=args.timeline,
     )
     _set_environment(args)
     code = run_program(target, rest, session)

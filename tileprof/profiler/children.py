@@ -20,7 +20,7 @@ try:
 except ImportError:
     pass
 else:
-    attend({path!r}, {context!r}, {instrument!r}, {interval!r})
+    attend({path!r}, {context!r}, {instrument!r}, {interval!r}, {timeline!r})
 """
 
 
@@ -47,13 +47,16 @@ def _attended(session: Session, path: Path) -> str:
         context=chosen.context,
         instrument=chosen.instrument,
         interval=chosen.flush_interval,
+        timeline=chosen.timeline,
     )
 
 
-def attend(path: str, context: str, instrument: str, interval: float) -> None:
+def attend(path: str, context: str, instrument: str, interval: float, timeline: int) -> None:
     """Record a spawned child from its start; what goes wrong with that must not hurt it."""
     try:
-        session = start(context=context, instrument=instrument, flush_interval=interval)
+        session = start(
+            context=context, instrument=instrument, flush_interval=interval, timeline=timeline
+        )
     except TileprofError:
         return
     session.become_child(Path(path))

@@ -17,7 +17,9 @@ from tileprof.profiler import nvtx, observer
 from tileprof.profiler.activities import Activities
 from tileprof.profiler.gpu import Gpu, has_gpu
 from tileprof.profiler.native import Contexts, native_recorder, why_not
+from tileprof.profiler.timeline import Part, host_part
 from tileprof.profiler.totals import DeviceTotals
+from tileprof.profiler.trail import Trail
 from tileprof.profiler.tree import Node, Tree
 from tileprof.profiler.triton_work import TritonWork
 
@@ -41,10 +43,14 @@ class Events:
         self._tree = tree
         native.set_scope_variable(scope_variable, _recordings)
         self._contexts = Contexts(native, tree, _recordings)
-        self._activities = Activities(native, tree, self._contexts, kernels, kernel_of)
+        self.trail = Trail()
+        """Where the main thread was; kept while GPUs are recorded."""
+        self._activities = Activities(native, tree, self._contexts, self.trail, kernels, kernel_of)
         self.gpu = Gpu(native)
         nvtx.enable()
         self._settled = False
+        self.timeline = 0
+        """How many single events are kept, of devices and of the host each."""
         self._triton: TritonWork | None = None
         self.inside = native.inside
         """Whether the calling thread is in an operation that is inside the innermost scope."""
@@ -53,6 +59,8 @@ class Events:
         self.enter_kernel = native.enter_kernel
         """Says which node what the thread does belongs to; returns what `leave` wants."""
         self.leave = native.leave
+        self.trace_scope = native.trace_scope
+        """Puts a visit of a scope on the timeline, by the index of its node."""
 
     def begin(self, epoch: int, frames: bool, operations: bool) -> None:
         """Record from here on, under a number; `operations`: also those of frameworks."""
@@ -74,10 +82,17 @@ class Events:
         """End the recording."""
         self.end()
         self.gpu.end()
+        self.limit_timeline(0)
         observer.detach()
         if self._triton is not None:
             self._triton.stop()
             self._triton = None
+
+    def limit_timeline(self, most: int) -> None:
+        """Keep so many single events of devices, and as many of the host; 0: none."""
+        self.timeline = most
+        self._native.host_limit_timeline(most)
+        self.gpu.limit_timeline(most)
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells of what was recorded, and what was not."""
@@ -112,6 +127,11 @@ class Events:
                 if value:
                     host.add(metric, value)
         return self._activities.drain(self._settled)
+
+    def traced(self) -> Iterator[Part]:
+        """Hand over single events of the host, and those of devices that `collect` has taken."""
+        yield host_part(self._native.host_drain(), self._contexts)
+        yield self._activities.traced()
 
     def flush(self, final: bool) -> None:
         """Have devices' records handed over for the next `collect`: `final`, all that there are."""

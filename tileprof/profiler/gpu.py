@@ -30,7 +30,6 @@ _LOSSES = {
     "unreadable": "buffers that could not be read",
     "uncaptured": "kernels of graphs that were captured before the recording",
     "late": "records that came out of order, in idle time",
-    "overwritten": "events that the timeline had no room for",
 }
 """Counts of the native recorder that a user should know of when they are not 0."""
 
@@ -44,6 +43,7 @@ class Gpu:
         self._kinds: list[int] = list(native.RECORD_KINDS.values())
         self._lock = threading.RLock()
         self._wanted = False
+        self._timeline = 0
         self._given: tuple[str, float] | None = None
         """Who was given CUPTI, and since when."""
         self._gaps: list[str] = []
@@ -69,6 +69,12 @@ class Gpu:
                 self._succeeded(self._native.gpu_resume())
             elif not self._failed and has_gpu():
                 self._start()
+
+    def limit_timeline(self, most: int) -> None:
+        """Keep so many single events at most; 0: none."""
+        with self._lock:
+            self._timeline = most
+            self._native.gpu_limit_timeline(most)
 
     def pause(self) -> None:
         """Record nothing until `begin`."""
@@ -117,7 +123,7 @@ class Gpu:
         if found is None:
             self._failed, self.problem = True, why_not()
             return
-        if self._succeeded(self._native.gpu_start(str(found.path), self._kinds)):
+        if self._succeeded(self._native.gpu_start(str(found.path), self._kinds, self._timeline)):
             self.library = str(found.path)
             self._others = self._others or others.watch(self._give, self._take_back)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,11 +18,14 @@ LATER = {
     "pc_sampling": "PC sampling",
     "pc_sampling_exact": "exact PC sampling",
     "metrics": "hardware metrics",
-    "timeline": "a timeline",
     "duty": "profiling a fraction of the steps",
     "every": "profiling every n-th step",
 }
 """Options that are known and not built yet, each with what it would give."""
+
+TIMELINE_EVENTS = 1_000_000
+"""How many events a timeline keeps unless told otherwise, of devices and of the host each."""
+MOST_EVENTS = 50_000_000
 
 _INSTRUMENT_HINT = f"Use one of {', '.join(get_args(Instrument))}."
 
@@ -35,6 +38,11 @@ class Options:
     instrument: Instrument = "scopes"
     flush_interval: float = 10.0
     """Seconds between two flushes to the file, while there is something new."""
+    timeline: int = 0
+    """How many single events of devices and of the host are kept at most; True: 1,000,000 of each.
+
+    An event takes up to 100 bytes until the end, so that is 200 MB at most; the oldest give way.
+    """
     clock: Callable[[], int] | None = None
     """Nanoseconds, for exact tests; with it there is no sampling and no flushing in between."""
 
@@ -59,8 +67,20 @@ def parse_options(**options: Any) -> Options:
                 f"a profile has no option `{name}`", hint=f"It has: {', '.join(sorted(known))}."
             )
     parsed = Options(**options)
+    parsed = replace(parsed, timeline=_events(parsed.timeline))
     _check(parsed)
     return parsed
+
+
+def _events(asked: object) -> int:
+    if isinstance(asked, bool) or asked is None:
+        return TIMELINE_EVENTS if asked else 0
+    if not isinstance(asked, int) or not 0 <= asked <= MOST_EVENTS:
+        raise UsageError(
+            f"timeline is {asked!r}",
+            hint=f"Give True, or how many events to keep: at most {MOST_EVENTS:,}.",
+        )
+    return asked
 
 
 def _check(options: Options) -> None:
@@ -76,6 +96,10 @@ def _check(options: Options) -> None:
     interval = options.flush_interval
     if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not interval > 0:
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")
+    if options.clock is not None and options.timeline:
+        raise UsageError(
+            "a timeline has the machine's clock", hint="Leave `clock` out, or `timeline`."
+        )
     if options.clock is not None and not callable(options.clock):
         raise UsageError(
             f"clock is {options.clock!r}", hint="Give a function that returns nanoseconds."

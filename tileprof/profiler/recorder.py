@@ -23,6 +23,7 @@ from tileprof.profiler.kernels import converted
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
 from tileprof.profiler.pausing import Pause
+from tileprof.profiler.timeline import Part, TimelineStore
 from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node, Tree
 from tileprof.runtime.hooks import LaunchedKernel
@@ -40,6 +41,8 @@ STOP: Final = 4
 """The frame in which the scope was opened: known to be alive, so no path need look beyond it."""
 SCOPE: Final = 5
 """The scope object; None once it is closed."""
+BEGAN: Final = 6
+"""When it was opened, in ns; only while a timeline is wanted."""
 
 
 class ThreadState:
@@ -85,9 +88,10 @@ top: ContextVar[Entry] = ContextVar("tileprof_scope", default=NOBODY)
 
 
 class Store:
-    """What a session was given so far, by index of the node."""
+    """What a session was given so far, by index of the node; and its timeline, if it wants one."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: int = 0) -> None:
+        self.timeline = TimelineStore(timeline) if timeline else None
         self.host: dict[int, HostTotals] = {}
         self.launches: dict[int, LaunchTotals] = {}
         self.device: dict[int, DeviceTotals] = {}
@@ -121,6 +125,8 @@ class Recorder:
         self.epoch = 0
         """Counts the changes of who listens; the native side tells it with what it has seen."""
         self._listened: dict[int, list[Store]] = {}
+        self.tracing = False
+        """Whether scopes go on a timeline."""
         self.events: Events | None = None
         """What the native recorder sees, where there is one."""
         self._local = threading.local()
@@ -215,6 +221,18 @@ class Recorder:
         for epoch, node, totals in self.events.collect():
             for store in self._listened.get(epoch, ()):
                 store.take_device(node.index, totals)
+        for part in self.events.traced():
+            self._hand_out_events(part)
+
+    def _hand_out_events(self, part: Part) -> None:
+        stores: dict[int, TimelineStore] = {}
+        for epoch, rows in part.by_epoch():
+            for store in self._listened.get(epoch, ()):
+                if store.timeline is not None:
+                    store.timeline.take(rows)
+                    stores[id(store)] = store.timeline
+        for timeline in stores.values():
+            timeline.add_overwritten(part.rows, part.overwritten)
 
     def _settle(self) -> None:
         now = self.clock()

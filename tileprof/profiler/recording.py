@@ -62,6 +62,7 @@ class Recording:
         with _lock:
             self.sessions.remove(session)
             if self.sessions:
+                self._limit_timeline()
                 return
             if _current is self:
                 _current = None
@@ -84,12 +85,22 @@ class Recording:
             if recorder.events is not None:
                 if stores:
                     full = any(session.options.context == "full" for session in active)
+                    self._limit_timeline()
                     recorder.events.begin(recorder.epoch, recorder.frames, full)
                 else:
                     recorder.events.end()
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
             hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
             hooks.clock = recorder.clock if active else time.perf_counter_ns
+
+    def _limit_timeline(self) -> None:
+        """Keep as many single events as any session wants; one that pauses may still get some."""
+        recorder, most = self.recorder, max(session.options.timeline for session in self.sessions)
+        if recorder.events is not None and recorder.events.timeline != most:
+            # What is there already may have to give way.
+            recorder.collect()
+            recorder.events.limit_timeline(most)
+            recorder.tracing = most > 0
 
     def enter_program(self, frame: FrameType) -> None:
         """Take a frame for the program's bottom, and forget what led to it."""
@@ -166,7 +177,8 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     """Start recording; the file is written by `finalize`, and now and then before.
 
     Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
-    "ops"), `flush_interval` in seconds, `clock` (a function that returns ns). Raises `UsageError`
+    "ops"), `timeline` (True, or how many events of devices and of the host to keep at most),
+    `flush_interval` in seconds, `clock` (a function that returns ns). Raises `UsageError`
     for others and `OutputError` for a path that cannot be written.
     """
     global _current

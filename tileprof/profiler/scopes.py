@@ -23,6 +23,7 @@ from tileprof.profiler.options import Options
 from tileprof.profiler.paths import place_of
 from tileprof.profiler.recorder import (
     ABOVE,
+    BEGAN,
     BELOW,
     NODE,
     SCOPE,
@@ -102,6 +103,8 @@ class Scope:
         current[NODE].host.own_ns += now - thread.last
         thread.last = now
         thread.current = entry
+        if recorder.tracing:
+            entry.append(now)
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
         now = _recorder.clock()
@@ -119,6 +122,8 @@ class Scope:
             entry[SCOPE] = entry[STOP] = None
             thread.current = above
             _set_top(above)
+            if _recorder.tracing:
+                _trace(entry, now)
         else:
             _close(_opened_by(self, entry, _getframe(1)), now)
 
@@ -150,6 +155,8 @@ def _close(entry: Entry | None, now: int) -> None:
     current[NODE].host.own_ns += now - thread.last
     thread.last = now
     entry[SCOPE] = entry[STOP] = None
+    if _recorder.tracing:
+        _trace(entry, now)
     while current[SCOPE] is None:
         current = current[BELOW]
     thread.current = current
@@ -157,6 +164,13 @@ def _close(entry: Entry | None, now: int) -> None:
     while innermost[SCOPE] is None:
         innermost = innermost[ABOVE]
     top.set(innermost)
+
+
+def _trace(entry: Entry, now: int) -> None:
+    """Put the visit of a scope on the timeline, if it began while there was one."""
+    events = _recorder.events
+    if len(entry) > BEGAN and events is not None:
+        events.trace_scope(entry[NODE].index, entry[BEGAN], now)
 
 
 def _opened_by(scope: Scope, innermost: Entry, frame: FrameType) -> Entry | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import OutputError
-from tileprof.profile import Profile, Tables
+from tileprof.profile import Profile, Tables, Timeline
 from tileprof.profiler import devices, provenance
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.recorder import Store
@@ -35,7 +35,7 @@ class Session:
         self.profile: Profile | None = None
         """The result, once the session is final."""
         self.active = True
-        self.store = Store()
+        self.store = Store(options.timeline)
         self.recording = recording
         self._start = provenance.of_start(options)
         self.child = False
@@ -80,13 +80,14 @@ class Session:
         """Return the profile as it stands; the session goes on."""
         recorder = self.recording.recorder
         numbers = gather(recorder, self.store)
-        builder, kernel_of = build_tree(
+        builder, kernel_of, made = build_tree(
             numbers, recorder.kernels, recorder.kernel_of, self.options.frames
         )
         used = list(dict.fromkeys(kernel_of.values()))
         kernels = tuple(recorder.kernels[kernel] for kernel in used)
         ran_on = [kernel.device for kernel in kernels]
         files = [*numbers.files(), *(kernel.source_file for kernel in kernels)]
+        timeline = self.store.timeline
         tables = Tables(
             kernels=kernels,
             node_kernels={node: used.index(kernel) for node, kernel in kernel_of.items()},
@@ -95,11 +96,13 @@ class Session:
                 **self._start,
                 **self.recording.facts(),
                 **devices.facts(ran_on),
+                **(timeline.facts() if timeline is not None else {}),
                 "device": provenance.devices(ran_on),
                 "start": self._started,
                 "end": provenance.now(),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
             },
+            timeline=timeline.timeline(made) if timeline is not None else Timeline(),
         )
         return builder.snapshot(tables)
 
@@ -129,7 +132,7 @@ class Session:
 
     def after_fork(self) -> None:
         """Start anew in a forked child, under a name of its own."""
-        self.store = Store()
+        self.store = Store(self.options.timeline)
         self._begin()
         self.become_child(self.original)
 

@@ -174,9 +174,10 @@ def _scopes(nodes: list[Node]) -> list[int]:
 
 def build_tree(
     numbers: Numbers, kernels: list[KernelInfo], kernel_of: dict[int, int], frames: bool
-) -> tuple[TreeBuilder, dict[int, int]]:
+) -> tuple[TreeBuilder, dict[int, int], list[int]]:
     """Return the tree of all nodes that have numbers below, and the kernel of each kernel node.
 
+    And for each of the recorder's nodes which one it has become, -1 for none.
     Without `frames`, what frames hold goes to the scope around them.
     """
     builder = TreeBuilder()
@@ -207,7 +208,7 @@ def build_tree(
             time = (launches.time if launches else 0) + (device.sum if device else 0)
             variant = (time, kernel_of[index])
             variants[made[index]] = max(variants.get(made[index], variant), variant)
-    return builder, {node: kernel for node, (_, kernel) in variants.items()}
+    return builder, {node: kernel for node, (_, kernel) in variants.items()}, made
 
 
 def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:
