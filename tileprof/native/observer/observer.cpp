@@ -106,8 +106,13 @@ tileprof_observer_start(const TileprofObserver *table) {
   using namespace tileprof;
   if (table->version != TILEPROF_OBSERVER_VERSION) return 0;
   set_calls(table);
+  at::RecordFunctionCallback callback(begin, end);
+  // Those that torch.profiler sees in a PyTorch as it is built for Python. Each further one takes
+  // 50 ns of each node of a backward pass: the engine sets up its callbacks anew for each.
+  callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION,
+                   RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE});
   try {
-    return at::addGlobalCallback(at::RecordFunctionCallback(begin, end));
+    return at::addGlobalCallback(callback);
   } catch (...) {
     return 0;
   }
