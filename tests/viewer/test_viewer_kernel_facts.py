@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -129,3 +130,16 @@ def test_kernels_that_were_not_timed() -> None:
     profile = builder.snapshot(Tables(kernels=kernels, node_kernels={nodes[0]: 0, nodes[1]: 1}))
     found = column(with_facts(profile, ["waves"]), "waves").total.tolist()
     assert found == [pytest.approx(2.0, abs=1e-5), 2.0, 4.0]
+
+
+def test_devices_have_names(profile: Profile) -> None:
+    """A title says which GPU `cuda:0` was, where the profile knows."""
+    facts = {
+        "command": "train.py",
+        "device": "cuda:0, cpu",
+        "cuda:0": "NVIDIA H200, sm_90, 132 SMs",
+        "cpu": "Processor 9000",
+    }
+    named = replace(profile, tables=replace(profile.tables, provenance=facts))
+    title, *_ = render_view(named, ViewOptions()).splitlines()
+    assert title == "train.py, cuda:0 (NVIDIA H200), cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +119,14 @@ def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> l
 def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
     """One line with the command and the device that were profiled; none where they are unknown."""
     known = profile.tables.provenance
-    parts = [known[key] for key in ("command", "device") if known.get(key)]
+    named = [_named(each, known) for each in known.get("device", "").split(", ")]
+    parts = [text for text in (known.get("command", ""), ", ".join(named)) if text]
     if not parts:
         return []
     return [paint(fit(clean(", ".join(parts), glyphs), width, glyphs), "1", color)]
+
+
+def _named(device: str, known: Mapping[str, str]) -> str:
+    """`cuda:0 (NVIDIA H200)` where the provenance tells: the name goes before the first comma."""
+    name = known.get(device, "").partition(", ")[0] if device.startswith("cuda:") else ""
+    return f"{device} ({name})" if name else device
