@@ -5,6 +5,7 @@ The times of records are the test's own; only the order in which a program calls
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,30 @@ def test_sessions_get_what_was_launched_while_they_listened(names: dict[str, Any
     assert part.profile is not None
     assert kernels(whole.finalize()) == {"a": 100, "b": 200}
     assert kernels(part.profile) == {"a": 100}
+
+
+def test_long_gaps_are_where_the_host_was(names: dict[str, Any]) -> None:
+    """Not at the launch that ended them, but at the path that the sampler saw meanwhile."""
+
+    def busy(session: profiler.Session) -> None:
+        events = session.recording.recorder.events
+        assert events is not None
+        begin, patience = time.perf_counter_ns(), 2_000
+        while len(events.trail.between(begin, time.perf_counter_ns())) < 3 and patience:
+            time.sleep(0.005)
+            patience -= 1
+
+    with profiler.profile(context="python") as session:
+        idle_from = time.perf_counter_ns()
+        names["kernel"]("first", idle_from - 1000, idle_from)
+        busy(session)
+        idle_to = time.perf_counter_ns()
+        names["kernel"]("second", idle_to + 1000, idle_to + 2000)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    idle = [n for n in range(len(profile)) if profile.kinds[n] == "idle"]
+    assert profile.whole["idle_time"] == idle_to + 1000 - idle_from
+    (at_work,) = [n for n in idle if "busy" in str([profile.names[p] for p in profile.path(n)])]
+    assert profile.names[at_work] == "waiting for the host"
+    assert profile.node(at_work).own("idle_time") >= 0.7 * profile.whole["idle_time"]

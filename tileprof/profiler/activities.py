@@ -8,6 +8,8 @@ CUPTI's numbers for kinds of memory, copies, waits and overhead are those of `cu
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
@@ -17,6 +19,7 @@ from tileprof.profile import KernelInfo, Sketch
 from tileprof.profiler.native import Contexts
 from tileprof.profiler.timeline import NOTHING, Part, device_part
 from tileprof.profiler.totals import DeviceTotals
+from tileprof.profiler.trail import Trail
 from tileprof.profiler.tree import Node, Tree
 from tileprof.profiler.variants import Extent, Variant, attributes
 
@@ -31,6 +34,9 @@ _OVERHEADS = {1: "compiling", 1 << 16: "CUPTI buffers", 2 << 16: "CUPTI instrume
               3 << 16: "CUPTI resources", 4 << 16: "module loading", 5 << 16: "function loading",
               6 << 16: "command buffer full", 7 << 16: "CUPTI buffers",
               8 << 16: "unified memory"}  # fmt: skip
+_HOST_AT_WORK, _LOADING = "waiting for the host", "waiting for data"
+"""Long gaps, at the path on which the host was."""
+_DATA_LOADER = os.path.join("torch", "utils", "data", "dataloader.py")
 _IDLE = {"launch": "waiting for its launch", "sync": "waiting for its launch after a host's wait",
          "copy": "waiting for its launch after a host's copy", "queue": "between dependent work",
          "waiting_copy": "only copies", "unknown": "before unknown work"}  # fmt: skip
@@ -44,12 +50,14 @@ class Activities:
         native: ModuleType,
         tree: Tree,
         contexts: Contexts,
+        trail: Trail,
         kernels: list[KernelInfo],
         kernel_of: dict[int, int],
     ) -> None:
         self._native = native
         self._tree = tree
         self._contexts = contexts
+        self._trail = trail
         self._kernels = kernels
         self._kernel_of = kernel_of
         self._places: dict[int, int] = {}
@@ -75,6 +83,9 @@ class Activities:
             node = self._node(context, self._whats[what], detail, drained, row)
             nodes[context, what, detail] = node.index
             yield epoch, node, _totals(self._whats[what], detail, drained, row)
+
+        for gap in drained["gaps"]:
+            yield from self._gap(*gap)
 
         # Each event on the timeline is in one of these totals.
         self._traced = device_part(drained["timeline"], nodes)
@@ -102,6 +113,19 @@ class Activities:
                 return self._tree.child(above, "api", f"{name} (overhead)", None)
             case _:
                 return above
+
+    def _gap(
+        self, begin: int, end: int, epoch: int, context: int, detail: int
+    ) -> Iterator[tuple[int, Node, DeviceTotals]]:
+        """A long gap goes to where the main thread was in it, if there were looks at it."""
+        looks = self._trail.between(begin, end)
+        if not looks:
+            node = self._node(context, "idle", detail, None, 0)
+            yield epoch, node, _once("idle", end - begin)
+        for at, times in Counter(looks).items():
+            name = _LOADING if _loads_data(at) else _HOST_AT_WORK
+            share = (end - begin) * times // len(looks)
+            yield epoch, self._tree.child(at, "idle", name, None), _once("idle", share)
 
     def _kernel(self, above: Node, variant: int, drained: Any, row: int) -> Node:
         if variant >= len(self._variants):
@@ -134,6 +158,23 @@ class Activities:
             kernel = self._kernels[place]
             facts = {f"{prefix}{key}": fact for key, fact in attributes(variant, grid).items()}
             self._kernels[place] = replace(kernel, attributes={**kernel.attributes, **facts})
+
+
+def _loads_data(node: Node) -> bool:
+    """Tell whether a node is within PyTorch's data loader."""
+    at: Node | None = node
+    while at is not None:
+        if at.location is not None and at.location.file.endswith(_DATA_LOADER):
+            return True
+        at = at.parent
+    return False
+
+
+def _once(what: str, value: int) -> DeviceTotals:
+    totals = DeviceTotals(what)
+    totals.count, totals.sum, totals.least, totals.most = 1, value, value, value
+    totals.sketch = Sketch.of([value])
+    return totals
 
 
 def _grid(drained: Any, row: int) -> Extent:

@@ -19,6 +19,7 @@ from types import FrameType
 from tileprof.errors import Location
 from tileprof.profiler.paths import runs_kernels
 from tileprof.profiler.recorder import NODE, STOP, Entry, Recorder, ThreadState
+from tileprof.profiler.trail import Trail
 from tileprof.profiler.tree import Node
 
 _STDLIB = os.path.dirname(os.__file__)
@@ -51,12 +52,14 @@ class Sampler:
         self._strangers: dict[int, ThreadState] = {}
         """Threads that never had an event."""
         self._claimed: dict[int, int] = {}
+        self._trail: Trail | None = None
 
     def sample(self) -> None:
         """Look at all threads but the calling one."""
         now = self._recorder.clock()
         events = self._recorder.events
         self._claimed = events.claimed() if events is not None else {}
+        self._trail = events.trail if events is not None and events.gpu.running else None
         frames = sys._current_frames()
         # Our own frame would refer to itself through `frames`, and keep all others alive with it.
         del frames[threading.get_ident()]
@@ -100,10 +103,17 @@ class Sampler:
             state.credited += elapsed
         elapsed -= self._in_operations(state)
         waiting = ident != self._main and frame.f_code.co_filename in _WAITING
-        if elapsed > 0 and not waiting:
-            node = self._credit(entry, ident, frame, elapsed)
-            if outside:
-                state.where = node
+        if waiting:
+            return
+        trail = self._trail if ident == self._main else None
+        if elapsed > 0 or trail is not None:
+            node = self._node_of(entry, ident, frame)
+            if trail is not None:
+                trail.add(now, node)
+            if elapsed > 0:
+                _add(node, elapsed)
+                if outside:
+                    state.where = node
 
     def _in_operations(self, state: ThreadState) -> int:
         """What operations of the thread took since the last look; they have nodes of their own."""
@@ -128,22 +138,21 @@ class Sampler:
             self._strangers[ident] = state
         return state
 
-    def _credit(self, entry: Entry, ident: int, frame: FrameType, elapsed: int) -> Node:
+    def _node_of(self, entry: Entry, ident: int, frame: FrameType) -> Node:
         scope: Node = entry[NODE]
         events = self._recorder.events
         if events is not None:
             node = events.sampled(frame, ident, entry if scope.index else None)
             if node is not None:
-                return _add(node, elapsed)
+                return node
         anchor = scope.cache.samples
         node, _ = self._recorder.paths.find(anchor, frame, scope, entry[STOP], _itself)
-        return _add(node, elapsed)
+        return node
 
 
-def _add(node: Node, elapsed: int) -> Node:
+def _add(node: Node, elapsed: int) -> None:
     node.host.samples += 1
     node.host.sampled_ns += elapsed
-    return node
 
 
 def _itself(node: Node, place: Location | None) -> Node:

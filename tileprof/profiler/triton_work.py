@@ -34,7 +34,7 @@ class TritonWork:
             self._hooks.remove(self._launched)
 
     def _attach(self, knobs: ModuleType) -> None:
-        hooks = getattr(getattr(knobs, "runtime", None), "launch_enter_hook", None)
+        hooks: Any = getattr(getattr(knobs, "runtime", None), "launch_enter_hook", None)
         # Before Triton 3.5 there was room for one hook, which is somebody else's.
         if hasattr(hooks, "add") and hasattr(hooks, "remove"):
             hooks.add(self._launched)

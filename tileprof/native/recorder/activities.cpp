@@ -282,7 +282,7 @@ void Activities::limit_timeline(size_t most) {
 Drained Activities::drain(bool settle) {
   std::lock_guard lock(mutex_);
   if (settle) idle_.settle(totals_);
-  Drained drained{totals_.take(), {}, timeline_.overwritten_since()};
+  Drained drained{totals_.take(), {}, timeline_.overwritten_since(), idle_.take_gaps()};
   if (timeline_.wanted()) drained.timeline = timeline_.take();
   return drained;
 }

@@ -39,6 +39,7 @@ struct Drained {
   std::vector<Total> totals;
   std::vector<TimelineEvent> timeline;
   uint64_t overwritten = 0;  // events that gave way to these
+  std::vector<Gap> gaps;
 };
 
 class Activities {

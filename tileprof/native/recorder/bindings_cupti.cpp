@@ -76,6 +76,14 @@ nb::dict timeline_columns(const Drained &drained) {
   return d;
 }
 
+// (from, to, epoch, context, detail) of each long gap.
+nb::list gaps_list(const std::vector<Gap> &gaps) {
+  nb::list all;
+  for (const Gap &gap : gaps)
+    all.append(nb::make_tuple(gap.from, gap.to, gap.key.epoch, gap.key.context, gap.key.detail));
+  return all;
+}
+
 // Hands over all totals, and the timeline's events under "timeline"; see Activities::drain.
 nb::dict gpu_drain(bool settle) {
   Drained drained;
@@ -85,6 +93,7 @@ nb::dict gpu_drain(bool settle) {
   }
   nb::dict d = totals_columns(drained.totals);
   add_sketches(drained.totals, d);
+  d["gaps"] = gaps_list(drained.gaps);
   d["timeline"] = timeline_columns(drained);
   return d;
 }

@@ -103,8 +103,7 @@ void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &to
       device.busy_until = device.compute_until = now.start;
       device.copy_ns = 0;
     } else {
-      const Reason reason = reason_of(device.busy_until, now);
-      totals.at(key_of(now, reason, number)).add(now.start - device.busy_until);
+      gap(number, device.busy_until, now, totals);
     }
   }
   if (now.computes)
@@ -112,6 +111,17 @@ void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &to
   else
     copy(device, now);
   device.busy_until = std::max(device.busy_until, now.end);
+}
+
+void Idle::gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals &totals) {
+  const Reason reason = reason_of(from, ended_by);
+  const TotalKey key = key_of(ended_by, reason, number);
+  const uint64_t took = ended_by.start - from;
+  const bool by_host = reason == Reason::launch || reason == Reason::sync || reason == Reason::copy;
+  if (by_host && took >= kLong && gaps_.size() < kMostGaps)
+    gaps_.push_back({from, ended_by.start, key});
+  else
+    totals.at(key).add(took);
 }
 
 void Idle::copy(Device &device, const Interval &now) {

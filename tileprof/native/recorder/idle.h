@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "correlations.h"
@@ -34,13 +35,23 @@ struct Interval {
   bool from_host;  // a copy of the host's data
 };
 
+// A gap so long that a sampler may have seen what the host did in it: told by itself, not added up.
+struct Gap {
+  uint64_t from, to;
+  TotalKey key;  // of the launch that ended it, and why it is
+};
+
 class Idle {
 public:
+  static constexpr uint64_t kLong = 1'000'000;  // ns
+
   void add(uint32_t device, const Interval &interval, Totals &totals);
   // From here on recording goes on after an interruption: what lies across is no gap.
   void interrupt(uint64_t time_ns);
   // Counts all that was added; what is added later must be later.
   void settle(Totals &totals);
+  // Long gaps since the last time, for which the host was the reason.
+  std::vector<Gap> take_gaps() { return std::exchange(gaps_, {}); }
   // Intervals that came after later ones had been counted: they may have been counted as idle.
   uint64_t late() const { return late_; }
 
@@ -59,17 +70,20 @@ private:
   static constexpr size_t kLeastWindow = 1u << 16, kMostWindow = 1u << 18;
   // How far an interval is moved when it comes; one from further back begins a run.
   static constexpr size_t kNear = 64;
+  static constexpr size_t kMostGaps = 1u << 14;
 
   std::map<uint32_t, Device> devices_;
   std::vector<uint64_t> interruptions_;
   size_t window_ = kLeastWindow;
   uint64_t late_ = 0;
+  std::vector<Gap> gaps_;
   bool too_small_ = false;  // the window, lately
 
   static void append(Device &device, const Interval &interval);
   static void put_in_order(Device &device);
   void count(uint32_t number, Device &device, size_t how_many, Totals &totals);
   void step(uint32_t number, Device &device, const Interval &interval, Totals &totals);
+  void gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals &totals);
   static void copy(Device &device, const Interval &interval);
   static void compute(uint32_t number, Device &device, const Interval &interval, Totals &totals);
   bool interrupted(uint64_t from, uint64_t to) const;
