@@ -248,6 +248,15 @@ def test_launches_that_are_given_up_are_counted(fake: Fake) -> None:
     assert [(r.path, r.count) for r in fake.rows("kernel")] == [("", 1)]
 
 
+def test_calls_without_records_do_not_crowd_out_launches(fake: Fake) -> None:
+    """Allocations that a version of CUPTI does not record are no loss, however many."""
+    early = fake.call()
+    fake.time_calls(600_000, ALLOC)
+    assert "evicted" not in fake.counts()
+    fake.kernel("late", correlation=early)
+    assert [(r.path, r.count) for r in fake.rows("kernel")] == [("cuLaunchKernel", 1)]
+
+
 def test_failed_launches_are_not_waited_for(fake: Fake) -> None:
     """They leave no record, and are not taken for lost."""
     for _ in range(600_000 // 100):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.cupti_programs import ALLOC, KERNEL, KINDS, LAUNCH, MEMCPY, Fake
+from tests.native.cupti_programs import ALLOC, KERNEL, KINDS, LAUNCH, MEMCPY, NODE_CREATED, Fake
 
 NOTHING_STARTED = (-3, "there is no recording")
 
@@ -177,6 +177,17 @@ def test_a_quiet_program_is_healthy(fake: Fake) -> None:
     for _ in range(3):
         fake.recorder.gpu_flush(True)
         assert fake.recorder.gpu_health() == (0, "")
+
+
+def test_a_program_that_only_captures_is_healthy(fake: Fake) -> None:
+    """Captured launches leave no records."""
+    captured = fake.c.fake_enter(LAUNCH)
+    fake.node(NODE_CREATED, 7)
+    fake.c.fake_exit(LAUNCH, captured, 0)
+    began = time.monotonic()
+    fake.recorder.gpu_flush(True)
+    assert time.monotonic() - began < 0.5
+    assert fake.recorder.gpu_health() == (0, "")
 
 
 def test_records_that_others_asked_for_are_passed_over(fake: Fake) -> None:

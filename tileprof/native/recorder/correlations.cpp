@@ -88,18 +88,24 @@ Correlations::Kept *Correlations::kept(uint32_t correlation) {
   return &kept_[size_t((correlation * 0x9E3779B1u) >> 19) % kSets * kWays];
 }
 
+// How much would be lost with it: nothing, records that may yet come, a kernel's context.
+std::pair<int, uint64_t> Correlations::worth(const Kept &entry) {
+  const int rank = !entry.age ? 0 : entry.used ? 1 : !awaited(entry.launch) ? 2 : 3;
+  return {rank, entry.age};
+}
+
 void Correlations::keep(uint32_t correlation, const Launch &launch, bool used) {
   std::lock_guard lock(mutex_);
-  Kept *set = kept(correlation), *oldest = set;
+  Kept *set = kept(correlation), *least = set;
   for (Kept *entry = set; entry < set + kWays; ++entry) {
     if (entry->age && entry->correlation == correlation) return;
-    if (entry->age < oldest->age) oldest = entry;
+    if (worth(*entry) < worth(*least)) least = entry;
   }
-  if (oldest->age && !oldest->used) {
+  if (least->age && !least->used && awaited(least->launch)) {
     evicted_.fetch_add(1, std::memory_order_relaxed);
-    settled_.fetch_add(awaited(oldest->launch), std::memory_order_relaxed);
+    settled_.fetch_add(1, std::memory_order_relaxed);
   }
-  *oldest = Kept{++age_, correlation, used, launch};
+  *least = Kept{++age_, correlation, used, launch};
 }
 
 bool Correlations::find_kept(uint32_t correlation, Launch &into) {

@@ -3,13 +3,15 @@
 //
 // In: `put` on the launching threads, without a lock. Out: `find` on the thread that parses. Slots
 // are used in turn; a launch whose record has not come when its slot is wanted again moves to a
-// second table, where the oldest of a set gives way (and is counted).
+// second table, where the one of a set that is least likely to be missed gives way; launches of
+// kernels and graphs that do are counted.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "contexts.h"
 
@@ -40,7 +42,7 @@ public:
   bool find(uint32_t correlation, Launch &into, bool last = true);
   // No record of it will come: it failed, or was captured.
   void forget(uint32_t correlation);
-  // Launches that were given up before their records came.
+  // Launches of kernels and graphs that were given up before their records came.
   uint64_t evicted() const { return evicted_.load(std::memory_order_relaxed); }
   // Launches of kernels and graphs that are not waited for any more: a record came, none will, or
   // they were given up.
@@ -84,6 +86,7 @@ private:
   static bool load(const Slot &slot, uint64_t state, Launch &into);
   void keep(uint32_t correlation, const Launch &launch, bool used);
   Kept *kept(uint32_t correlation);
+  static std::pair<int, uint64_t> worth(const Kept &entry);
   bool find_kept(uint32_t correlation, Launch &into);
 };
 

@@ -230,7 +230,9 @@ GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
 
 void Gpu::see_where_records_go() {
   const uint64_t launches = subscriber.launches(), records = activities.records_seen();
-  if (launches != launches_then_) elsewhere_ = records == records_then_;
+  // Launches that failed or were captured leave no records, and are settled.
+  const bool awaited = correlations.settled() < launches;
+  if (launches != launches_then_) elsewhere_ = records == records_then_ && awaited;
   launches_then_ = launches;
   records_then_ = records;
 }
