@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import ctypes
+import itertools
 import os
+import random
+import struct
 import sys
 import time
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.native.cupti_programs import ALLOC, KERNEL, KINDS, LAUNCH, MEMCPY, NODE_CREATED, Fake
+from tileprof.profiler.cupti_library import find_cupti
 
 NOTHING_STARTED = (-3, "there is no recording")
 
@@ -233,22 +237,29 @@ def test_a_length_that_the_library_tells_wrongly(fake: Fake) -> None:
     assert [r.count for r in fake.rows("kernel")] == [100]
 
 
-def real_library() -> Path | None:
-    """NVIDIA's own, where its wheel is installed."""
-    found = importlib.util.find_spec("nvidia")
-    folders = [Path(f) for f in (found.submodule_search_locations or [])] if found else []
-    folders += [Path(f) for f in os.environ.get("TILEPROF_TEST_CUPTI", "").split(":") if f]
-    return next((p for f in folders for p in sorted(f.glob("**/libcupti.so.1[23]"))), None)
-
-
 def test_lengths_in_nvidias_own_library(stopped: Fake) -> None:
-    """As the played one has them; asking needs no driver up to version 13.3."""
-    library = real_library()
+    """As the played one has them, and as its own walk over mixed records steps over them.
+
+    Asking needs no driver up to version 13.3.
+    """
+    library = find_cupti()
     if library is None:
         pytest.skip("could not import 'nvidia.cuda_cupti': no libcupti")
-    sizes = stopped.recorder.gpu_record_sizes(str(library))
+    sizes = stopped.recorder.gpu_record_sizes(str(library.path))
     played = stopped.recorder.gpu_record_sizes(stopped.path)
     assert {kind: sizes.get(kind) for kind in KINDS} == {kind: played[kind] for kind in KINDS}
+
+    chance = random.Random(1)
+    kinds = [chance.choice((*KINDS, 4, 5)) for _ in range(2000)]
+    records = b"".join(struct.pack("I", kind).ljust(sizes[kind], b"\0") for kind in kinds)
+    buffer = (ctypes.c_uint64 * (len(records) // 8)).from_buffer_copy(records)
+    base, record = ctypes.addressof(buffer), ctypes.c_void_p()
+    next_record = ctypes.CDLL(str(library.path)).cuptiActivityGetNextRecord
+    stepped = []
+    while not next_record(ctypes.c_void_p(base), ctypes.c_size_t(len(records)),
+                          ctypes.byref(record)):  # fmt: skip
+        stepped.append((record.value or 0) - base)
+    assert stepped == [0, *itertools.accumulate(sizes[kind] for kind in kinds[:-1])]
 
 
 # -- processes
