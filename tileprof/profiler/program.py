@@ -22,7 +22,9 @@ from typing import Literal
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
 from tileprof.profiler.children import follow_spawned
+from tileprof.profiler.leaving import writing_at_exit
 from tileprof.profiler.paths import ours
+from tileprof.profiler.recording import finalize_all
 from tileprof.profiler.session import Session
 from tileprof.profiler.termination import finalize_on_terminate
 
@@ -74,7 +76,8 @@ def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) ->
     termination = finalize_on_terminate(session)
     follow_spawned(session)
     try:
-        return _run(body, session)
+        with writing_at_exit(finalize_all):
+            return _run(body, session)
     finally:
         session.deactivate()
         session.recording.recorder.set_base(None)
