@@ -77,7 +77,7 @@ class Scope:
         above = _get_top()
         if above[THREAD].ident != _get_ident():
             above = recorder.adopt()
-        _, _, parent, thread, stop, _ = above
+        _, _, parent, thread, stop, _, _ = above
         frame = _getframe(1)
         anchor = parent.cache.scopes.get(self.name)
         if recorder.events is not None and recorder.events.inside():
@@ -96,7 +96,7 @@ class Scope:
             for metric, value in self.metrics.items():
                 host.add(metric, value)
         current = thread.current
-        entry = [above, current, node, thread, frame, self]
+        entry = [above, current, node, thread, frame, self, 0]
         _set_top(entry)
         # Last, so that the scope pays for none of the above.
         now = recorder.clock()
@@ -104,12 +104,12 @@ class Scope:
         thread.last = now
         thread.current = entry
         if recorder.tracing:
-            entry.append(now)
+            entry[BEGAN] = now
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
         now = _recorder.clock()
         entry = _get_top()
-        above, below, node, thread, stop, scope = entry
+        above, below, node, thread, stop, scope, began = entry
         if (
             scope is self
             and stop is _getframe(1)
@@ -122,8 +122,8 @@ class Scope:
             entry[SCOPE] = entry[STOP] = None
             thread.current = above
             _set_top(above)
-            if _recorder.tracing:
-                _trace(entry, now)
+            if began:
+                _trace(node, began, now)
         else:
             _close(_opened_by(self, entry, _getframe(1)), now)
 
@@ -155,8 +155,8 @@ def _close(entry: Entry | None, now: int) -> None:
     current[NODE].host.own_ns += now - thread.last
     thread.last = now
     entry[SCOPE] = entry[STOP] = None
-    if _recorder.tracing:
-        _trace(entry, now)
+    if entry[BEGAN]:
+        _trace(entry[NODE], entry[BEGAN], now)
     while current[SCOPE] is None:
         current = current[BELOW]
     thread.current = current
@@ -166,11 +166,9 @@ def _close(entry: Entry | None, now: int) -> None:
     top.set(innermost)
 
 
-def _trace(entry: Entry, now: int) -> None:
-    """Put the visit of a scope on the timeline, if it began while there was one."""
-    events = _recorder.events
-    if len(entry) > BEGAN and events is not None:
-        events.trace_scope(entry[NODE].index, entry[BEGAN], now)
+def _trace(node: Node, began: int, now: int) -> None:
+    if _recorder.events is not None:
+        _recorder.events.trace_scope(node.index, began, now)
 
 
 def _opened_by(scope: Scope, innermost: Entry, frame: FrameType) -> Entry | None:
