@@ -70,10 +70,12 @@ def test_every_kernel_of_training_has_a_call_path(tmp_path: Path) -> None:
 
 
 def test_launches_that_the_program_counts(tmp_path: Path) -> None:
-    """Two Triton kernels, from the main thread and another."""
+    """Two Triton kernels, from two threads and the main one; the author of one tells its work."""
     ran = succeeded(profiled(tmp_path, "counting", "1", "2"))
-    found = counts(ran.profile)
-    assert {name: found[name] for name in ("double", "halve")} == ran.told["counts"]
+    profile, told = ran.profile, ran.told["counts"]
+    found = counts(profile)
+    assert {name: found[name] for name in ("double", "halve")} == told
+    assert profile.whole["flops"] == 1000 * told["double"]
 
 
 def test_soak(tmp_path: Path) -> None:
@@ -142,7 +144,6 @@ def test_waits_and_idle_time(tmp_path: Path) -> None:
     waits = list(nodes(profile, "sync"))
     assert any(node.own("sync_time") > 0 for node in waits)
     assert total(profile, "idle_time", "idle") > 0
-    assert total(profile, "time_max") >= total(profile, "time") / 1000
     (kernel,) = [n for n in nodes(profile, "kernel") if n.own("count") >= 1000]
     assert kernel.own("count") * kernel.own("time_min") <= kernel.own("time")
 

@@ -18,7 +18,12 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+def told(grid, kernel, arguments):
+    """What the author says of a launch."""
+    return {"name": kernel.name, "flops32": arguments["n"], "bytes": 8 * arguments["n"]}
+
+
+@triton.jit(launch_metadata=told)
 def double(X, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(X + at, tl.load(X + at, mask=at < n) * 2, mask=at < n)
