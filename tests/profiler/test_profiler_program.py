@@ -203,6 +203,34 @@ def test_the_tree_starts_at_the_program(tmp_path: Path) -> None:
         assert profile.tables.provenance["command"].split()[1:] == place.split()
 
 
+def test_pools_that_are_left_open(tmp_path: Path) -> None:
+    """Their threads do not hold up the end; what is still to be done is done, and recorded."""
+    _write(
+        tmp_path,
+        script="""
+            import atexit, time
+            from concurrent.futures import ThreadPoolExecutor
+            import tileprof.profiler as p
+            def work(n):
+                with p.scope("work"):
+                    time.sleep(0.05)
+                print(n, flush=True)
+            atexit.register(print, "end")
+            pool = ThreadPoolExecutor(2)
+            for n in range(6):
+                pool.submit(work, n)
+        """,
+    )
+    plain = _python(tmp_path, "script.py")
+    ours = profiled(tmp_path, "script", "script.py")
+    assert (ours.returncode, ours.stderr) == (0, "")
+    assert sorted(ours.stdout.split()) == sorted(plain.stdout.split())
+    profile = _recorded(tmp_path)
+    assert sum(profile.node(i).own("count") for i in profile.find("work", "scope")) == 6
+    names = {profile.names[i] for i in range(len(profile))}
+    assert not {"_python_exit", "join"} & names
+
+
 def test_spawned_processes_find_the_main_module(tmp_path: Path) -> None:
     """Programs that spawn, fork or pool processes under a main guard work."""
     _write(

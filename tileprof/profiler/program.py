@@ -11,8 +11,6 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-import threading
-import time
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -27,6 +25,7 @@ from tileprof.profiler.paths import ours
 from tileprof.profiler.recording import finalize_all
 from tileprof.profiler.session import Session
 from tileprof.profiler.termination import finalize_on_terminate
+from tileprof.profiler.threads import wait_for_threads
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell reports it."""
@@ -99,7 +98,7 @@ def _run(body: Callable[[], None], session: Session) -> int:
         _report(error)
         code = 1
     try:
-        _wait_for_threads()
+        wait_for_threads()
     except KeyboardInterrupt as error:
         _report(error)
         code = INTERRUPTED
@@ -195,14 +194,3 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     for each in reversed(kept):
         after = TracebackType(after, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return after
-
-
-def _wait_for_threads() -> None:
-    # The interpreter does the same before it ends; here what they do is still recorded. Sleeping,
-    # because `join` would be a frame that shows.
-    while any(_holds_exit(thread) for thread in threading.enumerate()):
-        time.sleep(0.005)
-
-
-def _holds_exit(thread: threading.Thread) -> bool:
-    return thread is not threading.current_thread() and not thread.daemon
