@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 # function's; `from tileprof.profile import …` goes on to find the package.
 from tileprof.errors import TileprofError
 from tileprof.profile import Profile, load
-from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start
+from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start, step
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.controls import Controls
@@ -38,6 +38,7 @@ __all__ = [
     "profile",
     "scope",
     "start",
+    "step",
 ]
 
 _LATE = {

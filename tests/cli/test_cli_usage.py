@@ -118,8 +118,6 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
         ("run --pc-sampling-exact x.py", "--pc-sampling-exact"),
         ("run --metrics sm__cycles x.py", "--metrics"),
         ("run --timeline x.py", "--timeline"),
-        ("run --duty 0.1 x.py", "--duty"),
-        ("run --every 10 x.py", "--every"),
         ("run --instrument sample x.py", "--instrument sample"),
         ("run --instrument sample=100 x.py", "--instrument sample"),
         ("run --device cuda:1 there.py", "--device cuda:1"),

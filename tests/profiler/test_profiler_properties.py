@@ -69,7 +69,7 @@ def _play(
 def _by_path(profile: Profile) -> dict[tuple[str, ...], list[int]]:
     return {
         tuple(profile.names[i] for i in profile.path(node)): [
-            int(profile.node(node).own("count")),
+            int(profile.node(node).own("count")) if "count" in profile.metrics else 0,
             int(profile.node(node).total("cpu_time")) if "cpu_time" in profile.metrics else 0,
         ]
         for node in range(len(profile))

@@ -31,12 +31,11 @@ USAGE = (
 SUMMARY_LINES = 40
 SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
 """What the tree at the end folds, more until it fits; `view` shows the rest."""
+_DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
 LATER = {
     "pc_sampling": "--pc-sampling",
     "pc_sampling_exact": "--pc-sampling-exact",
     "metrics": "--metrics",
-    "duty": "--duty",
-    "every": "--every",
 }
 """Options of the contract that are not built yet, by their name in the parsed arguments."""
 
@@ -77,8 +76,8 @@ def _parser() -> Parser:
         metavar="EVENTS",
         help="keep single events too, for chrome and perfetto (default: the newest 1,000,000)",
     )
-    add("--duty", metavar="P", help="not available yet")
-    add("--every", metavar="N", help="not available yet")
+    add("--duty", metavar="P", type=number(float), help=_DUTY)
+    add("--every", metavar="N", type=number(int), help="record each N-th step")
     return parser
 
 
@@ -164,6 +163,8 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         context=args.context,
         instrument=args.instrument,
         timeline=args.timeline,
+        duty=args.duty,
+        every=args.every,
     )
     _set_environment(args)
     code = run_program(target, rest, session)

@@ -18,6 +18,7 @@ from tileprof.profile.model import Node, Profile, build
 from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
 from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.profile.sketch import Sketch
+from tileprof.profile.steps import SETUP, StepTimes, step_times
 from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
@@ -27,6 +28,7 @@ __all__ = [
     "HIDDEN",
     "KINDS",
     "MAX_SIBLINGS",
+    "SETUP",
     "STANDARD",
     "Adds",
     "Attribute",
@@ -40,6 +42,7 @@ __all__ = [
     "RemarkInfo",
     "SiteInfo",
     "Sketch",
+    "StepTimes",
     "Symbol",
     "Tables",
     "Timeline",
@@ -61,6 +64,7 @@ __all__ = [
     "merge",
     "prune",
     "save",
+    "step_times",
     "to_hatchet",
     "to_json",
     "to_literal",

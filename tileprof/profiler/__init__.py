@@ -11,6 +11,7 @@ from tileprof.profiler.program import ProgramTarget, check_target, run_program
 from tileprof.profiler.recording import start
 from tileprof.profiler.scopes import Scope, scope
 from tileprof.profiler.session import Session
+from tileprof.profiler.steps import step
 
 __all__ = [
     "Options",
@@ -27,5 +28,6 @@ __all__ = [
     "run_program",
     "scope",
     "start",
+    "step",
     "tagged",
 ]

@@ -20,7 +20,7 @@ try:
 except ImportError:
     pass
 else:
-    attend({path!r}, {context!r}, {instrument!r}, {interval!r}, {timeline!r})
+    attend({path!r}, {options!r})
 """
 
 
@@ -41,22 +41,15 @@ def follow_spawned(session: Session) -> None:
 
 
 def _attended(session: Session, path: Path) -> str:
-    chosen = session.options
-    return _ATTEND.format(
-        path=str(path),
-        context=chosen.context,
-        instrument=chosen.instrument,
-        interval=chosen.flush_interval,
-        timeline=chosen.timeline,
-    )
+    names = ("context", "instrument", "flush_interval", "timeline", "duty", "every")
+    chosen = {name: getattr(session.options, name) for name in names}
+    return _ATTEND.format(path=str(path), options=chosen)
 
 
-def attend(path: str, context: str, instrument: str, interval: float, timeline: int) -> None:
+def attend(path: str, options: dict[str, Any]) -> None:
     """Record a spawned child from its start; what goes wrong with that must not hurt it."""
     try:
-        session = start(
-            context=context, instrument=instrument, flush_interval=interval, timeline=timeline
-        )
+        session = start(**options)
     except TileprofError:
         return
     session.become_child(Path(path))

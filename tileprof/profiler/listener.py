@@ -55,6 +55,7 @@ class Listener:
         totals = self._recorder.tree.nodes[token].launches
         if totals is not None:
             totals.add(launch)
+        self._recorder.device_ns += max(launch.time_ns, 0)
         self.abandon(token)
         if self._recorder.events is None:
             if totals is not None:

@@ -18,8 +18,6 @@ LATER = {
     "pc_sampling": "PC sampling",
     "pc_sampling_exact": "exact PC sampling",
     "metrics": "hardware metrics",
-    "duty": "profiling a fraction of the steps",
-    "every": "profiling every n-th step",
 }
 """Options that are known and not built yet, each with what it would give."""
 
@@ -45,6 +43,16 @@ class Options:
     """
     clock: Callable[[], int] | None = None
     """Nanoseconds, for exact tests; with it there is no sampling and no flushing in between."""
+
+    duty: float | None = None
+    """The share of the steps that is recorded, chosen at random."""
+    every: int | None = None
+    """The first of this many steps is recorded, and so on."""
+
+    @property
+    def chooses_steps(self) -> bool:
+        """Whether a part of the program's steps is recorded."""
+        return self.duty is not None or self.every is not None
 
     @property
     def frames(self) -> bool:
@@ -94,8 +102,9 @@ def _check(options: Options) -> None:
     if options.instrument not in get_args(Instrument):
         raise UsageError(f"instrument {options.instrument!r} is unknown", hint=_INSTRUMENT_HINT)
     interval = options.flush_interval
-    if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not interval > 0:
+    if not (_is_number(interval, (int, float)) and interval > 0):
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")
+    _check_steps(options)
     if options.clock is not None and options.timeline:
         raise UsageError(
             "a timeline has the machine's clock", hint="Leave `clock` out, or `timeline`."
@@ -104,6 +113,23 @@ def _check(options: Options) -> None:
         raise UsageError(
             f"clock is {options.clock!r}", hint="Give a function that returns nanoseconds."
         )
+
+
+def _check_steps(options: Options) -> None:
+    duty, every = options.duty, options.every
+    if duty is not None and every is not None:
+        raise UsageError(
+            "duty and every exclude each other",
+            hint="Give a share of the steps, or each how many-th one is recorded.",
+        )
+    if duty is not None and not (_is_number(duty, (int, float)) and 0 < duty <= 1):
+        raise UsageError(f"duty is {duty!r}", hint="Give a share of the steps, above 0 up to 1.")
+    if every is not None and not (_is_number(every, (int,)) and every >= 1):
+        raise UsageError(f"every is {every!r}", hint="Give a whole number of steps, at least 1.")
+
+
+def _is_number(value: object, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def destination(path: str | os.PathLike[str]) -> Path:

@@ -19,10 +19,11 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 def of_start(options: Options) -> dict[str, str]:
     """Return what a program may change later: its command line and its folder."""
+    chosen = {name: getattr(options, name) for name in ("context", "instrument", "duty", "every")}
     return {
         "command": _command(),
         "cwd": _cwd(),
-        "options": f"context={options.context} instrument={options.instrument}",
+        "options": " ".join(f"{name}={value}" for name, value in chosen.items() if value),
     }
 
 

@@ -122,6 +122,8 @@ class Recorder:
         self._variants: dict[Hashable, int] = {}
         self.active: list[Store] = []
         self._pause = Pause(self.tree)
+        self.device_ns = 0
+        """What launches took on their devices, as far as it was known when they ended."""
         self.epoch = 0
         """Counts the changes of who listens; the native side tells it with what it has seen."""
         self._listened: dict[int, list[Store]] = {}

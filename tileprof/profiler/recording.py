@@ -75,9 +75,10 @@ class Recording:
     def refresh(self) -> None:
         """Record for those sessions that are active now, in the detail that they want."""
         with _lock:
-            active = [session for session in self.sessions if session.active]
+            active = [session for session in self.sessions if session.wanted]
             stores = [session.store for session in active]
             recorder = self.recorder
+            goes_on = bool(stores) and not recorder.active
             if stores != recorder.active:
                 if self._sampler is not None:
                     (self._sampler.finish if recorder.active else self._sampler.skip)()
@@ -92,6 +93,10 @@ class Recording:
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
             hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
             hooks.clock = recorder.clock if active else time.perf_counter_ns
+            self._pace()
+            if goes_on and self._sampler is not None:
+                # What all this took is nobody's.
+                self._sampler.skip()
 
     def _limit_timeline(self) -> None:
         """Keep as many single events as any session wants; one that pauses may still get some."""
@@ -110,6 +115,11 @@ class Recording:
         for node in self.recorder.tree.nodes[1:]:
             if node.kind == "frame":
                 node.host = HostTotals()
+
+    def forget_samples(self) -> None:
+        """Give no time from here on to where threads were seen before."""
+        for state in list(self.recorder.threads.values()):
+            state.where = None
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells about the process, worked out once."""
@@ -142,10 +152,14 @@ class Recording:
             attended = self._termination
             if attended is not None and not attended.rings:
                 attended = None
-            self._worker = Worker(self.tick, self._sampler is not None, attended)
+            self._worker = Worker(self.tick, attended)
             self._worker.start()
-        elif self._worker is not None:
-            self._worker.often = self._sampler is not None
+        self._pace()
+
+    def _pace(self) -> None:
+        """Have the helping thread look often while there is something to look at."""
+        if self._worker is not None:
+            self._worker.pace(self._sampler is not None and bool(self.recorder.active))
 
     def attend(self, termination: Termination | None) -> None:
         """Let the helping thread see to SIGTERM too, or no more."""
@@ -178,8 +192,9 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
 
     Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
     "ops"), `timeline` (True, or how many events of devices and of the host to keep at most),
-    `flush_interval` in seconds, `clock` (a function that returns ns). Raises `UsageError`
-    for others and `OutputError` for a path that cannot be written.
+    `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock`
+    (a function that returns ns). Raises `UsageError` for others and `OutputError` for a path that
+    cannot be written.
     """
     global _current
     parsed = parse_options(**options)

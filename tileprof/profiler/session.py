@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import OutputError
-from tileprof.profile import Profile, Tables, Timeline
+from tileprof.profile import SETUP, Profile, Tables, Timeline, TreeBuilder
 from tileprof.profiler import devices, provenance
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.recorder import Store
-from tileprof.profiler.snapshot import build_tree, gather
+from tileprof.profiler.snapshot import build_tree, device_ns, gather
+from tileprof.profiler.steps import Steps
 
 if TYPE_CHECKING:
     from tileprof.profiler.recording import Recording
@@ -35,7 +36,6 @@ class Session:
         self.profile: Profile | None = None
         """The result, once the session is final."""
         self.active = True
-        self.store = Store(options.timeline)
         self.recording = recording
         self._start = provenance.of_start(options)
         self.child = False
@@ -44,7 +44,20 @@ class Session:
         """The path of the process that all began with."""
         self._begin()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether what happens now is recorded."""
+        return self.active and (self._steps is None or self._steps.recording)
+
+    @property
+    def store(self) -> Store:
+        """What the session is given."""
+        return self._stores[-1]
+
     def _begin(self) -> None:
+        self._stores = [Store(self.options.timeline)]
+        """All but the last one hold set-up."""
+        self._steps = Steps(self) if self.options.chooses_steps else None
         self._started, self._clock = provenance.now(), time.monotonic()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)
         self._written: object = None
@@ -54,13 +67,24 @@ class Session:
         """Record nothing until `activate`; scopes that are open stay known."""
         if self.active and self.profile is None:
             self.active = False
-            self.recording.refresh()
+            self._switched()
 
     def activate(self) -> None:
         """Record again."""
         if not self.active and self.profile is None:
             self.active = True
-            self.recording.refresh()
+            self._switched()
+
+    def _switched(self) -> None:
+        if self._steps is not None:
+            self._steps.interrupt()
+        self.recording.refresh()
+
+    def end_setup(self) -> None:
+        """Keep what was recorded until now apart from what follows."""
+        self._stores = [*self._stores, Store(self.options.timeline)]
+        self.recording.refresh()
+        self.recording.forget_samples()
 
     def finalize(self) -> Profile:
         """End the session, write the file where there is one, and return the profile.
@@ -68,6 +92,8 @@ class Session:
         A second call returns the same profile. `OutputError` where the file cannot be written.
         """
         if self.profile is None:
+            if self._steps is not None:
+                self._steps.close()
             self.deactivate()
             self.recording.recorder.flush_devices(final=True)
             with self._saving:
@@ -79,15 +105,24 @@ class Session:
     def snapshot(self) -> Profile:
         """Return the profile as it stands; the session goes on."""
         recorder = self.recording.recorder
-        numbers = gather(recorder, self.store)
-        builder, kernel_of, made = build_tree(
-            numbers, recorder.kernels, recorder.kernel_of, self.options.frames
-        )
+        builder = TreeBuilder()
+        kernel_of: dict[int, int] = {}
+        files: list[str] = []
+        *setups, store = self._stores
+        for each in (*setups, store):
+            numbers = gather(recorder, each)
+            phase = "" if each is store else SETUP
+            kernels_of, made = build_tree(
+                builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase
+            )
+            kernel_of |= kernels_of
+            files += numbers.files()
         used = list(dict.fromkeys(kernel_of.values()))
         kernels = tuple(recorder.kernels[kernel] for kernel in used)
         ran_on = [kernel.device for kernel in kernels]
-        files = [*numbers.files(), *(kernel.source_file for kernel in kernels)]
-        timeline = self.store.timeline
+        files += [kernel.source_file for kernel in kernels]
+        # That of the steps, where there are any.
+        timeline = store.timeline
         tables = Tables(
             kernels=kernels,
             node_kernels={node: used.index(kernel) for node, kernel in kernel_of.items()},
@@ -101,6 +136,7 @@ class Session:
                 "start": self._started,
                 "end": provenance.now(),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
+                **(self._steps.provenance(device_ns(numbers)) if self._steps is not None else {}),
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
         )
@@ -132,7 +168,8 @@ class Session:
 
     def after_fork(self) -> None:
         """Start anew in a forked child, under a name of its own."""
-        self.store = Store(self.options.timeline)
+        if self._steps is not None:
+            self._steps.close()
         self._begin()
         self.become_child(self.original)
 

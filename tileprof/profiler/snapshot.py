@@ -72,6 +72,16 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
     return Numbers(nodes, host, launches, device)
 
 
+def device_ns(numbers: Numbers) -> int:
+    """Return the time that devices worked, all nodes together."""
+    launched = sum(launches.time for launches in numbers.launches if launches is not None)
+    return launched + sum(
+        device.sum
+        for device in numbers.device
+        if device is not None and _DEVICE_METRICS.get(device.what, "time") == "time"
+    )
+
+
 def _give_work_to_kernels(nodes: list[Node], host: list[HostTotals | None]) -> None:
     """What was said of a launch is its kernel's, where all such launches are of one kernel."""
     for node in nodes:
@@ -173,14 +183,18 @@ def _scopes(nodes: list[Node]) -> list[int]:
 
 
 def build_tree(
-    numbers: Numbers, kernels: list[KernelInfo], kernel_of: dict[int, int], frames: bool
-) -> tuple[TreeBuilder, dict[int, int], list[int]]:
-    """Return the tree of all nodes that have numbers below, and the kernel of each kernel node.
+    builder: TreeBuilder,
+    numbers: Numbers,
+    kernels: list[KernelInfo],
+    kernel_of: dict[int, int],
+    frames: bool,
+    phase: str = "",
+) -> tuple[dict[int, int], list[int]]:
+    """Add all nodes that have numbers below to a tree, and return the kernel of each kernel node.
 
-    And for each of the recorder's nodes which one it has become, -1 for none.
-    Without `frames`, what frames hold goes to the scope around them.
+    And for each of the recorder's nodes which one it has become, -1 for none. Without `frames`,
+    what frames hold goes to the scope around them. `phase` comes before theirs.
     """
-    builder = TreeBuilder()
     for metric in metrics.ADDED:
         builder.declare(metric)
     wanted, own = numbers.wanted, host_times(numbers)
@@ -192,7 +206,8 @@ def build_tree(
         if node.kind == "frame" and not frames:
             made[index] = above
         elif wanted[index]:
-            made[index] = builder.child(above, node.kind, node.name, node.location, node.phase)
+            phases = f"{phase} {node.phase}".strip()
+            made[index] = builder.child(above, node.kind, node.name, node.location, phases)
         else:
             continue
         if (totals := numbers.host[index]) is not None and made[index] >= 0:
@@ -208,7 +223,7 @@ def build_tree(
             time = (launches.time if launches else 0) + (device.sum if device else 0)
             variant = (time, kernel_of[index])
             variants[made[index]] = max(variants.get(made[index], variant), variant)
-    return builder, {node: kernel for node, (_, kernel) in variants.items()}, made
+    return {node: kernel for node, (_, kernel) in variants.items()}, made
 
 
 def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:

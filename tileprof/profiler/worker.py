@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from tileprof.profiler.termination import Termination
@@ -17,35 +18,54 @@ _SELDOM_S = 0.1
 class Worker(threading.Thread):
     """Calls `tick` again and again until it is stopped; a daemon, so it never holds up an exit."""
 
-    def __init__(
-        self, tick: Callable[[], None], often: bool, termination: Termination | None
-    ) -> None:
+    def __init__(self, tick: Callable[[], None], termination: Termination | None) -> None:
         super().__init__(name="tileprof", daemon=True)
-        self.often = often
         self._tick = tick
         self._termination = termination
-        self._over = threading.Event()
+        self._often = self._over = self._begun = False
+        self._woken = threading.Event()
 
     def run(self) -> None:
         """Tick, at times that keep no step with anything periodic in the program."""
-        wait, seed = _FIRST_S, 1
-        while not self._rest(wait if self.often else _SELDOM_S):
-            self._tick()
+        seed = 1
+        due = time.monotonic() + _FIRST_S
+        while not self._over:
+            self._rest(due - time.monotonic())
             seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
-            wait = PERIOD_S * (0.5 + seed / 0x80000000)
+            chance = seed / 0x80000000
+            if self._begun:
+                # Anywhere in what it looks at from now on: that may be over soon.
+                self._begun = False
+                due = time.monotonic() + PERIOD_S * chance
+            elif time.monotonic() >= due:
+                self._tick()
+                wait = PERIOD_S * (0.5 + chance) if self._often else _SELDOM_S
+                due = time.monotonic() + wait
+
+    def pace(self, often: bool) -> None:
+        """Tick often, or now and then for the files only."""
+        if often != self._often:
+            self._often = self._begun = often
+            if often:
+                self._wake()
 
     def stop(self) -> None:
         """Ask it to end, and wait until a tick under way is over."""
-        self._over.set()
-        if self._termination is not None:
-            self._termination.wake()
+        self._over = True
+        self._wake()
         if threading.current_thread() is not self and self.is_alive():
             self.join()
 
-    def _rest(self, seconds: float) -> bool:
-        """Wait, and tell whether it is over; meanwhile a SIGTERM is seen to."""
+    def _wake(self) -> None:
         if self._termination is None:
-            return self._over.wait(seconds)
-        if not self._over.is_set():
+            self._woken.set()
+        else:
+            self._termination.wake()
+
+    def _rest(self, seconds: float) -> None:
+        """Wait until it is woken; meanwhile a SIGTERM is seen to."""
+        if self._termination is None:
+            self._woken.wait(seconds)
+            self._woken.clear()
+        else:
             self._termination.wait(seconds)
-        return self._over.is_set()

@@ -15,7 +15,7 @@ import numpy as np
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
-from tileprof.viewer.notes import missing_from, nothing_in, title_of
+from tileprof.viewer.notes import missing_from, nothing_in, steps_in, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import (
@@ -101,7 +101,7 @@ def render_lines(
         grid.header("source"),
         *_printed(listing, rows, grid, width),
     ]
-    for sentence in _below(listing):
+    for sentence in (*_below(listing), *steps_in(profile)):
         lines += wrap(clean(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
-from tileprof.profile import Profile
+from tileprof.profile import Profile, step_times
 from tileprof.viewer.columns import visits
 from tileprof.viewer.grid import Label
 from tileprof.viewer.kernel_names import printed_forms
@@ -23,6 +23,7 @@ __all__ = [
     "label_of",
     "missing_from",
     "nothing_in",
+    "steps_in",
     "title_of",
     "visit_times",
     "whereabouts",
@@ -114,6 +115,28 @@ def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> l
     known = profile.tables.provenance
     told = [text.format(known[key]) for key, text in _MISSING.items() if known.get(key)]
     return [paint(fit(clean(line, glyphs), width, glyphs), "33", color) for line in told]
+
+
+def steps_in(profile: Profile) -> list[str]:
+    """A sentence on what a profile of some of the steps says of all; none for other profiles."""
+    known = step_times(profile.tables.provenance)
+    if known is None:
+        return []
+    if not known.steps:
+        return ["No whole step was seen: all is set-up, and was recorded in full."]
+    said = [f"{known.recorded:,} of {known.steps:,} steps were recorded"]
+    for metric, of_one in known.means.items():
+        whole = _estimate(*known.whole(metric))
+        said.append(f"{metric} {_estimate(*of_one)} a step, {whole} in all")
+        if metric == "cpu_time" and known.skipped == known.skipped:
+            said[-1] += f" (where not recorded {format_value(known.skipped, 'ns')} a step)"
+    intervals = any(error > 0 for _, error in known.means.values())
+    return ["; ".join(said) + ("; ± for 95 %." if intervals else ".")]
+
+
+def _estimate(mean: float, error: float) -> str:
+    spread = f" ± {format_value(error, 'ns')}" if error > 0 else ""
+    return f"{format_value(mean, 'ns')}{spread}"
 
 
 def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:

@@ -14,7 +14,14 @@ from tileprof.profile.regroup import HIDDEN
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts
-from tileprof.viewer.notes import label_of, missing_from, nothing_in, title_of, visit_times
+from tileprof.viewer.notes import (
+    label_of,
+    missing_from,
+    nothing_in,
+    steps_in,
+    title_of,
+    visit_times,
+)
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.selection import Selection, select, shown_metrics
@@ -64,7 +71,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
         grid.row(len(selection.profile), Label("total", style="1")),
         *_rows(selection.profile, columns[0], grid),
     ]
-    for sentence in _below(selection, columns, grid, options):
+    for sentence in (*_below(selection, columns, grid, options), *steps_in(profile)):
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
 
