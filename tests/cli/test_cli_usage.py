@@ -117,7 +117,6 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
         ("run --pc-sampling=5 x.py", "--pc-sampling"),
         ("run --pc-sampling-exact x.py", "--pc-sampling-exact"),
         ("run --metrics sm__cycles x.py", "--metrics"),
-        ("run --timeline x.py", "--timeline"),
         ("run --instrument sample x.py", "--instrument sample"),
         ("run --instrument sample=100 x.py", "--instrument sample"),
         ("run --device cuda:1 there.py", "--device cuda:1"),

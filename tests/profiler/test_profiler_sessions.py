@@ -158,7 +158,6 @@ def test_scopes_from_before_and_after() -> None:
         (lambda: profiler.start(context="gpu"), "context 'gpu' is unknown"),
         (lambda: profiler.start(instrument="all"), "instrument 'all' is unknown"),
         (lambda: profiler.start(instrument="sample=5"), "instrument `sample` is not available yet"),
-        (lambda: profiler.start(timeline=True), "`timeline` is not available yet"),
         (lambda: profiler.start(duty=0.05, every=5), "duty and every exclude each other"),
         (lambda: profiler.start(duty=0), "duty is 0"),
         (lambda: profiler.start(duty=1.5), "duty is 1.5"),
