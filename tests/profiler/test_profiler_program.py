@@ -208,13 +208,13 @@ def test_pools_that_are_left_open(tmp_path: Path) -> None:
     _write(
         tmp_path,
         script="""
-            import atexit, time
+            import atexit, sys, time
             from concurrent.futures import ThreadPoolExecutor
             import tileprof.profiler as p
             def work(n):
                 with p.scope("work"):
                     time.sleep(0.05)
-                print(n, flush=True)
+                sys.stdout.write(f"{n}\n")
             atexit.register(print, "end")
             pool = ThreadPoolExecutor(2)
             for n in range(6):
