@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).parent / "fake_cupti" / "fake_cupti.cpp"
+FAKE = Path(__file__).parent / "fake_cupti"
+SOURCES = [FAKE / f"{name}.cpp" for name in ("fake", "library", "calls", "load")]
 RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"
 
 KERNEL, MEMCPY, MEMSET, PEER, SYNC, OVERHEAD, MEMORY = 10, 1, 2, 22, 38, 17, 49
@@ -24,11 +25,16 @@ PAGEABLE, PINNED, DEVICE = 1, 2, 3
 _API, _KERNEL, _RANGE, _CAPTURED = 6, 8, 5, 7
 
 
+_built: list[Path] = []
+
+
 def build_fake(folder: Path) -> Path:
-    """Compile the played library into a folder."""
-    library = folder / "libfakecupti.so"
-    compile_cpp([SOURCE], library, "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-    return library
+    """Compile the played library into a folder that stays; once in a process."""
+    if not _built:
+        library = folder / "libfakecupti.so"
+        compile_cpp(SOURCES, library, "-O1", "-fPIC", "-shared", "-fvisibility=hidden")
+        _built.append(library)
+    return _built[0]
 
 
 def compile_cpp(sources: list[Path], into: Path, *flags: str) -> None:

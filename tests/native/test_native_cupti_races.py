@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.cupti_programs import RECORDER, SOURCE, compile_cpp
+from tests.native.cupti_programs import FAKE, RECORDER, SOURCES, compile_cpp
 
-SOURCES = (
+RECORDER_OF_GPUS = (
     "activities", "buffers", "contexts", "correlations", "cupti_loading", "gpu", "graphs", "idle",
     "subscriber", "totals", "variants",
 )  # fmt: skip
@@ -22,9 +22,9 @@ def test_threads_do_not_race(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("could not import 'g++': no compiler")
     flags = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
-    sources = [RECORDER / f"{name}.cpp" for name in SOURCES]
-    compile_cpp([SOURCE.parent / "races.cpp", *sources], tmp_path / "races", *flags, "-ldl")
-    compile_cpp([SOURCE], tmp_path / "libfake.so", *flags, "-fPIC", "-shared")
+    sources = [RECORDER / f"{name}.cpp" for name in RECORDER_OF_GPUS]
+    compile_cpp([FAKE / "races.cpp", *sources], tmp_path / "races", *flags, "-ldl")
+    compile_cpp(SOURCES, tmp_path / "libfake.so", *flags, "-fPIC", "-shared")
     done = subprocess.run(
         [str(tmp_path / "races"), str(tmp_path / "libfake.so"), "3"],
         capture_output=True,
