@@ -111,8 +111,8 @@ class Served:
             # The rename into place is the last change of the file's entry, after its last byte.
             kept = self.output.stat()
             told |= {"written_ns": max(kept.st_ctime_ns, kept.st_mtime_ns), "size": kept.st_size}
-        if self.output.suffix == ".tprof" and self.output.exists():
-            told["facts"] = facts(self.output)
+            if self.way.options is not None:
+                told["facts"] = facts(self.output)
         return told
 
     def close(self) -> None:
