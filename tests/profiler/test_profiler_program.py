@@ -214,7 +214,7 @@ def test_pools_that_are_left_open(tmp_path: Path) -> None:
             def work(n):
                 with p.scope("work"):
                     time.sleep(0.05)
-                sys.stdout.write(f"{n}\n")
+                print(f"{n}\\n", end="", flush=True)
             atexit.register(print, "end")
             pool = ThreadPoolExecutor(2)
             for n in range(6):
