@@ -37,6 +37,8 @@ def test_counts_are_those_of_torch_profiler(seen: Seen) -> None:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         with torch.profiler.record_function("of the user"):
             optimizer.step()
+        # An operation that only calls one of its name is counted once: on the CPU `sum` does.
+        (x.requires_grad_().sum() * x.sum()).backward()
 
     step()
     ours = Seen()
@@ -47,6 +49,50 @@ def test_counts_are_those_of_torch_profiler(seen: Seen) -> None:
     ours = Seen()
     step()
     assert ours.counts() == theirs
+
+
+def test_an_operation_that_calls_its_like_is_one_node() -> None:
+    """With the time and the parts of both; where there is more beside it, they are two."""
+    from tests.profiler_programs import expect, run, tree
+
+    profile = run(
+        """
+        def same():
+            outer = native.enter_op("sum", -1, 1)
+            inner = native.enter_op("sum", -1, 1)
+            op("fill", 3)
+            spend(1)
+            native.leave(inner)
+            spend(1)
+            native.leave(outer)
+        def beside():
+            outer = native.enter_op("sum", -1, 1)
+            op("zero", 2)
+            inner = native.enter_op("sum", -1, 1)
+            spend(4)
+            native.leave(inner)
+            native.leave(outer)
+        same()
+        same()
+        beside()
+        """,
+        native=True,
+    )
+    assert tree(profile, "count", "cpu_time") == expect("""
+        frame <module>:16
+          frame same:2
+            op sum count=1 cpu_time=2
+              op fill count=1 cpu_time=3
+        frame <module>:17
+          frame same:2
+            op sum count=1 cpu_time=2
+              op fill count=1 cpu_time=3
+        frame <module>:18
+          frame beside:10
+            op sum count=1
+              op zero count=1 cpu_time=2
+              op sum count=1 cpu_time=4
+        """)
 
 
 def test_operations_hang_under_frames_and_one_another(seen: Seen) -> None:

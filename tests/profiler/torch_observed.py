@@ -26,7 +26,7 @@ class Seen:
         for context, *now in _recorder.host_times():
             then = self._before.get(context, (0,) * 5)
             count, _, _, flops, moved = (a - b for a, b in zip(now, then))
-            if count:
+            if any(now) and tuple(now) != tuple(then):
                 rows.append((context, int(count), flops, moved))
         return rows
 

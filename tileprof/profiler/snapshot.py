@@ -203,7 +203,7 @@ def build_tree(
     variants: dict[int, tuple[int, int]] = {}
     for node in numbers.nodes[1:]:
         index, above = node.index, made[node.parent.index] if node.parent is not None else -1
-        if node.kind == "frame" and not frames:
+        if (node.kind == "frame" and not frames) or _is_counted_above(numbers, node):
             made[index] = above
         elif wanted[index]:
             phases = f"{phase} {node.phase}".strip()
@@ -246,6 +246,14 @@ def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:
             if node.phase == node.parent.phase:
                 same_phase[node.parent.index] += same_phase[at] + known + beyond[at]
     return beyond
+
+
+def _is_counted_above(numbers: Numbers, node: Node) -> bool:
+    """Whether an operation is one with that around it, which only calls it under the same name."""
+    above, host = node.parent, numbers.host[node.index]
+    if node.kind != "op" or above is None or (host is not None and host.count):
+        return False
+    return (above.kind, above.name, above.phase) == (node.kind, node.name, node.phase)
 
 
 def _add_host(

@@ -235,13 +235,25 @@ void Thread::pop(uint64_t now) {
   const Entry &entry = entries_.back();
   const uint64_t took = now - std::min(now, entry.began_ns);
   HostTime &time = times_.make(entry.context);
-  if (!entry.again) HostTime::add(time.count, uint64_t(1));
+  count(entry);
   HostTime::add(time.own_ns, took - std::min(took, entry.inside_ns));
   if (entry.claims) HostTime::add(times_.make(entry.claims).claimed_ns, took);
   count_out(entry, now);
   trace(entry.context, entry.began_ns, now);
   entries_.pop_back();
   if (!entries_.empty()) entries_.back().inside_ns += took;
+}
+
+// An operation that does nothing but call one of the same name is counted once, as PyTorch's
+// profiler does.
+void Thread::count(const Entry &entry) {
+  if (!entry.again) HostTime::add(times_.make(entry.context).count, uint64_t(1));
+  if (entry.entries == 1 && entry.twin)
+    HostTime::add(times_.make(entry.twin).count, ~uint64_t(0));
+  if (entries_.size() < 2 || entry.again) return;
+  Entry &around = entries_[entries_.size() - 2];
+  ++around.entries;
+  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
 }
 
 void Thread::count_in(const Entry &entry) {
@@ -265,7 +277,9 @@ void Thread::add_work(ContextId context, double flops, double bytes) {
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
   const Moment now = moment();
   const ContextId parent = path(now);
-  return push(child(parent, kind, name, b), parent, true, now);
+  push(child(parent, kind, name, b), parent, true, now);
+  if (kind == Kind::op) entries_.back().operation = name + 1;
+  return entries_.back().context;
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b) {

@@ -49,6 +49,9 @@ struct Entry {
   const void *stop = nullptr;   // innermost frame when it began
   uint64_t began_ns = 0, inside_ns = 0;  // time of entries within
   bool by_frames = true;        // whether what is called in it can be told by `stop`, not `frames`
+  NameId operation = 0;         // of an operation: its name's number and 1
+  uint32_t entries = 0;         // how many began right in it
+  ContextId twin = 0;           // context of the last of them, if it is an operation of this name
   std::vector<Frame> frames;    // of a range: where it began, innermost first
 };
 
@@ -191,6 +194,7 @@ private:
   ContextId path(const Moment &moment);
   ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment);
   void pop(uint64_t now);
+  void count(const Entry &entry);
   void close(size_t at, uint64_t now);
   ContextId past(ContextId context, const Entry &gone);
   size_t find_range(uint64_t range) const;
