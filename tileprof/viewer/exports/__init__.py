@@ -15,6 +15,7 @@ from tileprof.viewer.exports.chrome import to_chrome
 from tileprof.viewer.exports.collapsed import to_collapsed
 from tileprof.viewer.exports.hatchet import to_hatchet_json
 from tileprof.viewer.exports.parquet import to_parquet
+from tileprof.viewer.exports.perfetto import to_perfetto
 from tileprof.viewer.exports.speedscope import to_speedscope
 
 __all__ = ["EXPORTS", "FOLDER_EXPORTS", "export", "export_folder"]
@@ -23,6 +24,7 @@ EXPORTS: dict[str, Callable[[Profile], str | bytes]] = {
     "chrome": to_chrome,
     "collapsed": to_collapsed,
     "hatchet": to_hatchet_json,
+    "perfetto": to_perfetto,
     "speedscope": to_speedscope,
 }
 """Formats that are one file of one profile."""

@@ -1,8 +1,9 @@
 """Chrome's trace format, read by chrome://tracing and Perfetto.
 
-A profile is aggregated and has no time axis. Each node becomes one complete event as wide as its
-total; children lie side by side from their parent's start, so everything nests; what is left at the
-right is the parent's own. The file says so wherever a reader may look.
+A profile with a timeline is laid out along it, see `chrome_timeline`. Else it is aggregated and has
+no time axis. Each node becomes one complete event as wide as its total; children lie side by side
+from their parent's start, so everything nests; what is left at the right is the parent's own. The
+file says so wherever a reader may look.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import numpy as np
 
 from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
+from tileprof.viewer.exports.chrome_timeline import timeline_to_chrome
 from tileprof.viewer.exports.layout import held, walk, widths
+from tileprof.viewer.exports.slices import has_slices
 
 __all__ = ["to_chrome"]
 
@@ -21,10 +24,12 @@ _NOTE = "aggregate, not a timeline: widths are sums over the run; order and posi
 
 
 def to_chrome(profile: Profile) -> str:
-    """JSON with one `X` event for each node that has a width; times are in microseconds.
+    """JSON of the timeline; without one, an `X` event for each node that has a width, in µs.
 
     A metric that is no time is laid out with its own unit in place of nanoseconds.
     """
+    if has_slices(profile):
+        return timeline_to_chrome(profile)
     metric = default_metric(profile)
     parents = profile.parents.tolist()
     width = widths(held(profile, metric), parents)
