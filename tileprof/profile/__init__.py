@@ -18,6 +18,7 @@ from tileprof.profile.model import Node, Profile, build
 from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
 from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.profile.sketch import Sketch
+from tileprof.profile.sketch import split as split_sketches
 from tileprof.profile.steps import SETUP, StepTimes, step_times
 from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
@@ -64,6 +65,7 @@ __all__ = [
     "merge",
     "prune",
     "save",
+    "split_sketches",
     "step_times",
     "to_hatchet",
     "to_json",

@@ -15,7 +15,9 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from tileprof.profile import KernelInfo, Sketch
+import numpy as np
+
+from tileprof.profile import KernelInfo, Sketch, split_sketches
 from tileprof.profiler.native import Contexts
 from tileprof.profiler.timeline import NOTHING, Part, device_part
 from tileprof.profiler.totals import DeviceTotals
@@ -77,12 +79,13 @@ class Activities:
         """
         drained = self._native.gpu_drain(settle)
         names = ("epoch", "context", "what", "detail")
+        sketches = _sketches(drained)
         nodes: dict[tuple[int, int, int], int] = {}
         for row, key in enumerate(zip(*(drained[name].tolist() for name in names))):
             epoch, context, what, detail = key
             node = self._node(context, self._whats[what], detail, drained, row)
             nodes[context, what, detail] = node.index
-            yield epoch, node, _totals(self._whats[what], detail, drained, row)
+            yield epoch, node, _totals(self._whats[what], detail, drained, row, sketches[row])
 
         for gap in drained["gaps"]:
             yield from self._gap(*gap)
@@ -182,7 +185,15 @@ def _grid(drained: Any, row: int) -> Extent:
     return x, y, z
 
 
-def _totals(what: str, detail: int, drained: Any, row: int) -> DeviceTotals:
+def _sketches(drained: Any) -> list[Sketch]:
+    """The sketch of each row; a row's buckets are in no order, and stand there once."""
+    starts, buckets = drained["sketch_start"], drained["sketch_bucket"]
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts.astype(np.int64)))
+    order = np.lexsort((buckets, rows))
+    return split_sketches(starts.tolist(), buckets[order], drained["sketch_count"][order])
+
+
+def _totals(what: str, detail: int, drained: Any, row: int, sketch: Sketch) -> DeviceTotals:
     totals = DeviceTotals(what)
     totals.count = int(drained["count"][row])
     totals.untimed = int(drained["untimed"][row])
@@ -192,9 +203,7 @@ def _totals(what: str, detail: int, drained: Any, row: int) -> DeviceTotals:
     if totals.count > totals.untimed and not on_device:
         totals.sum = int(drained["sum"][row])
         totals.least, totals.most = int(drained["min"][row]), int(drained["max"][row])
-        some = slice(int(drained["sketch_start"][row]), int(drained["sketch_start"][row + 1]))
-        buckets = drained["sketch_bucket"][some]
-        totals.sketch = Sketch.from_counts(buckets, drained["sketch_count"][some])
+        totals.sketch = sketch
     return totals
 
 

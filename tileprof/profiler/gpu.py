@@ -96,6 +96,8 @@ class Gpu:
             code, text = self._native.gpu_flush(force)
             if code == self._codes["timed_out"]:
                 self.problem = text
+            if force:
+                self._check()
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells: the library, what is missing, what was lost."""
@@ -117,6 +119,13 @@ class Gpu:
         self._lock = threading.RLock()
         self._native.gpu_after_fork()
         self.library, self._failed = "", True
+
+    def _check(self) -> None:
+        """Note whether somebody took the calls or the records that were ours; take them back."""
+        code, text = self._native.gpu_health()
+        if code and text not in self._gaps:
+            self._gaps.append(text)
+            self._native.gpu_reclaim()
 
     def _start(self) -> None:
         found = find_cupti()
