@@ -121,7 +121,6 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
         ("run --instrument sample=100 x.py", "--instrument sample"),
         ("run --device cuda:1 there.py", "--device cuda:1"),
         ("view x.tprof --sass", "--sass"),
-        ("export x.tprof --to perfetto -o y", "--to perfetto"),
     ],
 )
 def test_what_a_later_version_does(cli: Any, write: Any, arguments: str, what: str) -> None:

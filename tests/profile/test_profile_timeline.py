@@ -93,10 +93,10 @@ def test_any_events_come_back_from_a_file(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, int, int, bool]]
 ) -> None:
     """Whatever the numbers are."""
-    columns = [[row[i] for row in rows] for i in range(4)]
+    start, duration, node, track = ([row[i] for row in rows] for i in range(4))
     launches = [len(rows) - 1 - i if row[4] and len(rows) - 1 != 2 * i else -1
                 for i, row in enumerate(rows)]  # fmt: skip
-    profile = _profile(TimelineEvents.of(*columns, launches))
+    profile = _profile(TimelineEvents.of(start, duration, node, track, launches))
     path = tmp_path_factory.mktemp("t") / "a.tprof"
     save(profile, path)
     assert load(path) == profile

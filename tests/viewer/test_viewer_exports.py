@@ -27,10 +27,10 @@ SMALL = with_children(
 
 def test_the_formats_are_known_by_name() -> None:
     """The registry is the list; what is not in it is answered with the list."""
-    assert list(EXPORTS) == ["chrome", "collapsed", "hatchet", "speedscope"]
-    message = "there is no export format `perfetto`\nThe formats are: chrome, collapsed, "
+    assert list(EXPORTS) == ["chrome", "collapsed", "hatchet", "perfetto", "speedscope"]
+    message = "there is no export format `pprof`\nThe formats are: chrome, collapsed, "
     with pytest.raises(UsageError, match=re.escape(message)):
-        export(matmul(), "perfetto")
+        export(matmul(), "pprof")
 
 
 def test_chrome_events_nest_and_pack() -> None:

@@ -9,20 +9,16 @@ from pathlib import Path
 from tileprof.errors import OutputError, UsageError
 
 from . import terminal
-from .later import refuse
 from .parsing import Command, Parser
 
 __all__ = ["COMMAND"]
-
-LATER = ("perfetto",)
-
 
 def _parser() -> Parser:
     description = "Write a profile in another tool's format."
     parser = Parser("export", "FILE… --to FORMAT -o OUT", description)
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="a .tprof file; several for parquet")
-    formats = "chrome, speedscope, collapsed, hatchet or parquet"
+    formats = "chrome, perfetto, speedscope, collapsed, hatchet or parquet"
     add("--to", required=True, metavar="FORMAT", help=formats)
     out = "the file to write, - for stdout; for parquet a folder"
     add("-o", dest="output", required=True, metavar="OUT", help=out)
@@ -32,8 +28,6 @@ def _parser() -> Parser:
 def main(arguments: Sequence[str]) -> int:
     """Write the file, or the files of the folder."""
     args = _parser().parse_args(arguments)
-    if args.to in LATER:
-        refuse(f"`--to {args.to}`")
     from tileprof.viewer import FOLDER_EXPORTS
 
     if args.to in FOLDER_EXPORTS:
@@ -54,7 +48,10 @@ def _write_file(files: list[str], format_name: str, output: str) -> None:
         )
     content = export(load(files[0]), format_name)
     if output == "-":
-        terminal.show(content if isinstance(content, str) else content.decode())
+        if isinstance(content, str):
+            terminal.show(content)
+        else:
+            terminal.write(content)
         return
     with _writing(output):
         Path(output).write_bytes(content.encode() if isinstance(content, str) else content)

@@ -74,7 +74,7 @@ def _parser() -> Parser:
         const=True,
         type=number(int),
         metavar="EVENTS",
-        help="keep single events too, for chrome and perfetto (default: the newest 1,000,000)",
+        help="keep the newest single events (=EVENTS, else 1,000,000), for Chrome and Perfetto",
     )
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record each N-th step")

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-__all__ = ["close_broken", "complain", "has_color", "has_unicode", "show", "width"]
+__all__ = ["close_broken", "complain", "has_color", "has_unicode", "show", "width", "write"]
 
 
 def has_color(stream: TextIO) -> bool:
@@ -36,6 +36,12 @@ def show(text: str, stream: TextIO | None = None) -> None:
     encoding = _encoding(stream)
     stream.write(text.encode(encoding, errors="replace").decode(encoding))
     stream.flush()
+
+
+def write(content: bytes) -> None:
+    """Write a result that is no text to standard output, at once."""
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def complain(message: str) -> None:

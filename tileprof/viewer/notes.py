@@ -105,6 +105,7 @@ _MISSING = {
     "gpu": "GPU {}",
     "gaps": "GPU not recorded meanwhile: {}",
     "lost": "lost: {}",
+    "overwritten": "the timeline has lost {}",
     "native recorder": "operations and GPUs were not recorded: {}",
 }
 """Keys of the provenance that say what a profile does not hold."""
