@@ -26,6 +26,7 @@ from tileprof.profiler.observer_library import Tell, load
 __all__ = ["attach", "detach", "facts", "use_ranges", "why_not"]
 
 _lock = threading.RLock()
+_wanted = False
 _watch: Watch | None = None
 _attached: _Observer | _Ranges | None = None
 _library: Any = None
@@ -39,19 +40,21 @@ def attach(tell: Tell | None = None) -> None:
 
     `tell` is given a line when compiling takes long; by default it goes to stderr.
     """
-    global _watch
+    global _watch, _wanted
     recorder = native.native_recorder()
     with _lock:
         if recorder is None or _watch is not None:
             return
         told = _to_stderr if tell is None else tell
+        _wanted = True
         _watch = when_imported("torch", lambda torch: _start(recorder, torch, told))
 
 
 def detach() -> None:
     """Record them no more; nothing of PyTorch's is replaced any more."""
-    global _watch, _attached
+    global _watch, _attached, _wanted
     with _lock:
+        _wanted = False
         if _watch is not None:
             _watch.forget()
         if _attached is not None:
@@ -110,6 +113,9 @@ def _to_stderr(line: str) -> None:
 def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
     global _attached, _library, _reason
     with _lock:
+        # Another thread may have changed its mind while this one imported PyTorch.
+        if not _wanted:
+            return
         _hide_calls_of_ranges(torch)
         try:
             _library = _library or load(torch, tell)
