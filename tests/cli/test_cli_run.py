@@ -339,3 +339,42 @@ def test_a_scope_takes_no_more_than_its_part(cli: Any, write: Any, device: str) 
     (short,) = (profile.node(each) for each in profile.find(kind="site"))
     assert short.own("count") == 8
     assert 0 < short.own("time") < 0.3 * kernel.total("time")
+
+
+STEPS = """
+import time, tileprof
+def load(): time.sleep(0.02)
+def train():
+    with tileprof.scope("train"): time.sleep(0.002)
+load()
+for _ in range(41):
+    train()
+    tileprof.step()
+"""
+
+
+@pytest.mark.parametrize(("option", "steps"), [("--every=4", 10), ("--duty=0.1", 4)])
+def test_some_of_the_steps(cli: Any, write: Any, option: str, steps: int) -> None:
+    """The tree at the end is that of the steps, with an estimate below; the file has it all."""
+    write(prog=STEPS)
+    found = cli("run", option, "prog.py")
+    assert (found.code, found.out) == (0, "")
+    assert f"{steps} of 40 steps were recorded; cpu_time " in found.err
+    assert "set-up is not shown" in " ".join(found.err.split())
+    assert "train" in found.err
+    assert "load" not in found.err
+    profile = load(Path("prog.tprof"))
+    trains = profile.find("train", "scope")
+    scopes = {profile.phases[i]: profile.node(i).own("count") for i in trains}
+    assert scopes == {"set-up": 1, "": steps}
+    assert profile.phases[profile.find("load")[0]] == "set-up"
+    assert option.removeprefix("--") in profile.tables.provenance["options"]
+
+
+def test_a_program_without_steps(cli: Any, write: Any) -> None:
+    """It is recorded as a whole, and that is said."""
+    write(prog="import tileprof\nwith tileprof.scope('all'): pass\n")
+    found = cli("run", "--duty", "0.1", "prog.py")
+    assert found.code == 0
+    assert "No whole step was seen: all is set-up, and was recorded in full." in found.err
+    assert "all" in load(Path("prog.tprof")).names

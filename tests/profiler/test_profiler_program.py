@@ -208,7 +208,7 @@ def test_pools_that_are_left_open(tmp_path: Path) -> None:
     _write(
         tmp_path,
         script="""
-            import atexit, sys, time
+            import atexit, time
             from concurrent.futures import ThreadPoolExecutor
             import tileprof.profiler as p
             def work(n):

@@ -178,7 +178,8 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         terminal.complain(str(error))
         return code
     if not args.quiet:
-        _summarize(profile, session.path, here)
+        steps = session.of_steps
+        _summarize(steps if steps is not None and len(steps) else profile, session.path, here)
     return code
 
 

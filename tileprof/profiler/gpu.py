@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -169,7 +170,12 @@ class Gpu:
 
 def has_gpu() -> bool:
     """Tell whether there is a GPU of NVIDIA's, without asking its driver."""
-    return bool(os.environ.get(VARIABLE)) or any(Path(each).exists() for each in _DEVICES)
+    return bool(os.environ.get(VARIABLE)) or _has_device()
+
+
+@cache
+def _has_device() -> bool:
+    return any(Path(each).exists() for each in _DEVICES)
 
 
 def _version(number: int) -> str:

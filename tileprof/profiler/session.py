@@ -35,6 +35,8 @@ class Session:
         """Where the profile goes; None for a session that only returns it."""
         self.profile: Profile | None = None
         """The result, once the session is final."""
+        self.of_steps: Profile | None = None
+        """The same without set-up, where there is any."""
         self.active = True
         self.recording = recording
         self._start = provenance.of_start(options)
@@ -97,19 +99,21 @@ class Session:
             self.deactivate()
             self.recording.recorder.flush_devices(final=True)
             with self._saving:
+                if len(self._stores) > 1:
+                    self.of_steps = self.snapshot(setup=False)
                 self.profile = self.snapshot()
             self.recording.leave(self)
             self._save(self.profile)
         return self.profile
 
-    def snapshot(self) -> Profile:
-        """Return the profile as it stands; the session goes on."""
+    def snapshot(self, setup: bool = True) -> Profile:
+        """Return the profile as it stands, or its steps only; the session goes on."""
         recorder = self.recording.recorder
         builder = TreeBuilder()
         kernel_of: dict[int, int] = {}
         files: list[str] = []
         *setups, store = self._stores
-        for each in (*setups, store):
+        for each in (*(setups if setup else ()), store):
             numbers = gather(recorder, each)
             phase = "" if each is store else SETUP
             kernels_of, made = build_tree(

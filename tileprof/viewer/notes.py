@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
-from tileprof.profile import Profile, step_times
+from tileprof.profile import SETUP, Profile, step_times
 from tileprof.viewer.columns import visits
 from tileprof.viewer.grid import Label
 from tileprof.viewer.kernel_names import printed_forms
@@ -131,6 +131,8 @@ def steps_in(profile: Profile) -> list[str]:
         said.append(f"{metric} {_estimate(*of_one)} a step, {whole} in all")
         if metric == "cpu_time" and known.skipped == known.skipped:
             said[-1] += f" (where not recorded {format_value(known.skipped, 'ns')} a step)"
+    if not any(phase.startswith(SETUP) for phase in profile.phases):
+        said.append("set-up is not shown")
     intervals = any(error > 0 for _, error in known.means.values())
     return ["; ".join(said) + ("; ± for 95 %." if intervals else ".")]
 

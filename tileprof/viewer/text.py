@@ -61,6 +61,7 @@ def plain(text: str, glyphs: Glyphs) -> str:
     if glyphs is not ASCII or text.isascii():
         return text
     known = text.replace("µ", glyphs.micro).replace("–", glyphs.dash).replace("…", "...")
+    known = known.replace("±", "+-")
     return known.encode("ascii", "backslashreplace").decode()
 
 
