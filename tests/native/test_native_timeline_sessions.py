@@ -113,6 +113,18 @@ def test_the_newest_are_kept_and_the_others_counted(played: Fake) -> None:
     assert profile.tables.provenance["overwritten"] == kept
 
 
+def test_events_of_the_host_are_taken_over_in_time(played: Fake) -> None:
+    """So all that was asked for is kept, though the thread's ring has room for half of it."""
+    session = profiler.start(timeline=8192, context="scopes")
+    for _ in range(2):
+        for _ in range(4096):
+            played.recorder.leave(played.recorder.enter_op("op", -1, 0))
+        session.recording.recorder.take_traced()
+    profile = session.finalize()
+    assert len(profile.tables.timeline.events) == 8192
+    assert "overwritten" not in profile.tables.provenance
+
+
 def test_sessions_have_the_events_of_their_own_time(played: Fake) -> None:
     """Also late ones, and those of a session that pauses; one that did not ask has none."""
     asked = profiler.start(timeline=100, context="scopes")

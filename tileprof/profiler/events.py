@@ -130,8 +130,12 @@ class Events:
 
     def traced(self) -> Iterator[Part]:
         """Hand over single events of the host, and those of devices that `collect` has taken."""
-        yield host_part(self._native.host_drain(), self._contexts)
+        yield self.traced_host()
         yield self._activities.traced()
+
+    def traced_host(self) -> Part:
+        """Hand over single events of the host."""
+        return host_part(self._native.host_drain(), self._contexts)
 
     def flush(self, final: bool) -> None:
         """Have devices' records handed over for the next `collect`: `final`, all that there are."""

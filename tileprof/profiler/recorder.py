@@ -226,6 +226,12 @@ class Recorder:
         for part in self.events.traced():
             self._hand_out_events(part)
 
+    def take_traced(self) -> None:
+        """Hand out single events of the host, before there are too many of them."""
+        with self._lock:
+            if self.events is not None:
+                self._hand_out_events(self.events.traced_host())
+
     def _hand_out_events(self, part: Part) -> None:
         stores: dict[int, TimelineStore] = {}
         for epoch, rows in part.by_epoch():

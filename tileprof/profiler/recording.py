@@ -27,6 +27,9 @@ from tileprof.runtime.hooks import Instrument
 
 _DETAIL: tuple[Instrument, ...] = ("off", "scopes", "stages", "ops")
 
+TAKING_S = 0.25
+"""How often the host's events are taken over: its rings have room for half of what is kept."""
+
 _current: Recording | None = None
 _lock = threading.RLock()
 
@@ -46,6 +49,8 @@ class Recording:
                 self.recorder.tree, top, self.recorder.kernels, self.recorder.kernel_of
             )
         self._sampler: Sampler | None = None
+        self._taking = 0.0
+        """When events are taken over next, in `time.monotonic()`."""
         self._worker: Worker | None = None
         self._termination: Termination | None = None
 
@@ -133,6 +138,9 @@ class Recording:
         """Look at the threads and flush what is due; called every few milliseconds."""
         if self._sampler is not None and self.recorder.active:
             self._sampler.sample()
+        if self.recorder.tracing and time.monotonic() >= self._taking:
+            self.recorder.take_traced()
+            self._taking = time.monotonic() + TAKING_S
         for session in self.sessions[:]:
             session.flush()
 
@@ -169,9 +177,9 @@ class Recording:
             self.work()
 
     def needs_worker(self) -> bool:
-        """Tell whether there is something to sample or to flush."""
+        """Tell whether there is something to sample, to take over or to flush."""
         flushes = not self._exact and any(session.path for session in self.sessions)
-        return self._sampler is not None or flushes
+        return self._sampler is not None or flushes or self.recorder.tracing
 
     def after_fork(self) -> None:
         """Go on in a forked child: its own numbers, its own files, a helping thread of its own."""
