@@ -81,16 +81,20 @@ def test_flops_are_those_of_pytorch(run: Callable[[], object], seen: Seen) -> No
 
 
 def test_flops_of_a_profile_are_those_of_pytorch(tmp_path: Path) -> None:
-    """Also in a scope, and where the backward pass hangs under the operation."""
+    """Also in a scope, and where a backward pass hangs under the operation, or two of them."""
     import tileprof
 
     model = net()
     x = torch.ones(2, 3, 8, 8)
 
+    a = torch.ones(4, 4, requires_grad=True)
+
     def run() -> None:
         with tileprof.scope("forward"):
             loss = model(x).sum()
         loss.backward()
+        (grad,) = torch.autograd.grad(a.mm(a).tanh().mm(a).sum(), a, create_graph=True)
+        grad.square().sum().backward()
 
     with tileprof.profile(tmp_path / "x.tprof"):
         run()

@@ -230,21 +230,18 @@ def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:
     """Return per node what a scope says of its `metric` beyond what is known of the parts inside.
 
     A scope's `flops=` covers all that happens in it: kernels that know their own are not counted
-    twice, and neither are scopes inside that say theirs. What an operation knows of itself covers
-    its own phase: the backward work that hangs under it came later, and counts beside it.
+    twice, and neither are scopes inside that say theirs. What an operation knows is its own: of
+    operations inside one another the outermost knows, and backward work hangs under it beside it.
     """
     below: list[int | float] = [0] * len(numbers.nodes)
-    same_phase, beyond = list(below), list(below)
+    beyond = list(below)
     for node in reversed(numbers.nodes[1:]):
         at, launches, host = node.index, numbers.launches[node.index], numbers.host[node.index]
-        known = getattr(launches, metric, 0) + getattr(numbers.device[at], metric, 0)
+        inside = below[at] + getattr(launches, metric, 0) + getattr(numbers.device[at], metric, 0)
         said = (host.metrics or {}).get(metric, 0) if host else 0
-        inside = below if node.kind == "scope" else same_phase
-        beyond[at] = max(said - inside[at] - known, 0)
+        beyond[at] = said if node.kind == "op" else max(said - inside, 0)
         if node.parent is not None:
-            below[node.parent.index] += below[at] + known + beyond[at]
-            if node.phase == node.parent.phase:
-                same_phase[node.parent.index] += same_phase[at] + known + beyond[at]
+            below[node.parent.index] += inside + beyond[at]
     return beyond
 
 
