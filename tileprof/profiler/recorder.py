@@ -132,6 +132,8 @@ class Recorder:
         self.events: Events | None = None
         """What the native recorder sees, where there is one."""
         self._local = threading.local()
+        self._names: dict[int, str] = {}
+        """Of threads that entered scopes or launched; some of them have ended."""
         self._lock = threading.RLock()
         self._closed = False
 
@@ -146,6 +148,7 @@ class Recorder:
             base = self.paths.base if main else None
             state = ThreadState(ident, self.tree.root.twin(), self.clock(), base)
             self._local.state = self.threads[ident] = state
+            self._names[ident] = threading.current_thread().name
         top.set(state.root)
         return state.root
 
@@ -234,10 +237,12 @@ class Recorder:
 
     def _hand_out_events(self, part: Part) -> None:
         stores: dict[int, TimelineStore] = {}
+        running = {each.ident: each.name for each in threading.enumerate() if each.ident}
+        names = {**self._names, **running}
         for epoch, rows in part.by_epoch():
             for store in self._listened.get(epoch, ()):
                 if store.timeline is not None:
-                    store.timeline.take(rows)
+                    store.timeline.take(rows, names)
                     stores[id(store)] = store.timeline
         for timeline in stores.values():
             timeline.add_overwritten(part.rows, part.overwritten)

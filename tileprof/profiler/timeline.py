@@ -109,15 +109,16 @@ class TimelineStore:
         self.most = most
         self._newest = {kind: Newest(kind, most) for kind in (_HOST, _DEVICE)}
         self._names: dict[int, str] = {}
+        # The helping thread takes events over while another one asks for the profile.
+        self._lock = threading.Lock()
 
-    def take(self, rows: Rows) -> None:
-        """Add events of the host or of devices."""
-        self._newest[rows.dtype].take(rows)
+    def take(self, rows: Rows, threads: Mapping[int, str]) -> None:
+        """Add events of the host or of devices; `threads` are names of threads as far as known."""
+        with self._lock:
+            self._newest[rows.dtype].take(rows)
         if rows.dtype == _HOST:
-            # Now, as a thread may be gone by the end.
-            known = {thread.ident: thread.name for thread in threading.enumerate()}
             for ident in np.unique(rows["thread"]).tolist():
-                self._names.setdefault(ident, known.get(ident, f"thread {ident:#x}"))
+                self._names.setdefault(ident, threads.get(ident, f"thread {ident:#x}"))
 
     def add_overwritten(self, rows: Rows, events: int) -> None:
         """Count events of the kind of these rows that were given up before they came here."""
@@ -133,7 +134,8 @@ class TimelineStore:
     def timeline(self, made: Sequence[int]) -> Timeline:
         """Return the timeline; `made` is the profile's node for each of the recorder's, or -1."""
         to = np.array(made, np.int32)
-        host, device = (_at_nodes(newest.rows(), to) for newest in self._newest.values())
+        with self._lock:
+            host, device = (_at_nodes(newest.rows(), to) for newest in self._newest.values())
         tracks, host_tracks, device_tracks = self._tracks(host, device)
         joined = {
             name: np.concatenate([host[name], device[name]]) for name in ("start", "end", "node")
