@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.profiler_programs import expect, run, tree
+from tileprof.profile import FOLDED_NAME
 
 pytest.importorskip("tileprof.native._recorder")
 
@@ -238,3 +239,31 @@ def test_ranges_hold_the_frames_that_are_called_in_them() -> None:
             frame work:4
               op a count=1 cpu_time=3
     """)
+
+
+def test_ranges_that_never_repeat_fold() -> None:
+    """Beyond a thousand in one place they share a node, and so does what is in them.
+
+    In the recorder too, whose memory does not grow with them.
+    """
+    from tileprof.native import _recorder
+
+    before = _recorder.context_count()
+    profile = run(
+        """
+        def step(number):
+            native.push_range(f"step {number}", "")
+            op("aten::add", 2)
+            native.pop_range("")
+        for number in range(3_000):
+            step(number)
+        """,
+        native=True,
+    )
+    assert _recorder.context_count() - before < 2_100
+    (step,) = profile.find("step", "frame")
+    ranges = [profile.node(each) for each in profile.children(step)]
+    assert len(ranges) == 1_001
+    assert ranges[-1].name == FOLDED_NAME
+    assert ranges[-1].own("count") == 2_000
+    assert ranges[-1].total("cpu_time") == 4_000

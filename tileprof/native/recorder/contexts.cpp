@@ -10,8 +10,12 @@ ContextId Contexts::find(ContextId parent, Kind kind, uint64_t a, uint64_t b) co
 
 ContextId Contexts::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
   std::lock_guard lock(mutex_);
-  const Context context{parent, kind, a, b};
+  Context context{parent, kind, a, b};
   auto found = ids_.find(context);
+  if (found == ids_.end() && kind == Kind::range && ranges_[parent]++ >= kMostRanges) {
+    context = {parent, kind, Names::kFolded, 0};
+    found = ids_.find(context);
+  }
   if (found != ids_.end()) return found->second;
   const uint32_t id = size_.load(std::memory_order_relaxed);
   if (id >= kMost) {
@@ -26,6 +30,10 @@ ContextId Contexts::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
 
 NameId Names::intern(std::string_view text) {
   std::lock_guard lock(mutex_);
+  if (all_.size() >= kMost) {
+    auto found = ids_.find(std::string(text));
+    return found == ids_.end() ? kFolded : found->second;
+  }
   auto [entry, fresh] = ids_.try_emplace(std::string(text), NameId(all_.size()));
   if (fresh) all_.push_back(&entry->first);
   return entry->second;

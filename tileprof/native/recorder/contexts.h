@@ -87,6 +87,8 @@ class Contexts {
 public:
   // Contexts beyond this many fold into their parents, so that deep recursion cannot eat the memory.
   static constexpr uint32_t kMost = 2'000'000;
+  // Ranges beyond this many in one place share a name, so that names that never repeat cannot.
+  static constexpr uint32_t kMostRanges = 1'000;
 
   Contexts() { all_.make(0) = Context{0, Kind::root, 0, 0}; }
 
@@ -103,6 +105,7 @@ public:
 private:
   mutable std::mutex mutex_;
   std::unordered_map<Context, ContextId, HashContext> ids_;
+  std::unordered_map<ContextId, uint32_t> ranges_;  // how many, by parent
   Blocks<Context> all_;
   std::atomic<uint32_t> size_{1};
   std::atomic<uint64_t> folded_{0};
@@ -110,6 +113,11 @@ private:
 
 class Names {
 public:
+  // The first name, of ranges that share one; as in Python's tree (profile/builder.py). Names beyond
+  // the largest number have it too.
+  static constexpr NameId kFolded = 0, kMost = 200'000;
+
+  Names() { intern("(folded: more than 1,000 names)"); }
   NameId intern(std::string_view text);
   std::string at(NameId id) const;
   uint32_t size() const;
