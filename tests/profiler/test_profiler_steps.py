@@ -439,3 +439,25 @@ def test_an_optimizer_that_fails(torch: Any) -> None:
                 optimizer.step()
     assert session.profile is not None
     assert known(session.profile).steps == 4
+
+
+def test_operations_of_the_steps(torch: Any) -> None:
+    """Those of recorded steps are all there; in the others PyTorch has no observer to call."""
+    pytest.importorskip("tileprof.native._recorder")
+    from tileprof.profiler import observer
+
+    layer = torch.nn.Linear(2, 2)
+    with profiler.profile(every=2) as session:
+        if why := observer.why_not():
+            pytest.skip(why)
+        watched = []
+        for _ in range(21):
+            layer(torch.ones(1, 2))
+            watched.append(bool(getattr(observer._attached, "_handle", 0)))
+            profiler.step()
+    assert watched == [True] + [True, False] * 10
+    assert session.profile is not None
+    counts = {"set-up": 0, "": 0}
+    for i in session.profile.find("aten::linear", "op"):
+        counts[session.profile.phases[i]] += int(session.profile.node(i).own("count"))
+    assert counts == {"set-up": 1, "": 10}

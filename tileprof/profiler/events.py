@@ -75,6 +75,7 @@ class Events:
 
     def end(self) -> None:
         """Record nothing until `begin`."""
+        observer.pause()
         self.gpu.pause()
         self._native.set_epoch(0)
 

@@ -23,10 +23,11 @@ from tileprof.profiler import native, paths
 from tileprof.profiler.imports import Watch, when_imported
 from tileprof.profiler.observer_library import Tell, load
 
-__all__ = ["attach", "detach", "facts", "use_ranges", "why_not"]
+__all__ = ["attach", "detach", "facts", "pause", "use_ranges", "why_not"]
 
 _lock = threading.RLock()
 _wanted = False
+_paused = False
 _watch: Watch | None = None
 _attached: _Observer | _Ranges | None = None
 _library: Any = None
@@ -36,18 +37,30 @@ _reason = ""
 
 
 def attach(tell: Tell | None = None) -> None:
-    """Record PyTorch's operations from now on, or from when it is imported; again does nothing.
+    """Record PyTorch's operations from now on, or from when it is imported; again ends a pause.
 
     `tell` is given a line when compiling takes long; by default it goes to stderr.
     """
-    global _watch, _wanted
+    global _watch, _wanted, _paused
     recorder = native.native_recorder()
     with _lock:
+        _paused = False
+        if _attached is not None:
+            _attached.resume()
         if recorder is None or _watch is not None:
             return
         told = _to_stderr if tell is None else tell
         _wanted = True
         _watch = when_imported("torch", lambda torch: _start(recorder, torch, told))
+
+
+def pause() -> None:
+    """Let operations cost nothing until `attach` is called again, which may be soon."""
+    global _paused
+    with _lock:
+        _paused = True
+        if _attached is not None:
+            _attached.pause()
 
 
 def detach() -> None:
@@ -121,6 +134,8 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
             _library = _library or load(torch, tell)
             _attached = _Observer(recorder, torch, _library)
             _reason = ""
+            if _paused:
+                _attached.pause()
         except (TileprofError, OSError, AttributeError) as error:
             _reason = error.message if isinstance(error, TileprofError) else str(error)
             use_ranges()
@@ -165,7 +180,8 @@ class _Observer:
 
     def __init__(self, recorder: ModuleType, torch: ModuleType, library: Any) -> None:
         self._library = library
-        self._handle = library.tileprof_observer_start(recorder.observer_table())
+        self._table = recorder.observer_table()
+        self._handle = library.tileprof_observer_start(self._table)
         if not self._handle:
             raise OSError(f"PyTorch {torch.__version__} takes no observer")
         library.tileprof_observer_count_work()
@@ -177,7 +193,16 @@ class _Observer:
 
     def stop(self) -> None:
         self._backward.stop()
-        self._library.tileprof_observer_stop(self._handle)
+        self.pause()
+
+    def pause(self) -> None:
+        handle, self._handle = self._handle, 0
+        if handle:
+            self._library.tileprof_observer_stop(handle)
+
+    def resume(self) -> None:
+        if not self._handle:
+            self._handle = self._library.tileprof_observer_start(self._table)
 
 
 class _Ranges:
@@ -204,6 +229,12 @@ class _Ranges:
     def stop(self) -> None:
         self._backward.stop()
         self._end()
+
+    def pause(self) -> None:
+        """Nothing: only their own thread could end them, and begin them anew."""
+
+    def resume(self) -> None:
+        """Nothing."""
 
     def _make_way(self, *arguments: Any, **named: Any) -> Any:
         """Another profiler of PyTorch's begins, which has room for one in a thread."""
