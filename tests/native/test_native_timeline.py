@@ -97,6 +97,31 @@ def test_scopes_of_python(traced: Any) -> None:
     assert (start, end, parent, kind, node & 0xFFFFFFFF, apart) == (10, 20, 0, scope, 12, 0)
 
 
+def test_state_of_a_thread_that_ended_serves_others(traced: Any) -> None:
+    """What was told of the one stays its own, however many come after it."""
+    traced.set_time(0)
+    traced.host_limit_timeline(1_000_000)
+    idents = []
+
+    def work(number: int) -> None:
+        # Others alive meanwhile, so that numbers of threads are not all the same.
+        idents.append(threading.get_ident())
+        traced.trace_scope(number, number, number + 1)
+        if number % 2 == 0:
+            other = threading.Thread(target=work, args=(number + 1,))
+            other.start()
+            other.join()
+
+    for number in range(0, 100, 2):
+        thread = threading.Thread(target=work, args=(number,))
+        thread.start()
+        thread.join()
+    drained = traced.host_drain()
+    order = np.argsort(drained["start"])
+    assert drained["thread"][order].tolist() == idents
+    assert len(set(idents)) > 1
+
+
 def test_threads_write_while_they_are_read(traced: Any) -> None:
     """No event is torn, told twice or lost uncounted, however the reader falls behind."""
     traced.set_time(0)

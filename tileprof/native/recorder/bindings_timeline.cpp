@@ -10,16 +10,12 @@ namespace {
 
 struct Traced {
   std::vector<HostEvent> events;
-  std::vector<uint64_t> threads;  // of each event, as `threading.get_ident()` counts them
-  uint64_t overwritten = 0;       // events that gave way to these
+  uint64_t overwritten = 0;  // events that gave way to these
 };
 
 Traced take_all() {
   Traced all;
-  for (Thread *thread : recorder().threads()) {
-    all.overwritten += thread->take_traced(all.events);
-    all.threads.resize(all.events.size(), thread->ident());
-  }
+  for (Thread *thread : recorder().threads()) all.overwritten += thread->take_traced(all.events);
   return all;
 }
 
@@ -37,7 +33,7 @@ nb::dict host_drain() {
   d["end"] = column<uint64_t>(n, [&](size_t i) { return all.events[i].end; });
   d["epoch"] = column<uint32_t>(n, [&](size_t i) { return all.events[i].epoch; });
   d["context"] = column<uint32_t>(n, [&](size_t i) { return all.events[i].context; });
-  d["thread"] = column<uint64_t>(n, [&](size_t i) { return all.threads[i]; });
+  d["thread"] = column<uint64_t>(n, [&](size_t i) { return all.events[i].thread; });
   return d;
 }
 

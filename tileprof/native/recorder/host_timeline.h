@@ -17,6 +17,7 @@ struct HostEvent {
   uint64_t start, end;  // ns
   ContextId context;
   uint32_t epoch;
+  uint64_t thread;  // as `threading.get_ident()` counts
 };
 
 // The room that all rings share.
@@ -73,6 +74,7 @@ public:
     slot.start.store(event.start, std::memory_order_release);
     slot.end.store(event.end, std::memory_order_release);
     slot.where.store(uint64_t(event.epoch) << 32 | event.context, std::memory_order_release);
+    slot.thread.store(event.thread, std::memory_order_release);
     written_.store(at + 1, std::memory_order_release);
   }
 
@@ -95,13 +97,13 @@ public:
 
 private:
   struct Slot {
-    std::atomic<uint64_t> start{0}, end{0}, where{0};
+    std::atomic<uint64_t> start{0}, end{0}, where{0}, thread{0};
 
     HostEvent read() const {
       const uint64_t from = start.load(std::memory_order_acquire);
       const uint64_t to = end.load(std::memory_order_acquire);
       const uint64_t at = where.load(std::memory_order_acquire);
-      return {from, to, ContextId(at), uint32_t(at >> 32)};
+      return {from, to, ContextId(at), uint32_t(at >> 32), thread.load(std::memory_order_acquire)};
     }
   };
 

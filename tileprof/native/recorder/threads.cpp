@@ -321,7 +321,7 @@ void Thread::trace(ContextId context, uint64_t start, uint64_t end) {
     std::lock_guard lock(ring_mutex_);
     ring_ = std::make_shared<HostRing>(generation);
   }
-  ring_->add({start, std::max(start, end), context, epoch}, shared.room);
+  ring_->add({start, std::max(start, end), context, epoch, ident()}, shared.room);
 }
 
 void Thread::trace_scope(uint64_t node, uint64_t start, uint64_t end) {
