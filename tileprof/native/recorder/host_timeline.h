@@ -84,7 +84,8 @@ public:
     const uint64_t size = size_.load(std::memory_order_relaxed);
     const uint64_t first = std::max(taken_, overwritten(end, size));
     const auto before = ptrdiff_t(into.size());
-    for (uint64_t at = first; at < end; ++at) into.push_back(slots_.find(uint32_t(at % size))->read());
+    for (uint64_t at = first; at < end; ++at)
+      into.push_back(slots_.find(uint32_t(at % size))->read());
     // The thread has gone on meanwhile: what it has begun to overwrite may be of two events.
     const uint64_t begun = begun_.load(std::memory_order_acquire);
     const uint64_t gone = overwritten(begun, size_.load(std::memory_order_relaxed));
