@@ -42,7 +42,7 @@ GROUPS: dict[str, Callable[[rows.Setting], Iterator[rows.Row]]] = {
     "finishing": overhead_endings.finishing,
     "duty": rows.duty,
 }
-ON_CPU = ("training", "launches", "deep", "finishing")
+ON_CPU = ("training", "launches", "deep", "finishing", "duty")
 
 
 def circumstances(cpu: bool) -> dict[str, Any]:

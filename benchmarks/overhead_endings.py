@@ -58,7 +58,8 @@ def witness(setting: Setting) -> tuple[float, Ending]:
         raise RuntimeError(f"torch.profiler, which counts, failed: {taken.error}")
     last = taken.generations[-1][-1]
     events = last["host_events" if setting.cpu else "device_events"]
-    return events / WITNESSED, Ending(last["stopping"] * 1e6 / events)
+    stopping = last["stopping_processor" if setting.cpu else "stopping"]
+    return events / WITNESSED, Ending(stopping * 1e6 / events)
 
 
 def endings(taken: Taken, plain: Taken, events: float) -> list[Ending]:

@@ -172,9 +172,10 @@ def burst(run: Run, peer: Peer, wait: Callable[[], None], warm: int, units: int)
         "seconds": time.perf_counter() - began,
         "processor": time.process_time() - processor,
     }
-    began = time.perf_counter()
+    began, processor = time.perf_counter(), time.process_time()
     peer.stop()
     times["stopping"] = time.perf_counter() - began
+    times["stopping_processor"] = time.process_time() - processor
     return {**times, "memory": memory(), **peer.counts()}
 
 

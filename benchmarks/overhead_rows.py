@@ -124,7 +124,8 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
     found["burst_ms"] = middle_seconds(taken, figure.clock) * 1e3
     if taken.error:
         found["error"] = taken.error
-    stopping = statistics.median(a["stopping"] for g in taken.generations for a in g)
+    kind = "stopping_processor" if figure.clock == "processor" else "stopping"
+    stopping = statistics.median(a[kind] for g in taken.generations for a in g)
     if stopping > 1e-3:
         found["stopping_s"] = stopping
     if taken.endings and "facts" in taken.endings[-1]:
