@@ -17,6 +17,7 @@ import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, as_ours
 from tileprof.profile import Profile
 from tileprof.profiler.sampler import Sampler
+from tileprof.profiler.worker import PERIOD_S, Worker
 from tileprof.runtime import hooks
 
 pytestmark = pytest.mark.alone
@@ -253,3 +254,30 @@ def test_no_sampling_where_nobody_asked() -> None:
     with profiler.profile():
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
+
+
+@pytest.mark.alone
+def test_the_helping_thread_looks_often_only_while_it_is_to() -> None:
+    """Ten times a second with nothing to look at; and a new period begins at any phase."""
+    ticks: list[float] = []
+    worker = Worker(lambda: ticks.append(time.perf_counter()), None)
+    worker.start()
+    time.sleep(0.45)
+    assert len(ticks) <= 6
+    ticks.clear()
+    worker.pace(often=True)
+    time.sleep(0.3)
+    assert len(ticks) >= 15
+    waits = []
+    for _ in range(60):
+        worker.pace(often=False)
+        time.sleep(0.002)
+        ticks.clear()
+        began = time.perf_counter()
+        worker.pace(often=True)
+        time.sleep(0.012)
+        waits += [ticks[0] - began] if ticks else []
+    worker.stop()
+    assert not worker.is_alive()
+    early = sum(wait < PERIOD_S / 2 for wait in waits)
+    assert 5 < early < 55
