@@ -235,6 +235,20 @@ def test_time_on_devices() -> None:
     assert found.whole("time") == (10 * mean, 10 * error)
 
 
+def test_time_that_is_told_late() -> None:
+    """What GPUs did is known of all recorded steps together: there is a mean, and no interval."""
+    with profiler.profile(context="scopes", every=2) as session:
+        for _ in range(11):
+            profiler.step()
+        steps = session._steps
+        assert steps is not None
+        late = step_times(steps.provenance(100, 400))
+        assert late is not None
+    mean, error = late.means["time"]
+    assert mean == 100
+    assert math.isnan(error)
+
+
 def test_the_interval_holds_the_truth() -> None:
     """Programs whose steps take random times: 95 % of the intervals hold what all took."""
     held, trials = 0, 200

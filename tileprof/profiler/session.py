@@ -140,7 +140,7 @@ class Session:
                 "start": self._started,
                 "end": provenance.now(),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
-                **(self._steps.provenance(device_ns(numbers)) if self._steps is not None else {}),
+                **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
         )

@@ -72,10 +72,10 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
     return Numbers(nodes, host, launches, device)
 
 
-def device_ns(numbers: Numbers) -> int:
-    """Return the time that devices worked, all nodes together."""
+def device_ns(numbers: Numbers) -> tuple[int, int]:
+    """Return the time that devices worked: as launches told, and as devices told later."""
     launched = sum(launches.time for launches in numbers.launches if launches is not None)
-    return launched + sum(
+    return launched, sum(
         device.sum
         for device in numbers.device
         if device is not None and _DEVICE_METRICS.get(device.what, "time") == "time"

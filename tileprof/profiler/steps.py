@@ -82,6 +82,7 @@ class Steps:
             now = self._clock()
             if self._began is None:
                 self._session.end_setup()
+                now = self._clock()
             elif not self._interrupted:
                 self._count(now - self._began)
             self._interrupted = not self._session.active
@@ -104,18 +105,21 @@ class Steps:
         if recording:
             self._devices_began = self._session.recording.recorder.device_ns
 
-    def provenance(self, device_ns: int) -> dict[str, str]:
-        """Return what is known now of all steps; `device_ns`: of the recorded ones together."""
+    def provenance(self, launched_ns: int, late_ns: int) -> dict[str, str]:
+        """Return what is known now of all steps.
+
+        `launched_ns` and `late_ns` are what devices took in the recorded ones: what launches told
+        when they ended, and what was told later, so that it is not known of which step it was.
+        """
         recorded, skipped, devices = self._recorded, self._skipped, self._devices
         steps = recorded.count + skipped.count
         means = {}
         if recorded.count:
             means["cpu_time"] = (recorded.mean, recorded.error(steps))
-            if devices.mean:
+            if late_ns:
+                means["time"] = ((launched_ns + late_ns) / recorded.count, math.nan)
+            elif devices.mean:
                 means["time"] = (devices.mean, devices.error(steps))
-            elif device_ns:
-                # GPUs tell late what they did, so that it is not known of each step.
-                means["time"] = (device_ns / recorded.count, math.nan)
         others = skipped.mean if skipped.count else math.nan
         return StepTimes(recorded.count, steps, means, others).provenance()
 
