@@ -13,6 +13,7 @@ from .parsing import Command, Parser
 
 __all__ = ["COMMAND"]
 
+
 def _parser() -> Parser:
     description = "Write a profile in another tool's format."
     parser = Parser("export", "FILE… --to FORMAT -o OUT", description)
