@@ -321,3 +321,21 @@ def test_stems() -> None:
         ProgramTarget("pytest"),
     )
     assert [target.stem for target in targets] == ["train", "folder", "tool", "pytest"]
+
+
+def test_pools_work_after_the_program(tmp_path: Path) -> None:
+    """The end of the program's pools is not that of later ones: of a caller, of a finalizer."""
+    _write(
+        tmp_path,
+        caller="""
+            from concurrent.futures import ThreadPoolExecutor
+            from tileprof.profiler.threads import wait_for_threads
+            left_open = ThreadPoolExecutor(2)
+            print(left_open.submit(str, 1).result())
+            wait_for_threads()
+            with ThreadPoolExecutor(2) as pool:
+                print(list(pool.map(str, range(3))))
+        """,
+    )
+    done = _python(tmp_path, "caller.py")
+    assert (done.stdout, done.stderr) == ("1\n['0', '1', '2']\n", "")

@@ -5,6 +5,7 @@ The interpreter does the same when it ends; here what the threads do is still re
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -20,6 +21,15 @@ def wait_for_threads() -> None:
     # Sleeping, because some of them may be replaced by others meanwhile.
     while any(_holds_exit(thread) for thread in threading.enumerate()):
         time.sleep(0.005)
+    _reopen_pools()
+
+
+def _reopen_pools() -> None:
+    # They believe that the interpreter ends; but what runs after the program may want some.
+    for name, flag in (("thread", "_shutdown"), ("process", "_global_shutdown")):
+        module = sys.modules.get(f"concurrent.futures.{name}")
+        if getattr(module, flag, False):
+            setattr(module, flag, False)
 
 
 def _holds_exit(thread: threading.Thread) -> bool:
