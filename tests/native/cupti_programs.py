@@ -191,7 +191,7 @@ class Fake:
         """A context as text."""
         names: list[str] = []
         while context:
-            parent, kind, a, _ = self.recorder.contexts(context)[0]
+            parent, kind, a, _ = self.recorder.contexts(context, 1)[0]
             if kind in (_API, _RANGE):
                 names.append(self.recorder.name(a))
             elif kind == _KERNEL:

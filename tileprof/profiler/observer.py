@@ -131,7 +131,7 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
             return
         _hide_calls_of_ranges(torch)
         try:
-            _library = _library or load(torch, tell)
+            _library = _library or _loaded(recorder, torch, tell)
             _attached = _Observer(recorder, torch, _library)
             _reason = ""
             if _paused:
@@ -139,6 +139,15 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
         except (TileprofError, OSError, AttributeError) as error:
             _reason = error.message if isinstance(error, TileprofError) else str(error)
             use_ranges()
+
+
+def _loaded(recorder: ModuleType, torch: ModuleType, tell: Tell) -> Any:
+    """The library, compiled where it is new: under a name of its own, not as the import's time."""
+    entered = recorder.enter_op("observer of PyTorch (tileprof)", -1, 0)
+    try:
+        return load(torch, tell)
+    finally:
+        recorder.leave(entered)
 
 
 def _hide_calls_of_ranges(torch: Any) -> None:

@@ -156,6 +156,8 @@ class Recording:
             return
         if self._sampler is None and any(session.options.frames for session in self.sessions):
             self._sampler = Sampler(self.recorder)
+            # The start may have taken long: an observer was compiled. That is nobody's time.
+            self._sampler.skip()
         if self.needs_worker() and self._worker is None:
             attended = self._termination
             if attended is not None and not attended.rings:

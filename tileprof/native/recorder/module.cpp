@@ -1,4 +1,6 @@
 // The module `tileprof.native._recorder`: what Python asks of the recorder.
+#include <algorithm>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -12,11 +14,13 @@ namespace nb = nanobind;
 namespace tileprof {
 namespace {
 
-// The contexts from number `first` on, as (parent, kind, a, b); of a frame, `a` is its code.
-nb::list contexts(uint32_t first) {
+// At most `most` contexts from number `first` on, as (parent, kind, a, b); of a frame, `a` is its
+// code.
+nb::list contexts(uint32_t first, uint32_t most) {
   nb::list all;
   const Contexts &known = recorder().contexts;
-  for (uint32_t id = first; id < known.size(); ++id) {
+  const uint32_t end = std::min(uint64_t(known.size()), uint64_t(first) + most);
+  for (uint32_t id = first; id < end; ++id) {
     const Context &c = known.at(id);
     nb::object a = c.kind == Kind::frame
                        ? nb::borrow(reinterpret_cast<PyObject *>(uintptr_t(c.a)))
@@ -84,7 +88,7 @@ NB_MODULE(_recorder, m) {
   m.def("set_time", set_time);
   m.def("set_frames", [](bool frames) { recorder().frames = frames; });
   m.def("set_base", set_base, nb::arg("frame").none());
-  m.def("contexts", contexts, nb::arg("first"));
+  m.def("contexts", contexts, nb::arg("first"), nb::arg("most") = UINT32_MAX);
   m.def("context_count", [] { return recorder().contexts.size(); });
   m.def("folded", [] { return recorder().contexts.folded(); });
   m.def("name", [](NameId id) { return recorder().names.at(id); });
