@@ -65,13 +65,14 @@ class Events:
     def begin(self, epoch: int, frames: bool, operations: bool) -> None:
         """Record from here on, under a number; `operations`: also those of frameworks."""
         self._native.set_frames(frames)
-        self._native.set_epoch(epoch)
         self.gpu.begin()
         self._triton = self._triton or TritonWork(self._native)
         if operations:
             observer.attach()
         else:
             observer.detach()
+        # Last: an observer may have been compiled, which is no part of the program.
+        self._native.set_epoch(epoch)
 
     def end(self) -> None:
         """Record nothing until `begin`."""
