@@ -14,6 +14,7 @@ import tileprof.profiler as profiler
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
 from tileprof.profile import Profile
+from tileprof.profiler import scopes
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import KernelDescription, Launch
 
@@ -117,6 +118,7 @@ def _operations(session: profiler.Session, clock: Clock) -> dict[str, Any]:
     clock.now = clock.now or 1
     _recorder.set_time(clock.now)
     recorder.events = native_events(recorder.tree, top, recorder.kernels, recorder.kernel_of)
+    scopes.install(recorder)
     session.recording.refresh()
 
     def spend(ns: int) -> None:

@@ -111,6 +111,7 @@ class Recording:
             recorder.collect()
             recorder.events.limit_timeline(most)
             recorder.tracing = most > 0
+            scopes.trace(recorder.tracing)
 
     def enter_program(self, frame: FrameType) -> None:
         """Take a frame for the program's bottom, and forget what led to it."""

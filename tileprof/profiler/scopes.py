@@ -40,6 +40,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _recorder: Recorder
 """Set by `install`; the methods of `Scope` that use it are not in place before."""
 
+_nowhere: Callable[[], object] = ().__len__
+_inside = _nowhere
+"""Whether the thread is in an operation inside the innermost scope; set by `install`."""
+_clock: Callable[[], int]
+_tracing = False
+"""Whether visits are put on a timeline; set by `trace`."""
+
 _get_ident = threading.get_ident
 _getframe = sys._getframe
 _get_top = top.get
@@ -80,7 +87,7 @@ class Scope:
         _, _, parent, thread, stop, _, _ = above
         frame = _getframe(1)
         anchor = parent.cache.scopes.get(self.name)
-        if recorder.events is not None and recorder.events.inside():
+        if _inside() and recorder.events is not None:
             node = recorder.events.below(self.name, self.location)
         elif anchor is None:
             node = None
@@ -99,15 +106,15 @@ class Scope:
         entry = [above, current, node, thread, frame, self, 0]
         _set_top(entry)
         # Last, so that the scope pays for none of the above.
-        now = recorder.clock()
+        now = _clock()
         current[NODE].host.own_ns += now - thread.last
         thread.last = now
         thread.current = entry
-        if recorder.tracing:
+        if _tracing:
             entry[BEGAN] = now
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
-        now = _recorder.clock()
+        now = _clock()
         entry = _get_top()
         above, below, node, thread, stop, scope, began = entry
         if (
@@ -218,15 +225,24 @@ _real = (Scope.__enter__, Scope.__exit__)
 
 def install(recorder: Recorder | None) -> None:
     """Let scopes report to a recorder, or do nothing at all."""
-    global _recorder
+    global _recorder, _inside, _clock, _tracing
+    events = recorder.events if recorder is not None else None
+    _inside = events.inside if events is not None else _nowhere
     if recorder is None:
         # Another thread may be inside one of the methods, and needs something to talk to.
         _recorder = Recorder(Options())
         _recorder.close()
     else:
         _recorder = recorder
+    _clock, _tracing = _recorder.clock, _recorder.tracing
     enter, leave = _real if recorder is not None else ([].clear, "".format)
     Scope.__enter__, Scope.__exit__ = enter, leave  # type: ignore[method-assign,assignment]
+
+
+def trace(visits: bool) -> None:
+    """Put visits of scopes on the timeline from here on, or no more."""
+    global _tracing
+    _tracing = visits
 
 
 install(None)
