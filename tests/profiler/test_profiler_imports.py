@@ -32,6 +32,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
             place.parent.mkdir(exist_ok=True)
             place.write_text(text)
             names.append(name.replace("__", "."))
+            # Programs of other tests, run in this process, may have left modules of that name.
+            monkeypatch.delitem(sys.modules, names[-1].partition(".")[0], raising=False)
         importlib.invalidate_caches()
 
     monkeypatch.syspath_prepend(tmp_path)
