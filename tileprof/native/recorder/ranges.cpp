@@ -84,22 +84,16 @@ void Thread::publish() {
 
 ContextId Thread::sampled(const void *frame, const void *scope) {
   std::vector<Frame> frames;
-  collect_frames_from(frame, frames);
   ContextId at;
   {
     std::lock_guard lock(published_mutex_);
     at = published_.context;
     if (!at || (scope && published_.scope != scope)) return 0;
+    collect_frames_from(frame, frames);
     frames.resize(called_since(published_.frames, frames));
   }
-  for (auto each = frames.rbegin(); each != frames.rend(); ++each) {
-    Contexts &contexts = recorder().contexts;
-    const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(each->code));
-    const uint64_t offset = uint64_t(each->offset);
-    ContextId next = contexts.find(at, Kind::frame, code, offset);
-    if (!next && !hold(each->code)) break;
-    at = next ? next : contexts.child(at, Kind::frame, code, offset);
-  }
+  for (auto each = frames.rbegin(); each != frames.rend(); ++each)
+    at = recorder().frame(at, *each);
   return at;
 }
 

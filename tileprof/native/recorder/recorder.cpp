@@ -4,6 +4,14 @@
 
 namespace tileprof {
 
+ContextId Recorder::frame(ContextId parent, const Frame &frame) {
+  const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(frame.code));
+  const uint64_t offset = uint64_t(frame.offset);
+  if (const ContextId known = contexts.find(parent, Kind::frame, code, offset)) return known;
+  // Held before it is named, so that no context ever names a code object that is gone.
+  return hold(frame.code) ? contexts.child(parent, Kind::frame, code, offset) : parent;
+}
+
 Thread &Recorder::add_thread() {
   std::lock_guard lock(mutex_);
   const uint64_t ident = uint64_t(pthread_self());  // as `threading.get_ident()` counts

@@ -37,6 +37,10 @@ public:
   // Of the threads' timelines.
   HostRoom room;
 
+  // The context of a frame, made if it is new; its code is held. At the end of the interpreter,
+  // which holds nothing any more, `parent`. A new one takes the GIL.
+  ContextId frame(ContextId parent, const Frame &frame);
+
   Thread &add_thread();
   // Keeps the state of a thread that ends for one that begins later.
   void end_thread(Thread &thread);

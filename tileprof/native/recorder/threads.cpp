@@ -32,6 +32,7 @@ void ForwardPasses::put(int64_t sequence, ContextId context) {
     ready_.store(slots_.get(), std::memory_order_release);
   }
   const uint64_t number = uint64_t(sequence);
+  least_ = std::min(least_, number), most_ = std::max(most_, number);
   slots_[number % kSlots].store(number << 32 | context, std::memory_order_release);
 }
 
@@ -44,10 +45,12 @@ ContextId ForwardPasses::find(int64_t sequence) const {
 }
 
 void ForwardPasses::forget() {
-  // Reads only what was never touched: such pages stay shared zeros.
-  if (!slots_) return;
-  for (uint32_t i = 0; i < kSlots; ++i)
-    if (slots_[i].load(std::memory_order_relaxed)) slots_[i].store(0, std::memory_order_relaxed);
+  if (!slots_ || least_ > most_) return;
+  // Only those that were put: the other pages are not touched.
+  const uint64_t count = std::min<uint64_t>(most_ - least_ + 1, kSlots);
+  for (uint64_t i = 0; i < count; ++i)
+    slots_[(least_ + i) % kSlots].store(0, std::memory_order_relaxed);
+  least_ = UINT64_MAX, most_ = 0;
 }
 
 // -- contexts
@@ -80,12 +83,7 @@ ContextId Thread::frame_child(ContextId parent, const Frame &frame) {
   const Context key{parent, Kind::frame, code, offset};
   Known &known = known_[HashContext()(key) % kKnown];
   if (known.id && known.key == key) return known.id;
-  ContextId id = recorder().contexts.find(parent, Kind::frame, code, offset);
-  if (!id) {
-    // Held before it is named, so that no context ever names a code object that is gone.
-    if (!hold(frame.code)) return parent;
-    id = recorder().contexts.child(parent, Kind::frame, code, offset);
-  }
+  const ContextId id = recorder().frame(parent, frame);
   if (id != parent) known = {key, id};
   return id;
 }
@@ -293,23 +291,6 @@ void Thread::leave(ContextId context) {
   if (at) close(at - 1, now_ns());  // else it began before the recording
 }
 
-namespace {
-
-thread_local Thread *mine = nullptr;
-thread_local uint32_t mine_generation = 0;
-
-// Gives the thread's state back when it ends.
-struct Ending {
-  bool armed = false;
-  ~Ending() {
-    if (mine && mine_generation == recorder().generation()) recorder().end_thread(*mine);
-    mine = nullptr;
-  }
-};
-thread_local Ending ending;
-
-} // namespace
-
 // -- the timeline
 
 void Thread::trace(ContextId context, uint64_t start, uint64_t end) {
@@ -336,6 +317,25 @@ uint64_t Thread::take_traced(std::vector<HostEvent> &into) {
   }
   return ring ? ring->take(into) : 0;
 }
+
+// -- the calling thread
+
+namespace {
+
+thread_local Thread *mine = nullptr;
+thread_local uint32_t mine_generation = 0;
+
+// Gives the thread's state back when it ends.
+struct Ending {
+  bool armed = false;
+  ~Ending() {
+    if (mine && mine_generation == recorder().generation()) recorder().end_thread(*mine);
+    mine = nullptr;
+  }
+};
+thread_local Ending ending;
+
+} // namespace
 
 Thread &this_thread() {
   const uint32_t now = recorder().generation();

@@ -19,8 +19,6 @@
 
 namespace tileprof {
 
-inline constexpr int64_t kNoSequence = -1;
-
 uint64_t now_ns();  // CLOCK_MONOTONIC, as time.perf_counter_ns, unless a test sets the time
 void set_time(uint64_t ns);  // 0: the real time
 
@@ -70,6 +68,7 @@ public:
 private:
   static constexpr uint32_t kSlots = 1u << 20;
   std::unique_ptr<std::atomic<uint64_t>[], Free> slots_;
+  uint64_t least_ = UINT64_MAX, most_ = 0;  // of the numbers that were put
   std::atomic<std::atomic<uint64_t> *> ready_{nullptr};
 };
 
