@@ -14,8 +14,8 @@ FAKE = Path(__file__).parent / "fake_cupti"
 SOURCES = [FAKE / f"{name}.cpp" for name in ("fake", "library", "calls", "load")]
 RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"
 
-KERNEL, MEMCPY, MEMSET, PEER, SYNC, OVERHEAD, MEMORY = 10, 1, 2, 22, 38, 17, 49
-KINDS = (KERNEL, MEMCPY, MEMSET, PEER, SYNC, OVERHEAD, MEMORY)
+KERNEL, MEMCPY, MEMSET, PEER, OVERHEAD, MEMORY = 10, 1, 2, 22, 17, 49
+KINDS = (KERNEL, MEMCPY, MEMSET, PEER, OVERHEAD, MEMORY)
 LAUNCH, LAUNCH_PTSZ, LAUNCH_EX, COOPERATIVE, GRAPH_LAUNCH = 307, 442, 652, 477, 514
 HTOD, HTOD_ASYNC, DTOH, DTOH_ASYNC, PEER_ASYNC, FILL = 276, 277, 278, 279, 319, 216
 STREAM_SYNC, CTX_SYNC, ALLOC, FREE, HOST_FUNC, EVENT_QUERY = 126, 17, 243, 245, 527, 211
@@ -118,9 +118,13 @@ class Fake:
         self.c.fake_memset(self.call(FILL), C.c_uint64(size), C.c_uint64(start), C.c_uint64(end),
                            device, DEVICE, 1)  # fmt: skip
 
-    def wait(self, number: int, kind: int, start: int, end: int) -> None:
-        """Wait for the device, and queue the record."""
-        self.c.fake_sync(self.call(number), kind, C.c_uint64(start), C.c_uint64(end))
+    def wait(self, number: int, start: int, end: int) -> None:
+        """Wait for the device from one time to another."""
+        self.recorder.set_time(start)
+        correlation = self.c.fake_enter(number)
+        self.recorder.set_time(end)
+        self.c.fake_exit(number, correlation, 0)
+        self.recorder.set_time(0)
 
     def memory(self, operation: int, address: int, size: int, memory: int = DEVICE,
                device: int = 0) -> None:  # fmt: skip

@@ -41,10 +41,11 @@ def test_calls_that_leave_no_records_are_not_listened_to(fake: Fake) -> None:
     assert [listened(1, n) for n in (LAUNCH, ALLOC, HOST_FUNC, EVENT_QUERY, 1)] == [1, 1, 0, 0, 0]
 
 
-def test_what_breaks_samples_is_never_asked_for(fake: Fake) -> None:
-    """Profiled modules and serialized kernels: with them, samples of program counters stay away."""
+def test_what_costs_too_much_is_never_asked_for(fake: Fake) -> None:
+    """Profiled modules and serialized kernels keep samples of program counters away; records of
+    waits take 3 µs of every launch."""
     assert [fake.c.fake_listened(3, n) for n in (8, NODE_CREATED, NODE_CLONED)] == [0, 1, 1]
-    assert fake.c.fake_kinds() == sum(1 << k for k in (10, 1, 2, 22, 38, 17, 49))
+    assert fake.c.fake_kinds() == sum(1 << k for k in (10, 1, 2, 22, 17, 49))
 
 
 def test_our_own_kernels_are_told_by_their_node(fake: Fake) -> None:

@@ -132,7 +132,7 @@ def test_copies_waits_and_allocations(names: dict[str, Any]) -> None:
         """
         copy(277, 1, 3, 4096, 1000, 1500)
         copy(277, 2, 3, 4096, 1500, 1600)
-        wait(126, 3, 1000, 1700)
+        wait(126, 1000, 1700)
         memory(1, 4096, 1 << 20)
         deliver()
         """,

@@ -37,6 +37,7 @@ def host_drain() -> dict[str, Any]: ...
 
 # What GPUs do; see recorder/bindings_cupti.cpp. A status is (code, text): (0, "") if all is well.
 WHATS: dict[str, int]
+WAITS: dict[str, int]
 IDLE_REASONS: dict[str, int]
 GPU_CODES: dict[str, int]
 RECORD_KINDS: dict[str, int]

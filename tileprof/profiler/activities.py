@@ -30,8 +30,6 @@ _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD",
 _MEMORIES = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device",
              7: "managed"}  # fmt: skip
 _HOST = (1, 2)
-_WAITS = {1: "event", 2: "stream waits for event", 3: "stream", 4: "device"}
-_WAIT_ON_DEVICE = 2
 _OVERHEADS = {1: "compiling", 1 << 16: "CUPTI buffers", 2 << 16: "CUPTI instrumentation",
               3 << 16: "CUPTI resources", 4 << 16: "module loading", 5 << 16: "function loading",
               6 << 16: "command buffer full", 7 << 16: "CUPTI buffers",
@@ -69,6 +67,7 @@ class Activities:
         """Place of a kernel of ours to the CUDA functions whose facts it has."""
         self._traced = NOTHING
         self._whats = {number: name for name, number in native.WHATS.items()}
+        self._waits = {number: name for name, number in native.WAITS.items()}
         self._reasons = {number: name for name, number in native.IDLE_REASONS.items()}
 
     def drain(self, settle: bool) -> Iterator[tuple[int, Node, DeviceTotals]]:
@@ -85,7 +84,7 @@ class Activities:
             epoch, context, what, detail = key
             node = self._node(context, self._whats[what], detail, drained, row)
             nodes[context, what, detail] = node.index
-            yield epoch, node, _totals(self._whats[what], detail, drained, row, sketches[row])
+            yield epoch, node, _totals(self._whats[what], drained, row, sketches[row])
 
         for gap in drained["gaps"]:
             yield from self._gap(*gap)
@@ -107,7 +106,7 @@ class Activities:
             case "memset":
                 return self._tree.child(above, "memset", _memory_name(detail), None)
             case "sync":
-                return self._tree.child(above, "sync", _WAITS.get(detail, "wait"), None)
+                return self._tree.child(above, "sync", self._waits[detail], None)
             case "idle":
                 reason = self._reasons[detail & 0xFFFF]
                 return self._tree.child(above, "idle", _IDLE[reason], None)
@@ -193,14 +192,13 @@ def _sketches(drained: Any) -> list[Sketch]:
     return split_sketches(starts.tolist(), buckets[order], drained["sketch_count"][order])
 
 
-def _totals(what: str, detail: int, drained: Any, row: int, sketch: Sketch) -> DeviceTotals:
+def _totals(what: str, drained: Any, row: int, sketch: Sketch) -> DeviceTotals:
     totals = DeviceTotals(what)
     totals.count = int(drained["count"][row])
     totals.untimed = int(drained["untimed"][row])
     totals.bytes = int(drained["bytes"][row])
     totals.blocks = int(drained["blocks"][row])
-    on_device = what == "sync" and detail == _WAIT_ON_DEVICE
-    if totals.count > totals.untimed and not on_device:
+    if totals.count > totals.untimed:
         totals.sum = int(drained["sum"][row])
         totals.least, totals.most = int(drained["min"][row]), int(drained["max"][row])
         totals.sketch = sketch

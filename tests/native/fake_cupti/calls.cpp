@@ -117,16 +117,6 @@ API void fake_memset(uint32_t correlation, uint64_t bytes, uint64_t start, uint6
   r.ns = end - start;
   queue(r);
 }
-API void fake_sync(uint32_t correlation, uint32_t type, uint64_t start, uint64_t end) {
-  Record r = {};
-  put<uint32_t>(r.bytes, 0, 38);
-  put(r.bytes, 4, type);
-  put(r.bytes, 8, start);
-  put(r.bytes, 16, end);
-  put(r.bytes, 24, correlation);
-  r.ns = end - start;
-  queue(r);
-}
 // An overhead; with data on the heap that its reader has to free, if asked.
 API void fake_overhead(uint32_t correlation, uint32_t kind, uint64_t start, uint64_t end,
                        uint32_t with_data) {

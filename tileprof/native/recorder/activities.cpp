@@ -81,7 +81,6 @@ void Activities::take(const uint8_t *record, uint32_t kind) {
   case cupti::kMemcpy: return memcpy_(record, false);
   case cupti::kMemcpyPeer: return memcpy_(record, true);
   case cupti::kMemset: return memset_(record);
-  case cupti::kSynchronization: return synchronization(record);
   case cupti::kOverhead: return overhead(record, cupti_.record_sizes[kind]);
   case cupti::kMemory: return memory(record);
   }
@@ -211,18 +210,6 @@ void Activities::memset_(const uint8_t *record) {
 }
 
 // -- what the host did
-
-void Activities::synchronization(const uint8_t *record) {
-  using At = cupti::SynchronizationRecord;
-  const Place place = place_of(read<uint32_t>(record, At::correlation), 0);
-  if (!place.counts) return;
-  const uint64_t start = read<uint64_t>(record, At::start), end = read<uint64_t>(record, At::end);
-  Total &sum = total(place, What::sync, read<uint32_t>(record, At::type));
-  if (start && end >= start)
-    sum.add(end - start);
-  else
-    sum.add_untimed();
-}
 
 void Activities::overhead(const uint8_t *record, size_t size) {
   using At = cupti::OverheadRecord;

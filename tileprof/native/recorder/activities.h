@@ -108,7 +108,6 @@ private:
   void kernel(const uint8_t *record);
   void memcpy_(const uint8_t *record, bool peer);
   void memset_(const uint8_t *record);
-  void synchronization(const uint8_t *record);
   void overhead(const uint8_t *record, size_t size);
   void memory(const uint8_t *record);
 };

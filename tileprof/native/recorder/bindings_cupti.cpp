@@ -90,6 +90,8 @@ nb::dict gpu_drain(bool settle) {
   {
     nb::gil_scoped_release others;
     drained = gpu().activities.drain(settle);
+    const std::vector<Total> waits = gpu().waits.take();
+    drained.totals.insert(drained.totals.end(), waits.begin(), waits.end());
   }
   nb::dict d = totals_columns(drained.totals);
   add_sketches(drained.totals, d);
@@ -193,6 +195,8 @@ nb::dict names(std::initializer_list<std::pair<const char *, int>> all) {
 void bind_constants(nb::module_ &m) {
   m.attr("WHATS") = names({{"kernel", 1}, {"memcpy", 2}, {"memset", 3}, {"sync", 4},
                            {"overhead", 5}, {"memory", 6}, {"idle", 7}});
+  m.attr("WAITS") = names({{"event", int(Wait::event)}, {"stream", int(Wait::stream)},
+                           {"device", int(Wait::device)}});
   m.attr("IDLE_REASONS") = names({{"unknown", 0}, {"launch", 1}, {"sync", 2}, {"copy", 3},
                                   {"queue", 4}, {"waiting_copy", 5}});
   m.attr("GPU_CODES") = names({{"other_subscriber", cupti::kOtherSubscriber},
@@ -207,7 +211,6 @@ void bind_constants(nb::module_ &m) {
                                   {"memcpy", cupti::kMemcpy},
                                   {"memcpy_peer", cupti::kMemcpyPeer},
                                   {"memset", cupti::kMemset},
-                                  {"sync", cupti::kSynchronization},
                                   {"overhead", cupti::kOverhead},
                                   {"memory", cupti::kMemory}});
 }

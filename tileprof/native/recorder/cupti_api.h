@@ -27,7 +27,7 @@ inline constexpr uint32_t kNodeCreated = 13, kNodeCloned = 20;
 // -- kinds of records. Kind 3 (serialized kernels) is read if somebody else asks for it, never
 // asked for: together with it, samples of program counters stay away.
 inline constexpr uint32_t kMemcpy = 1, kMemset = 2, kSerialKernel = 3, kKernel = 10, kOverhead = 17,
-                          kMemcpyPeer = 22, kSynchronization = 38, kMemory = 49;
+                          kMemcpyPeer = 22, kMemory = 49;
 inline constexpr uint32_t kKinds = 64;  // above all kinds whose length is asked for
 
 // -- values in records
@@ -64,9 +64,6 @@ struct PeerRecord {  // as MemcpyRecord up to the stream
 struct MemsetRecord {
   static constexpr size_t bytes = 8, start = 16, end = 24, device = 32, stream = 40,
                           correlation = 44, flags = 48, memory = 50, graph_node = 64, least = 52;
-};
-struct SynchronizationRecord {
-  static constexpr size_t type = 4, start = 8, end = 16, correlation = 24, least = 32;
 };
 struct OverheadRecord {
   static constexpr size_t kind = 4, start = 24, end = 32, correlation = 40, data = 48, least = 40;
@@ -118,7 +115,6 @@ struct Cupti {
   CuptiResult (*graph_node_id)(void *, uint64_t *) = nullptr;
   CuptiResult (*subscribe_named)(void **, cupti::Callback, void *,
                                  cupti::SubscriberParameters *) = nullptr;
-  CuptiResult (*all_synchronizations)(uint8_t) = nullptr;
 
   uint32_t version = 0;
   std::string path;

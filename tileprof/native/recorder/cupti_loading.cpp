@@ -32,7 +32,6 @@ const char *find_functions(void *library, Cupti &c) {
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
-  find(library, "cuptiActivityEnableAllSyncRecords", c.all_synchronizations);
   return nullptr;
 }
 
@@ -58,7 +57,6 @@ constexpr struct {
     {cupti::kKernel, cupti::KernelRecord::least},
     {cupti::kOverhead, cupti::OverheadRecord::least},
     {cupti::kMemcpyPeer, cupti::PeerRecord::least},
-    {cupti::kSynchronization, cupti::SynchronizationRecord::least},
     {cupti::kMemory, cupti::MemoryRecord::least},
 };
 

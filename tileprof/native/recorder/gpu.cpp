@@ -125,8 +125,6 @@ GpuStatus Gpu::begin() {
   if (result) return status(result, "CUPTI takes no buffers");
   if (GpuStatus collecting = status(collect(true), "CUPTI collects no records"); collecting.code)
     return collecting;
-  // Asking whether an event has come is no wait; records of it would be many.
-  if (cupti_.all_synchronizations) cupti_.all_synchronizations(0);
   launches_then_ = subscriber.launches();
   records_then_ = activities.records_seen();
   elsewhere_ = false;

@@ -33,8 +33,9 @@ class Gpu {
 public:
   Correlations correlations;
   Graphs graphs;
+  Waits waits;
   Activities activities{correlations, graphs};
-  Subscriber subscriber{correlations, graphs};
+  Subscriber subscriber{correlations, graphs, waits};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);

@@ -12,9 +12,11 @@ using cupti::read;
 // The driver's calls that this thread is in, and what it did last. Nothing in it needs destroying:
 // callbacks come until the thread's very end.
 struct Open {
-  uint32_t correlation;
+  uint32_t correlation, epoch;
   ContextId context;
   Blocked blocks;
+  Wait wait;
+  uint64_t entered_ns;
 };
 struct Calling {
   static constexpr uint32_t kDeepest = 8;
@@ -34,8 +36,8 @@ std::string_view without_version(std::string_view name) {
 
 } // namespace
 
-Subscriber::Subscriber(Correlations &correlations, Graphs &graphs)
-    : correlations_(correlations), graphs_(graphs), calls_(new Call[kCalls]) {}
+Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), calls_(new Call[kCalls]) {}
 
 // -- which calls
 
@@ -44,26 +46,27 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
   static constexpr struct {
     std::string_view start;
     CallKind kind;
+    Wait wait = Wait::none;
   } kStarts[] = {
       {"cuLaunchHostFunc", CallKind::none},  // runs on the host, leaves no record
       {"cuLaunch", CallKind::launch},
       {"cuGraphLaunch", CallKind::graph},
       {"cuMemcpy", CallKind::memcpy},
       {"cuMemset", CallKind::memset},
-      {"cuStreamSynchronize", CallKind::sync},
-      {"cuCtxSynchronize", CallKind::sync},
-      {"cuEventSynchronize", CallKind::sync},
+      {"cuStreamSynchronize", CallKind::sync, Wait::stream},
+      {"cuCtxSynchronize", CallKind::sync, Wait::device},
+      {"cuEventSynchronize", CallKind::sync, Wait::event},
       {"cuMemAlloc", CallKind::memory},
       {"cuMemFree", CallKind::memory},
   };
   const std::string_view name = without_version(full_name);
-  for (const auto &[start, kind] : kStarts) {
+  for (const auto &[start, kind, wait] : kStarts) {
     if (name.substr(0, start.size()) != start) continue;
     const bool copies = kind == CallKind::memcpy && name.find("Async") == name.npos;
     const Blocked blocks = kind == CallKind::sync ? Blocked::sync
                            : copies               ? Blocked::copy
                                                   : Blocked::never;
-    return {kind, blocks, kind == CallKind::none ? 0 : host::names().intern(name)};
+    return {kind, blocks, wait, kind == CallKind::none ? 0 : host::names().intern(name)};
   }
   return {};
 }
@@ -176,12 +179,13 @@ void Subscriber::enter(uint32_t number, const void *data) {
     const ContextId entered = ours ? 0 : host::enter(call.name);
     launch.context = ours ? ours : entered;
     if (entered && call.kind == CallKind::launch) host::add_announced(entered);
-    calling.open[calling.depth++] = {correlation, entered, call.blocks};
     launch.entered_ns = ours ? now_ns() : host::began_ns();
+    calling.open[calling.depth++] = {correlation, launch.epoch, entered,
+                                     call.blocks, call.wait,    launch.entered_ns};
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;
   }
-  correlations_.put(correlation, launch);
+  if (call.wait == Wait::none) correlations_.put(correlation, launch);
   const bool launches = call.kind == CallKind::launch || call.kind == CallKind::graph;
   if (!launches || !launch.epoch) return;
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
@@ -201,6 +205,8 @@ void Subscriber::leave(const void *data) {
   if (open.blocks == Blocked::never) return;
   calling.blocked = open.blocks;
   calling.blocked_until_ns = now_ns();
+  if (open.wait != Wait::none)
+    waits_.add(open.epoch, open.context, open.wait, calling.blocked_until_ns - open.entered_ns);
 }
 
 void Subscriber::graph_node(uint32_t number, const void *data) {

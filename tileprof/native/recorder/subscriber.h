@@ -1,7 +1,7 @@
 // Callbacks of the driver's calls: where each launch, copy, fill, wait and allocation was made.
 //
-// In: CUPTI's callbacks, on the threads that call. Out: entries of these threads (host time), and a
-// correlation for every call that leaves records.
+// In: CUPTI's callbacks, on the threads that call. Out: entries of these threads (host time), a
+// correlation for every call that leaves records, and the time of every wait.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,13 @@
 #include "correlations.h"
 #include "cupti_api.h"
 #include "graphs.h"
+#include "waits.h"
 
 namespace tileprof {
 
 class Subscriber {
 public:
-  Subscriber(Correlations &correlations, Graphs &graphs);
+  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -36,12 +37,14 @@ private:
   struct Call {
     CallKind kind = CallKind::none;
     Blocked blocks = Blocked::never;  // what the thread waits for until it returns
+    Wait wait = Wait::none;
     NameId name = 0;
   };
   static constexpr uint32_t kCalls = 2048;
 
   Correlations &correlations_;
   Graphs &graphs_;
+  Waits &waits_;
   Cupti cupti_;
   void *handle_ = nullptr;
   std::atomic<bool> listening_{false};

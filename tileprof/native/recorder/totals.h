@@ -16,7 +16,7 @@ enum class What : uint8_t {
   kernel = 1,    // detail: number of the variant
   memcpy = 2,    // detail: see copy_detail
   memset = 3,    // detail: see memory_detail, 0 operation
-  sync = 4,      // detail: type of the wait
+  sync = 4,      // detail: what was waited for, see Wait
   overhead = 5,  // detail: kind of the overhead
   memory = 6,    // detail: see memory_detail; values are bytes, not times
   idle = 7,      // detail: reason | device << 16
