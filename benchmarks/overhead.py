@@ -141,7 +141,10 @@ def shown(row: rows.Row) -> str:
     met = {True: " ok", False: " MISSED", None: ""}[row["met"]]
     lines = [f"{row['work']} ({row['unit']}{bar}){met}"]
     for v in row["variants"]:
-        figure = f"{v['value']:8.3f} [{v['low']:.3f}, {v['high']:.3f}]" if "value" in v else ""
+        figure = ""
+        if "value" in v:
+            pairs = sum(map(len, v["pairs"]))
+            figure = f"{v['value']:8.3f} [{v['low']:.3f}, {v['high']:.3f}] of {pairs} pairs"
         lines.append(f"   {v['name']:<32}{figure} {v.get('error', '')}")
     return "\n".join(lines)
 
@@ -154,7 +157,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.0, metavar="SECONDS",
                         help="start no group after so long")  # fmt: skip
     parser.add_argument("--generations", type=int, default=5, help="sets of fresh processes")
-    parser.add_argument("--rounds", type=int, default=4, help="pairs in each")
+    parser.add_argument("--rounds", type=int, help="in each, in place of the row's own number")
     parser.add_argument("--logs", metavar="DIR", help="keep profiles and messages there")
     parser.add_argument("--join", nargs="+", metavar="FILE", help="measure nothing, join files")
     parser.add_argument("-o", "--output")

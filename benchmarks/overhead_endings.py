@@ -36,7 +36,7 @@ def finishing(setting: Setting) -> Iterator[Row]:
     steps = 21 if setting.cpu else 130
     each, torch = witness(setting)
     ways = (PLAIN, FULL) if setting.cpu else (PLAIN, FULL, PROTON)
-    plan = Plan(steps, 0, ROUNDS, RUNS)
+    plan = Plan(steps, 0, ROUNDS, RUNS, endings_apart=True)
     taken = take_turns("training", ways, plan, setting.cpu, setting.folder)
     found = {TORCH.name: [torch]} | {
         name: endings(t, taken[PLAIN.name], each * steps)
@@ -47,7 +47,7 @@ def finishing(setting: Setting) -> Iterator[Row]:
     for shown in rows(setting, found, what):
         yield {**shown, "events_a_step": each, "steps": steps * ROUNDS}
     name = f"{setting.training}, mean over 1 M {what}"
-    yield table(name, "×", taken, Figure(setting.clock, by_mean=True), Bar())
+    yield table(name, "×", taken, Figure(setting.clock), Bar())
 
 
 def witness(setting: Setting) -> tuple[float, Ending]:

@@ -1,6 +1,7 @@
 """The rows of the table of overheads: which work, run in which ways, held to which bar.
 
-In: how many generations and rounds.  Out: a record for each row, with every pair.
+In: how many generations, and rounds where not as many as a row has.  Out: a record for each row,
+with every pair.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from overhead_ratios import Interval, costs, interval, middle_seconds, ratios
+from overhead_ratios import (
+    Interval,
+    costs,
+    interval,
+    middle_seconds,
+    ratio_interval,
+    ratios,
+)
 from overhead_serving import Plan, Taken, Way, take_turns
 
 PLAIN = Way("plain")
@@ -31,6 +39,12 @@ CPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, TORCH, STACKS)
 PROFILERS = (SHADOW, PROTON, TORCH, STACKS)
 """Peers that say where time goes, as we do; bare records are the floor of all of them."""
 
+SELDOM = {way.name: 4 for way in (AGAIN, SCOPES, PYTHON, CUPTI, SHADOW, PROTON)} | {
+    way.name: 20 for way in (TORCH, STACKS)
+}
+"""Ways that stand beside ours take part in one round of so many.  What is held to a bar needs the
+most pairs, and torch.profiler takes seconds to end a burst."""
+
 Row = dict[str, Any]
 
 
@@ -41,7 +55,8 @@ class Setting:
     cpu: bool
     folder: Path
     generations: int
-    rounds: int
+    rounds: int | None = None
+    """In each generation; None: as many as the row has."""
 
     @property
     def clock(self) -> str:
@@ -53,14 +68,30 @@ class Setting:
         """The name of the small training."""
         return f"{'dispatch' if self.cpu else 'launch'}-bound training"
 
-    def take(self, work: str, ways: Sequence[Way], units: int, warm: int) -> dict[str, Taken]:
+    def take(self, work: str, ways: Sequence[Way], bursts: Bursts) -> dict[str, Taken]:
         """Bursts of a work in all ways."""
-        plan = Plan(units, warm, self.rounds, self.generations)
+        rounds = self.rounds or bursts.rounds
+        plan = Plan(bursts.units, bursts.warm, rounds, self.generations, SELDOM)
         return take_turns(work, ways, plan, self.cpu, self.folder)
 
     def bar(self, asked: float, aim: float | None, below_peers: bool = False) -> Bar:
         """A bar; the table of bars is for a GPU."""
         return Bar() if self.cpu else Bar(asked, aim, below_peers)
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """How long a burst is, and how many of them there are."""
+
+    units: int
+    warm: int
+    rounds: int
+    """In each generation."""
+    unit: str = "step"
+
+    def facts(self) -> Row:
+        """What a row says of them."""
+        return {"unit_of_bursts": self.unit, "units": self.units, "warm": self.warm}
 
 
 @dataclass(frozen=True)
@@ -88,13 +119,17 @@ class Figure:
     clock: str
     units: int = 0
     """Of a burst, for µs a unit; 0 for a ratio."""
-    by_mean: bool = False
+
+    @property
+    def name(self) -> str:
+        """What is made of the pairs."""
+        return f"{'mean' if self.units else 'geometric mean'} over all pairs"
 
     def of(self, taken: Taken, plain: Taken) -> Interval:
         """The figure of one way."""
         if self.units:
-            return interval(costs(taken, plain, self.clock, self.units), self.by_mean)
-        return interval(ratios(taken, plain, self.clock), self.by_mean)
+            return interval(costs(taken, plain, self.clock, self.units))
+        return ratio_interval(ratios(taken, plain, self.clock))
 
 
 def table(
@@ -104,7 +139,8 @@ def table(
     plain = taken[PLAIN.name]
     variants = [variant(t, plain, figure) for t in taken.values() if t is not plain]
     bursts = middle_seconds(plain, figure.clock) * 1e3 if plain.generations else None
-    return {**row(work, unit, variants, bar, ours), "plain_ms": bursts, "clock": figure.clock}
+    facts = {"figure": figure.name, "plain_ms": bursts, "clock": figure.clock}
+    return {**row(work, unit, variants, bar, ours), **facts}
 
 
 def row(work: str, unit: str, variants: list[Row], bar: Bar, ours: Way = FULL) -> Row:
@@ -134,47 +170,53 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
     return found | {k: last[k] for k in ("host_events", "device_events") if k in last}
 
 
+TRAINING = Bursts(4, 1, 60)
+LAUNCHES = Bursts(4_000, 200, 60, "launch")
+DEEP = Bursts(4_000, 200, 40, "launch")
+GPT = Bursts(4, 1, 5)
+DUTY_STEPS = Bursts(19, 1, 16)
+"""With its warm-up as many steps as `--duty 0.05` chooses one of, so that a burst has about one."""
+
+
 def training(setting: Setting) -> Iterator[Row]:
     """Launch-bound training, with all peers."""
-    units, warm = (10, 1) if setting.cpu else (20, 3)
-    taken = setting.take("training", CPU_WAYS if setting.cpu else GPU_WAYS, units, warm)
+    taken = setting.take("training", CPU_WAYS if setting.cpu else GPU_WAYS, TRAINING)
     bar = setting.bar(1.20, 1.12, below_peers=True)
-    found = table(setting.training, "×", taken, Figure(setting.clock), bar)
-    yield {**found, "unit_of_bursts": "step", "units": units, "warm": warm}
+    yield table(setting.training, "×", taken, Figure(setting.clock), bar) | TRAINING.facts()
 
 
 def launches(setting: Setting) -> Iterator[Row]:
     """`x.add_(1)` in a loop."""
     ways = (PLAIN, AGAIN, FULL, SCOPES, CUPTI, SHADOW, PROTON, TORCH)
-    yield per_launch(setting, "launches", "`x.add_(1)`", ways, setting.bar(1.8, 1.0))
+    taken = setting.take("launches", CPU_WAYS if setting.cpu else ways, LAUNCHES)
+    yield per_launch(setting, "`x.add_(1)`", taken, LAUNCHES, setting.bar(1.8, 1.0))
 
 
 def deep(setting: Setting) -> Iterator[Row]:
     """The same under 50 frames."""
     ways = (PLAIN, AGAIN, FULL, SHADOW, PROTON)
-    yield per_launch(setting, "deep", "`x.add_(1)` under 50 frames", ways, setting.bar(3.0, 1.0))
+    taken = setting.take("deep", CPU_WAYS if setting.cpu else ways, DEEP)
+    yield per_launch(setting, "`x.add_(1)` under 50 frames", taken, DEEP, setting.bar(3.0, 1.0))
 
 
-def per_launch(setting: Setting, work: str, name: str, ways: Sequence[Way], bar: Bar) -> Row:
+def per_launch(
+    setting: Setting, name: str, taken: dict[str, Taken], bursts: Bursts, bar: Bar
+) -> Row:
     """What a launch costs above the plain program's."""
-    units, warm = (10_000, 500) if setting.cpu else (40_000, 2_000)
-    taken = setting.take(work, CPU_WAYS if setting.cpu else ways, units, warm)
-    found = table(name, "µs a launch", taken, Figure(setting.clock, units), bar)
-    return {**found, "unit_of_bursts": "launch", "units": units, "warm": warm}
+    figure = Figure(setting.clock, bursts.units)
+    return table(name, "µs a launch", taken, figure, bar) | bursts.facts()
 
 
 def gpt(setting: Setting) -> Iterator[Row]:
     """Training of 355 M parameters, bound by the GPU."""
-    taken = setting.take("gpt", (PLAIN, AGAIN, FULL), 4, 1)
+    taken = setting.take("gpt", (PLAIN, AGAIN, FULL), GPT)
     name = "GPT training, 355 M parameters, bf16"
-    found = table(name, "×", taken, Figure(setting.clock), setting.bar(1.01, 1.0))
-    yield {**found, "unit_of_bursts": "step", "units": 4, "warm": 1}
+    yield table(name, "×", taken, Figure(setting.clock), setting.bar(1.01, 1.0)) | GPT.facts()
 
 
 def duty(setting: Setting) -> Iterator[Row]:
-    """A twentieth of the steps profiled; the mean, for the cost falls on few steps."""
-    taken = setting.take("training", (PLAIN, AGAIN, DUTY), 60, 3)
-    figure = Figure(setting.clock, by_mean=True)
-    name = f"{setting.training}, `--duty 0.05`"
-    found = table(name, "×", taken, figure, setting.bar(1.02, 1.01), DUTY)
-    yield {**found, "unit_of_bursts": "step", "units": 60, "warm": 3}
+    """A twentieth of the steps profiled."""
+    taken = setting.take("training", (PLAIN, AGAIN, DUTY), DUTY_STEPS)
+    name, bar = f"{setting.training}, `--duty 0.05`", setting.bar(1.02, 1.01)
+    found = table(name, "×", taken, Figure(setting.clock), bar, DUTY)
+    yield found | DUTY_STEPS.facts()

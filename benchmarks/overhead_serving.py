@@ -2,19 +2,21 @@
 
 In: a work and the ways to run it.  Out: the answers of each way's bursts, by generation and round.
 A generation is a set of fresh processes, so that what is particular to one process (where its
-memory lies, which cores it got) is not taken for the cost of a profiler.
+memory lies, which cores it got) is not taken for the cost of a profiler.  Bursts are short and
+many, for what is particular to one burst hardly shrinks with its length.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +104,10 @@ class Served:
     def end(self, seconds: float = 120) -> Answer:
         """Let the program end, and wait for its process; when the profile was written, too."""
         self.tell("end")
+        return self.ended(seconds)
+
+    def ended(self, seconds: float = 120) -> Answer:
+        """The same, of a program that was told to end before."""
         told = self.answer(seconds)
         code = self._process.wait(seconds)
         told["exited_ns"] = time.time_ns()
@@ -143,7 +149,7 @@ def facts(path: Path) -> dict[str, str]:
 
 @dataclass
 class Taken:
-    """What the bursts of one way gave: a list of answers for each generation."""
+    """What the bursts of one way gave: for each generation answers, each with its `round`."""
 
     way: Way
     generations: list[list[Answer]] = field(default_factory=list)
@@ -157,8 +163,21 @@ class Plan:
 
     units: int
     warm: int
-    rounds: int = 4
-    generations: int = 5
+    rounds: int
+    generations: int
+    seldom: Mapping[str, int] = field(default_factory=dict)
+    """By a way's name: it takes part in one round of so many, and once in a generation at least."""
+    endings_apart: bool = False
+    """Whether processes end one after the other, as what that takes counts."""
+
+    def takes_part(self, names: Sequence[str], turn: int) -> list[str]:
+        """Who works in a round; the seldom ones come in different rounds."""
+        found = []
+        for number, name in enumerate(names):
+            every = min(self.seldom.get(name, 1), self.rounds)
+            if turn % every == number % every:
+                found.append(name)
+        return found
 
 
 def take_turns(
@@ -166,6 +185,7 @@ def take_turns(
 ) -> dict[str, Taken]:
     """All bursts of all ways; one that fails is left out from then on, with its last words."""
     taken = {way.name: Taken(way) for way in ways}
+    chance = random.Random(0)
     for number in range(plan.generations):
         alive = {
             way.name: Served(way, work, cpu, folder, number)
@@ -173,28 +193,44 @@ def take_turns(
             if not taken[way.name].error
         }
         try:
-            _generation(alive, taken, plan)
+            _generation(alive, taken, plan, chance)
         finally:
             for served in alive.values():
                 served.close()
     return taken
 
 
-def _generation(alive: dict[str, Served], taken: dict[str, Taken], plan: Plan) -> None:
+def _generation(
+    alive: dict[str, Served], taken: dict[str, Taken], plan: Plan, chance: random.Random
+) -> None:
     for name in list(alive):
         _attempt(alive, taken, name, lambda served: served.answer())
     for name in list(alive):  # the first burst loads what only a burst needs
         _attempt(alive, taken, name, lambda served: served.burst(plan.warm, plan.warm))
-    answers: dict[str, list[Answer]] = {name: [] for name in alive}
+    everyone = list(alive)
+    answers: dict[str, list[Answer]] = {name: [] for name in everyone}
     for turn in range(plan.rounds):
-        names = list(alive)
-        first = turn % max(1, len(names))
-        for name in names[first:] + names[:first]:
+        names = [name for name in plan.takes_part(everyone, turn) if name in alive]
+        chance.shuffle(names)
+        for name in names:
             told = _attempt(alive, taken, name, lambda s: s.burst(plan.warm, plan.units))
             if told is not None:
-                answers[name].append(told)
+                answers[name].append(told | {"round": turn})
+    _end(alive, taken, answers, plan.endings_apart)
+
+
+def _end(
+    alive: dict[str, Served],
+    taken: dict[str, Taken],
+    answers: dict[str, list[Answer]],
+    apart: bool,
+) -> None:
+    if not apart:
+        for name in list(alive):
+            _attempt(alive, taken, name, lambda served: served.tell("end"))
+    end = Served.end if apart else Served.ended
     for name in list(alive):
-        ending = _attempt(alive, taken, name, lambda served: served.end())
+        ending = _attempt(alive, taken, name, end)
         if ending is not None:
             taken[name].endings.append(ending)
             taken[name].generations.append(answers[name])

@@ -24,10 +24,11 @@ after each row; `--cpu` does so on a machine without a GPU, smaller, into `overh
 
 - Each way to run a program is a process of its own. All of them are alive at once and take turns:
   one works for a burst of steps or launches, the others wait for their next turn. A pair is a burst
-  and that of the plain program in the same round.
-- A figure is the median over all pairs, from several sets of fresh processes (the mean where it
-  says so, for costs that fall on few steps). In brackets is its 95 % interval, by a bootstrap over
-  sets and over the pairs in each. The upper end is held to the bar.
+  and that of the plain program in the same round. The order in a round is drawn; ways that only
+  stand beside ours take part in some of the rounds.
+- A figure is the mean over all pairs, for ratios the geometric mean, from several sets of fresh
+  processes. In brackets is its 95 % interval, by a bootstrap over sets and over the pairs in each.
+  The upper end is held to the bar.
 - A burst ends when the device is idle. What a profiler does at its end is not part of a burst; it
   is in the rows about finishing, whose brackets hold the smallest and the largest of single runs.
 - `plain again` is the plain program in another process: what comes out where there is nothing.
