@@ -11,8 +11,8 @@ import pytest
 from tests.native.cupti_programs import FAKE, RECORDER, SOURCES, compile_cpp
 
 RECORDER_OF_GPUS = (
-    "activities", "buffers", "contexts", "correlations", "cupti_loading", "gpu", "graphs", "idle",
-    "subscriber", "totals", "variants",
+    "activities", "buffers", "clock", "contexts", "correlations", "cupti_loading", "gpu", "graphs",
+    "idle", "subscriber", "totals", "variants",
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter."""
 

@@ -17,10 +17,6 @@
 // The host's side without Python: a call is a context, and has no callers.
 namespace tileprof {
 std::atomic<uint32_t> the_epoch{1};
-uint64_t now_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return uint64_t(std::chrono::nanoseconds(now).count());
-}
 namespace host {
 Contexts &contexts() {
   static Contexts all;

@@ -3,12 +3,10 @@
 
 #include <cstdint>
 
+#include "clock.h"
 #include "contexts.h"
 
 namespace tileprof {
-
-uint64_t now_ns();
-
 namespace host {
 
 Contexts &contexts();

@@ -1,25 +1,10 @@
 #include "threads.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "recorder.h"
 
 namespace tileprof {
-
-namespace {
-std::atomic<uint64_t> fixed_time{0};
-}
-
-void set_time(uint64_t ns) { fixed_time.store(ns, std::memory_order_relaxed); }
-
-uint64_t now_ns() {
-  if (const uint64_t fixed = fixed_time.load(std::memory_order_relaxed)) return fixed;
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return uint64_t(t.tv_sec) * 1'000'000'000u + uint64_t(t.tv_nsec);
-}
 
 // -- forward passes
 
@@ -153,7 +138,9 @@ bool Thread::inside() {
 uint64_t Thread::claimed_ns() const {
   const uint64_t open = open_since_.load(std::memory_order_relaxed);
   const uint64_t closed = claimed_ns_.load(std::memory_order_relaxed);
-  return open ? closed + (now_ns() - open) : closed;
+  if (!open) return closed;
+  // Another thread's `open` may be ahead of what this one reads.
+  return closed + std::max(now_ns(), open) - open;
 }
 
 void Thread::settle() {

@@ -13,14 +13,12 @@
 #include <mutex>
 #include <vector>
 
+#include "clock.h"
 #include "contexts.h"
 #include "frames.h"
 #include "host_timeline.h"
 
 namespace tileprof {
-
-uint64_t now_ns();  // CLOCK_MONOTONIC, as time.perf_counter_ns, unless a test sets the time
-void set_time(uint64_t ns);  // 0: the real time
 
 // Host time at a context; cumulative, written by one thread, read by any.
 struct HostTime {
