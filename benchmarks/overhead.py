@@ -144,7 +144,7 @@ def shown(row: rows.Row) -> str:
         figure = ""
         if "value" in v:
             pairs = sum(map(len, v["pairs"]))
-            figure = f"{v['value']:8.3f} [{v['low']:.3f}, {v['high']:.3f}] of {pairs} pairs"
+            figure = f"{v['value']:8.3f} [{v['low']:.3f}, {v['high']:.3f}] ({pairs})"
         lines.append(f"   {v['name']:<32}{figure} {v.get('error', '')}")
     return "\n".join(lines)
 

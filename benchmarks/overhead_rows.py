@@ -39,11 +39,11 @@ CPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, TORCH, STACKS)
 PROFILERS = (SHADOW, PROTON, TORCH, STACKS)
 """Peers that say where time goes, as we do; bare records are the floor of all of them."""
 
-SELDOM = {way.name: 4 for way in (AGAIN, SCOPES, PYTHON, CUPTI, SHADOW, PROTON)} | {
-    way.name: 20 for way in (TORCH, STACKS)
-}
-"""Ways that stand beside ours take part in one round of so many.  What is held to a bar needs the
-most pairs, and torch.profiler takes seconds to end a burst."""
+TURNS = {way.name: 15 for way in (SCOPES, PYTHON, CUPTI, SHADOW, PROTON)} | {
+    AGAIN.name: 8, TORCH.name: 3, STACKS.name: 3,
+}  # fmt: skip
+"""Rounds of a generation in which the ways work that only stand beside ours.  What is held to a bar
+needs the most pairs, and torch.profiler takes seconds to end a burst."""
 
 Row = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Setting:
     def take(self, work: str, ways: Sequence[Way], bursts: Bursts) -> dict[str, Taken]:
         """Bursts of a work in all ways."""
         rounds = self.rounds or bursts.rounds
-        plan = Plan(bursts.units, bursts.warm, rounds, self.generations, SELDOM)
+        plan = Plan(bursts.units, bursts.warm, rounds, self.generations, TURNS)
         return take_turns(work, ways, plan, self.cpu, self.folder)
 
     def bar(self, asked: float, aim: float | None, below_peers: bool = False) -> Bar:
@@ -170,10 +170,10 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
     return found | {k: last[k] for k in ("host_events", "device_events") if k in last}
 
 
-TRAINING = Bursts(4, 1, 60)
+TRAINING = Bursts(4, 1, 80)
 LAUNCHES = Bursts(4_000, 200, 60, "launch")
 DEEP = Bursts(4_000, 200, 40, "launch")
-GPT = Bursts(4, 1, 5)
+GPT = Bursts(3, 1, 4)
 DUTY_STEPS = Bursts(19, 1, 16)
 """With its warm-up as many steps as `--duty 0.05` chooses one of, so that a burst has about one."""
 

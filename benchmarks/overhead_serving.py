@@ -165,19 +165,19 @@ class Plan:
     warm: int
     rounds: int
     generations: int
-    seldom: Mapping[str, int] = field(default_factory=dict)
-    """By a way's name: it takes part in one round of so many, and once in a generation at least."""
+    turns: Mapping[str, int] = field(default_factory=dict)
+    """By a way's name: how often it works in a generation, where not in every round."""
     endings_apart: bool = False
     """Whether processes end one after the other, as what that takes counts."""
 
     def takes_part(self, names: Sequence[str], turn: int) -> list[str]:
-        """Who works in a round; the seldom ones come in different rounds."""
-        found = []
-        for number, name in enumerate(names):
-            every = min(self.seldom.get(name, 1), self.rounds)
-            if turn % every == number % every:
-                found.append(name)
-        return found
+        """Who works in a round; the turns of each are as evenly apart as they can be."""
+
+        def works(number: int, name: str) -> bool:
+            turns = self.turns.get(name, self.rounds)
+            return (turn + number) * turns % self.rounds < turns
+
+        return [name for number, name in enumerate(names) if works(number, name)]
 
 
 def take_turns(

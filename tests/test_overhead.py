@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -47,7 +48,7 @@ def test_processes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "program.py").write_text(PROGRAM)
     monkeypatch.setattr(serving, "PROGRAM", str(tmp_path / "program.py"))
     ways = [serving.Way("plain"), serving.Way("a", peer="cupti"), serving.Way("b", peer="torch")]
-    plan = serving.Plan(7, 1, rounds=8, generations=2, seldom={"a": 2})
+    plan = serving.Plan(7, 1, rounds=8, generations=2, turns={"a": 4})
     taken = serving.take_turns("work", ways, plan, True, tmp_path)
     turns = (tmp_path / "turns").read_text().split()
     assert turns[:3] == ["none", "cupti", "torch"]
@@ -69,10 +70,15 @@ def test_processes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_takes_part_in_a_round() -> None:
-    """The seldom ones share the rounds out among them, and none is left out of a generation."""
-    plan = serving.Plan(1, 0, rounds=6, generations=1, seldom={"b": 3, "c": 3, "d": 100})
-    rounds = [plan.takes_part(["a", "b", "c", "d"], turn) for turn in range(6)]
-    assert rounds == [["a"], ["a", "b"], ["a", "c"], ["a", "d"], ["a", "b"], ["a", "c"]]
+    """As often as was asked, evenly, and not all in the same one."""
+    names = ["a", "b", "c", "d", "e"]
+    plan = serving.Plan(1, 0, 6, 1, {"b": 3, "c": 3, "d": 1, "e": 9})
+    rounds = ["".join(plan.takes_part(names, turn)) for turn in range(6)]
+    assert rounds == ["ace", "abe", "ace", "abde", "ace", "abe"]
+    odd = serving.Plan(1, 0, 80, 1, {"b": 15})
+    turns = [turn for turn in range(80) if "b" in odd.takes_part(names, turn)]
+    assert len(turns) == 15
+    assert {b - a for a, b in itertools.pairwise(turns)} == {5, 6}
 
 
 def test_pairs_are_of_one_round() -> None:
