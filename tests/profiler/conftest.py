@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def observed() -> Iterator[None]:
-    """PyTorch's observer is attached; compiled by the first test that wants it."""
+    """PyTorch's observer is attached, for all operations; compiled by the first that wants it."""
     from tileprof.profiler import observer
 
-    observer.attach(tell=lambda line: None)
+    observer.attach(tell=lambda line: None, backward_ops=True)
     assert observer.why_not() == ""
     yield
     observer.detach()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ STEPS = 2
 study: Any = importlib.import_module("case_studies.train_gpt")
 
 
-def recorded(folder: Path, *options: str) -> Profile:
+def recorded(folder: Path, *options: str, ours: Sequence[str] = ()) -> Profile:
     """The profile of a few steps on the CPU."""
     script = str(ROOT / "case_studies" / "train_gpt.py")
-    run = ("-m", "tileprof", "run", "--quiet", "-o", "out.tprof", script, "--device", "cpu")
+    tileprof = ("-m", "tileprof", "run", "--quiet", "-o", "out.tprof", *ours)
+    run = (*tileprof, script, "--device", "cpu")
     return succeeded(python(folder, *run, "--steps", str(STEPS), *options)).profile
 
 
@@ -48,7 +50,8 @@ def flops_of_attention(recompute: bool) -> int:
 @pytest.mark.parametrize("recompute", [False, True], ids=["plain", "checkpoint"])
 def test_a_training_step(tmp_path: Path, recompute: bool) -> None:
     """Flops are PyTorch's, of forward too; backward is below the blocks that it belongs to."""
-    profile = recorded(tmp_path, *(["--checkpoint"] if recompute else []))
+    options = ["--checkpoint"] if recompute else []
+    profile = recorded(tmp_path, *options, ours=["--backward-ops"])
     (step,) = profile.find("step", "scope")
     assert profile.node(step).own("count") == STEPS
     assert profile.whole["flops"] == flops_by_pytorch(recompute) + flops_of_attention(recompute)
@@ -62,3 +65,17 @@ def test_a_training_step(tmp_path: Path, recompute: bool) -> None:
     layers = 4 * 4 * STEPS
     # With recomputation the forward products run again in the backward phase.
     assert products == {"": layers, "backward": (3 if recompute else 2) * layers}
+
+
+def test_a_backward_pass_of_nodes_alone(tmp_path: Path) -> None:
+    """Has the same flops, at the nodes, which hang under the operations that made them."""
+    profile = recorded(tmp_path)
+    assert profile.whole["flops"] == flops_by_pytorch(False) + flops_of_attention(False)
+    products = {
+        (profile.node(profile.path(n)[-2]).name, profile.node(n).name, profile.node(n).phase):
+        profile.node(n).own("count")
+        for n in profile.find("MmBackward0", "op")
+    }  # fmt: skip
+    assert set(products) == {("aten::mm", "MmBackward0", "backward")}
+    inside = [n for n in profile.find(kind="op") if profile.node(n).phase == "backward"]
+    assert {profile.node(n).name for n in inside} & {"aten::mm", "aten::add", "aten::mul"} == set()

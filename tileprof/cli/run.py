@@ -31,6 +31,9 @@ USAGE = (
 SUMMARY_LINES = 40
 SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
 """What the tree at the end folds, more until it fits; `view` shows the rest."""
+_BACKWARD_OPS = (
+    "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
+)
 _DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
 LATER = {
     "pc_sampling": "--pc-sampling",
@@ -63,6 +66,7 @@ def _parser() -> Parser:
         metavar="MODE",
         help="what is measured inside kernels: off, scopes (default), stages or ops",
     )
+    add("--backward-ops", action="store_true", help=_BACKWARD_OPS)
     add("--debug", action="store_true", help="run kernels line by line as plain Python")
     add("--quiet", action="store_true", help="do not print the tree at the end")
     add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help="not available yet")
@@ -162,6 +166,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         args.output or f"{target.stem}.tprof",
         context=args.context,
         instrument=args.instrument,
+        backward_ops=args.backward_ops,
         timeline=args.timeline,
         duty=args.duty,
         every=args.every,

@@ -41,7 +41,7 @@ def follow_spawned(session: Session) -> None:
 
 
 def _attended(session: Session, path: Path) -> str:
-    names = ("context", "instrument", "flush_interval", "timeline", "duty", "every")
+    names = ("context", "instrument", "backward_ops", "flush_interval", "timeline", "duty", "every")
     chosen = {name: getattr(session.options, name) for name in names}
     return _ATTEND.format(path=str(path), options=chosen)
 

@@ -62,13 +62,16 @@ class Events:
         self.trace_scope = native.trace_scope
         """Puts a visit of a scope on the timeline, by the index of its node."""
 
-    def begin(self, epoch: int, frames: bool, operations: bool) -> None:
-        """Record from here on, under a number; `operations`: also those of frameworks."""
+    def begin(self, epoch: int, frames: bool, operations: bool, backward_ops: bool) -> None:
+        """Record from here on, under a number; `operations`: also those of frameworks.
+
+        With `backward_ops` also those inside nodes of their backward passes.
+        """
         self._native.set_frames(frames)
         self.gpu.begin()
         self._triton = self._triton or TritonWork(self._native)
         if operations:
-            observer.attach()
+            observer.attach(backward_ops=backward_ops)
         else:
             observer.detach()
         # Last: an observer may have been compiled, which is no part of the program.

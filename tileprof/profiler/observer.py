@@ -22,12 +22,14 @@ from tileprof.native.building import find_compiler
 from tileprof.profiler import native, paths
 from tileprof.profiler.imports import Watch, when_imported
 from tileprof.profiler.observer_library import Tell, load
+from tileprof.profiler.observer_threads import NewThreads, others
 
 __all__ = ["attach", "detach", "facts", "pause", "use_ranges", "why_not"]
 
 _lock = threading.RLock()
 _wanted = False
 _paused = False
+_backward_ops = False
 _watch: Watch | None = None
 _attached: _Observer | _Ranges | None = None
 _library: Any = None
@@ -36,17 +38,18 @@ _reason = ""
 """Why the last attempt failed."""
 
 
-def attach(tell: Tell | None = None) -> None:
+def attach(tell: Tell | None = None, *, backward_ops: bool = False) -> None:
     """Record PyTorch's operations from now on, or from when it is imported; again ends a pause.
 
-    `tell` is given a line when compiling takes long; by default it goes to stderr.
+    Those inside nodes of the backward pass only with `backward_ops`, else the nodes alone. `tell`
+    is given a line when compiling takes long; by default it goes to stderr.
     """
-    global _watch, _wanted, _paused
+    global _watch, _wanted, _paused, _backward_ops
     recorder = native.native_recorder()
     with _lock:
-        _paused = False
+        _paused, _backward_ops = False, backward_ops
         if _attached is not None:
-            _attached.resume()
+            _attached.resume(backward_ops)
         if recorder is None or _watch is not None:
             return
         told = _to_stderr if tell is None else tell
@@ -132,7 +135,7 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
         _hide_calls_of_ranges(torch)
         try:
             _library = _library or _loaded(recorder, torch, tell)
-            _attached = _Observer(recorder, torch, _library)
+            _attached = _Observer(recorder, torch, _library, _backward_ops)
             _reason = ""
             if _paused:
                 _attached.pause()
@@ -187,31 +190,57 @@ class _Observer:
 
     how = "observed"
 
-    def __init__(self, recorder: ModuleType, torch: ModuleType, library: Any) -> None:
+    def __init__(
+        self, recorder: ModuleType, torch: ModuleType, library: Any, backward_ops: bool
+    ) -> None:
+        self._recorder = recorder
         self._library = library
         self._table = recorder.observer_table()
-        self._handle = library.tileprof_observer_start(self._table)
+        self._handle = 0
+        self._backward_ops = backward_ops
+        self._all_threads = others()
+        """Whether those that are there already have to be observed too."""
+        self._thread = threading.get_ident()
+        """The one that observes itself, with those that begin later."""
+        self._start()
         if not self._handle:
             raise OSError(f"PyTorch {torch.__version__} takes no observer")
+        self._new_threads = NewThreads(library.tileprof_observer_thread)
         library.tileprof_observer_count_work()
-        begin, end = (
-            ctypes.cast(function, ctypes.c_void_p).value or 0
-            for function in (library.tileprof_backward_begin, library.tileprof_backward_end)
-        )
-        self._backward = _Backward(recorder, torch, begin, end)
+        recorder.ask_besides(_address(library.tileprof_backward_here))
+        begin, end = library.tileprof_backward_begin, library.tileprof_backward_end
+        self._backward = _Backward(recorder, torch, _address(begin), _address(end))
+
+    def _start(self) -> None:
+        # Another thread than the one that paused cannot begin anew for it.
+        self._all_threads |= threading.get_ident() != self._thread
+        threads = self._all_threads or self._backward_ops
+        start = self._library.tileprof_observer_start
+        self._handle = start(self._table, threads, self._backward_ops)
+        if not threads:
+            self._library.tileprof_observer_thread()
 
     def stop(self) -> None:
         self._backward.stop()
+        self._new_threads.stop()
         self.pause()
+        self._recorder.ask_besides(0)
 
     def pause(self) -> None:
         handle, self._handle = self._handle, 0
         if handle:
             self._library.tileprof_observer_stop(handle)
 
-    def resume(self) -> None:
+    def resume(self, backward_ops: bool) -> None:
+        if backward_ops != self._backward_ops:
+            self.pause()
+            self._backward_ops = backward_ops
         if not self._handle:
-            self._handle = self._library.tileprof_observer_start(self._table)
+            self._start()
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 class _Ranges:
@@ -242,7 +271,7 @@ class _Ranges:
     def pause(self) -> None:
         """Nothing: only their own thread could end them, and begin them anew."""
 
-    def resume(self) -> None:
+    def resume(self, backward_ops: bool) -> None:
         """Nothing."""
 
     def _make_way(self, *arguments: Any, **named: Any) -> Any:

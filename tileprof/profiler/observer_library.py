@@ -49,7 +49,8 @@ def load(torch: Any, tell: Tell) -> Any:
     # What it refers to is in libraries of PyTorch's that are loaded, under the same names.
     library = ctypes.CDLL(str(build_library(order)))
     library.tileprof_observer_start.restype = c_uint64
-    library.tileprof_observer_start.argtypes = (c_void_p,)
+    library.tileprof_observer_start.argtypes = (c_void_p, c_int32, c_int32)
+    library.tileprof_observer_thread.restype = None
     library.tileprof_observer_stop.restype = None
     library.tileprof_observer_stop.argtypes = (c_uint64,)
     library.tileprof_observer_count_work.restype = c_int32

@@ -34,6 +34,8 @@ class Options:
 
     context: Context = "full"
     instrument: Instrument = "scopes"
+    backward_ops: bool = False
+    """Whether operations inside nodes of a backward pass are recorded too, not the nodes alone."""
     flush_interval: float = 10.0
     """Seconds between two flushes to the file, while there is something new."""
     timeline: int = 0

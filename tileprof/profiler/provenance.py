@@ -19,7 +19,8 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 def of_start(options: Options) -> dict[str, str]:
     """Return what a program may change later: its command line and its folder."""
-    chosen = {name: getattr(options, name) for name in ("context", "instrument", "duty", "every")}
+    names = ("context", "instrument", "backward_ops", "duty", "every")
+    chosen = {name: getattr(options, name) for name in names}
     return {
         "command": _command(),
         "cwd": _cwd(),

@@ -91,8 +91,9 @@ class Recording:
             if recorder.events is not None:
                 if stores:
                     full = any(session.options.context == "full" for session in active)
+                    backward = any(session.options.backward_ops for session in active)
                     self._limit_timeline()
-                    recorder.events.begin(recorder.epoch, recorder.frames, full)
+                    recorder.events.begin(recorder.epoch, recorder.frames, full, backward)
                 else:
                     recorder.events.end()
             wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
@@ -202,10 +203,10 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     """Start recording; the file is written by `finalize`, and now and then before.
 
     Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
-    "ops"), `timeline` (True, or how many events of devices and of the host to keep at most),
-    `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock`
-    (a function that returns ns). Raises `UsageError` for others and `OutputError` for a path that
-    cannot be written.
+    "ops"), `backward_ops` (operations inside nodes of backward passes too), `timeline` (True, or
+    how many events of devices and of the host to keep at most), `duty` (a share of the steps) or
+    `every` (each n-th one), `flush_interval` in seconds, `clock` (a function that returns ns).
+    Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current
     parsed = parse_options(**options)

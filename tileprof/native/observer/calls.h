@@ -28,6 +28,7 @@ inline constexpr std::string_view kEvaluation = "autograd::engine::evaluate_func
 struct NameOf {
   uint32_t id;
   bool evaluation;  // whether it is the engine's bracket around a node
+  bool python;      // whether it is that of a node of Python; those of PyTorch end with a number
 };
 
 // Numbers of names. Those of operators stay where they are, so the address tells them, if what is
@@ -64,7 +65,8 @@ private:
       for (Place &place : places_) place = {};
     }
     const std::string whole(text);
-    const NameOf name{calls().name(whole.c_str()), text.starts_with(kEvaluation)};
+    const NameOf name{calls().name(whole.c_str()), text.starts_with(kEvaluation),
+                      text.ends_with("Backward")};
     return *known_.emplace(whole, name).first;
   }
 };
@@ -73,6 +75,7 @@ struct Thread {
   Names names;
   uint32_t inside = 0;     // context of the innermost operation that is open
   bool counting = false;   // whether an operation around has its work counted
+  bool quiet = false;      // whether operations are passed over: it is in a node of a backward pass
   struct Free {
     Free *next;
   } *free = nullptr;       // places for what opens
@@ -109,6 +112,9 @@ struct Open final : at::ObserverContext {
   uint32_t around = 0;  // what was innermost when it began
   uint64_t range = 0;
   void *opened_by = nullptr;  // the recorder's thread
+  // Of a node of the backward pass: whether operations were passed over around it, and whether they
+  // are observed because it asked for that.
+  bool is_node = false, was_quiet = false, observes = false;
 
   static void *operator new(size_t size, Thread &thread) {
     if (!thread.free) return ::operator new(size);

@@ -24,75 +24,149 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-// Where the backward pass that a thread works for was asked for. PyTorch hands it on to the threads
-// that work for this one.
-struct Root : c10::DebugInfoBase {
-  explicit Root(uint32_t context) : context(context) {}
-  const uint32_t context;
+// What holds for the backward pass that a thread works for: where it was asked for, and whether the
+// operations inside its nodes are observed. PyTorch hands it on to the threads that work for this
+// one.
+struct Pass : c10::DebugInfoBase {
+  Pass(uint32_t root, bool operations) : root(root), operations(operations) {}
+  const uint32_t root;
+  const bool operations;
 };
-constexpr std::string_view kRootName = "TILEPROF_BACKWARD";
+constexpr std::string_view kPassName = "TILEPROF_BACKWARD";
 
-template <typename Kind> Kind root_kind() {
+template <typename Kind> Kind pass_kind() {
   // Before PyTorch 2.12 kinds were an enumeration, with two that PyTorch itself does not use.
   if constexpr (std::is_enum_v<Kind>)
     return Kind::TEST_INFO_2;
   else
-    return Kind(&kRootName);
+    return Kind(&kPassName);
 }
 
-uint32_t backward_root() {
-  auto *info = c10::ThreadLocalDebugInfo::get(root_kind<c10::DebugInfoKind>());
-  return info ? static_cast<const Root *>(info)->context : 0;
+const Pass *this_pass() {
+  return static_cast<const Pass *>(c10::ThreadLocalDebugInfo::get(pass_kind<c10::DebugInfoKind>()));
 }
 
-uint32_t enter_backward(uint32_t name, uint64_t sequence, uint64_t thread) {
+uint32_t root_of(const Pass *pass) { return pass ? pass->root : 0; }
+
+// Operations inside a node of the backward pass are two thirds of all in training, and the engine
+// makes a name for each node while they are observed. So they are only where that is asked for,
+// where the pass is differentiated itself, and in nodes of Python, which may run a forward pass.
+std::atomic<bool> everything{false};
+// Whether operations are observed in all threads, or in those that asked for it.
+std::atomic<bool> all_threads{false};
+std::atomic<bool> observing{false};
+
+// -- operations
+
+uint32_t enter_backward(uint32_t name, uint64_t sequence, uint64_t thread, const Pass *pass) {
   // Nodes that no operation made have the largest number there is.
-  const int64_t number = int64_t(sequence);
-  return calls().enter_backward(name, number, thread, backward_root());
+  return calls().enter_backward(name, int64_t(sequence), thread, root_of(pass));
 }
 
-uint32_t enter_function(const RecordFunction &function, Thread &thread) {
-  const char *name = function.name();
-  const NameOf &known = thread.names.of(name);
+uint32_t enter_function(const RecordFunction &function, const NameOf &known) {
   if (known.evaluation)
     if (const auto node = torch::autograd::get_current_node())
-      return enter_backward(known.id, node->sequence_nr(), node->thread_id());
+      return enter_backward(known.id, node->sequence_nr(), node->thread_id(), this_pass());
   const int64_t sequence = function.seqNr();
   // Asked for only where it is looked at: most operations are inside others, and have no number.
   const uint64_t number = sequence < 0 ? 0 : RecordFunction::currentThreadId();
   return calls().enter(known.id, sequence, number);
 }
 
-uint32_t enter(const RecordFunction &function, Thread &thread) {
-  if (function.scope() == RecordScope::BACKWARD_FUNCTION)
-    return enter_backward(thread.names.of(function.name()).id, uint64_t(function.seqNr()),
-                          function.forwardThreadId());
-  return enter_function(function, thread);
+std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &function) {
+  if (!observing.load(std::memory_order_relaxed)) return nullptr;
+  Thread &thread = this_thread();
+  if (thread.quiet) return nullptr;
+  const NameOf &known = thread.names.of(function.name());
+  if (known.evaluation && !everything.load(std::memory_order_relaxed)) {
+    const Pass *pass = this_pass();
+    if (!pass || !pass->operations) return nullptr;
+  }
+  std::unique_ptr<Open> open(new (thread) Open);
+  open->thread = &thread;
+  open->context = enter_function(function, known);
+  open->around = std::exchange(thread.inside, open->context);
+  return open;
+}
+
+// Of the one that a thread asked for.
+std::unique_ptr<at::ObserverContext> begin_in_thread(const RecordFunction &function) {
+  if (all_threads.load(std::memory_order_relaxed)) return nullptr;
+  return begin_function(function);
+}
+
+void end(const RecordFunction &, at::ObserverContext *context);
+
+// -- which threads' operations
+
+// The callback of ours that the calling thread has, its own or one that it took over with a task;
+// 0: none.
+at::CallbackHandle of_thread() {
+  for (const auto &entry : at::get_record_function_tls_().sorted_tls_callbacks_)
+    if (entry.callback_.start() == begin_in_thread) return entry.handle_;
+  return 0;
+}
+
+// Lets the calling thread's operations be observed from here on; whether that is new.
+bool observe_functions() {
+  if (all_threads.load(std::memory_order_relaxed) || of_thread()) return false;
+  at::RecordFunctionCallback callback(begin_in_thread, end);
+  callback.scopes({RecordScope::FUNCTION});
+  at::addThreadLocalCallback(callback);
+  return true;
+}
+
+// Whether they were observed.
+bool ignore_functions() {
+  const at::CallbackHandle handle = of_thread();
+  if (handle) at::removeCallback(handle);
+  return handle;
+}
+
+// -- nodes of the backward pass, ranges
+
+void begin_node(const RecordFunction &function, Thread &thread, Open &open) {
+  const NameOf &known = thread.names.of(function.name());
+  const Pass *pass = this_pass();
+  open.thread = &thread;
+  open.context = enter_backward(known.id, uint64_t(function.seqNr()), function.forwardThreadId(),
+                                pass);
+  open.around = std::exchange(thread.inside, open.context);
+  const bool observed = everything.load(std::memory_order_relaxed) || known.python ||
+                        (pass && pass->operations);
+  open.is_node = true;
+  open.was_quiet = std::exchange(thread.quiet, !observed);
+  open.observes = observed && observe_functions();
 }
 
 std::unique_ptr<at::ObserverContext> begin(const RecordFunction &function) {
-  Thread &thread = this_thread();
-  std::unique_ptr<Open> open(new (thread) Open);
-  if (function.scope() == RecordScope::USER_SCOPE) {
-    open->range = calls().open_range(thread.names.of(function.name()).id, &open->opened_by);
-  } else {
-    open->thread = &thread;
-    open->context = enter(function, thread);
-    open->around = thread.inside;
-    thread.inside = open->context;
+  switch (function.scope()) {
+  case RecordScope::BACKWARD_FUNCTION: {
+    Thread &thread = this_thread();
+    std::unique_ptr<Open> open(new (thread) Open);
+    begin_node(function, thread, *open);
+    return open;
   }
-  return open;
+  case RecordScope::USER_SCOPE: {
+    Thread &thread = this_thread();
+    std::unique_ptr<Open> open(new (thread) Open);
+    open->range = calls().open_range(thread.names.of(function.name()).id, &open->opened_by);
+    return open;
+  }
+  default: return begin_function(function);
+  }
 }
 
 void end(const RecordFunction &, at::ObserverContext *context) {
   if (!context) return;
   const Open &open = *static_cast<Open *>(context);
-  if (open.range) {
-    calls().close_range(open.range, open.opened_by);
-  } else if (open.thread == thread_if_any) {
-    calls().leave(open.context);
-    open.thread->inside = open.around;
-  }
+  if (open.range) return calls().close_range(open.range, open.opened_by);
+  if (open.thread != thread_if_any) return;
+  calls().leave(open.context);
+  open.thread->inside = open.around;
+  if (!open.is_node) return;
+  open.thread->quiet = open.was_quiet;
+  if (open.observes) ignore_functions();
 }
 
 } // namespace
@@ -100,27 +174,49 @@ void end(const RecordFunction &, at::ObserverContext *context) {
 
 extern "C" {
 
-// A handle for `tileprof_observer_stop`; 0 where PyTorch takes no observer.
+// A handle for `tileprof_observer_stop`; 0 where PyTorch takes no observer. With `threads`
+// operations are observed in all threads, else in those that call `tileprof_observer_thread`; with
+// `all`, inside nodes of the backward pass too.
 __attribute__((visibility("default"))) uint64_t
-tileprof_observer_start(const TileprofObserver *table) {
+tileprof_observer_start(const TileprofObserver *table, int32_t threads, int32_t all) {
   using namespace tileprof;
   if (table->version != TILEPROF_OBSERVER_VERSION) return 0;
   set_calls(table);
+  everything = all;
+  all_threads = threads;
   at::RecordFunctionCallback callback(begin, end);
   // Those that torch.profiler sees in a PyTorch as it is built for Python. Each further one takes
   // 50 ns of each node of a backward pass: the engine sets up its callbacks anew for each.
-  callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION,
-                   RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE});
+  callback.scopes({RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION,
+                   RecordScope::USER_SCOPE});
+  if (threads)
+    callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION,
+                     RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE});
   try {
-    return at::addGlobalCallback(callback);
+    const uint64_t handle = at::addGlobalCallback(callback);
+    observing = true;
+    return handle;
   } catch (...) {
     return 0;
   }
 }
 
+// Has the operations of the calling thread observed, until it stops the observer itself.
+__attribute__((visibility("default"))) void tileprof_observer_thread() {
+  using namespace tileprof;
+  try {
+    observe_functions();
+  } catch (...) {
+  }
+}
+
 __attribute__((visibility("default"))) void tileprof_observer_stop(uint64_t handle) {
+  using namespace tileprof;
+  observing = false;
   try {
     at::removeCallback(handle);
+    // Those of other threads stay, and see nothing.
+    ignore_functions();
   } catch (...) {
   }
 }
@@ -134,22 +230,44 @@ __attribute__((visibility("default"))) int32_t tileprof_observer_count_work() {
   }
 }
 
-// Around a call of the engine: what has no forward path belongs to this context.
-__attribute__((visibility("default"))) void tileprof_backward_begin(uint32_t context) {
+// Around a call of the engine: what has no forward path belongs to this context. With `again` the
+// pass is differentiated itself, so that its operations are observed. Returns what
+// `tileprof_backward_end` wants.
+__attribute__((visibility("default"))) int32_t tileprof_backward_begin(uint32_t context,
+                                                                       int32_t again) {
   using namespace tileprof;
   try {
-    c10::ThreadLocalDebugInfo::_push(root_kind<c10::DebugInfoKind>(),
-                                     std::make_shared<Root>(context));
+    c10::ThreadLocalDebugInfo::_push(pass_kind<c10::DebugInfoKind>(),
+                                     std::make_shared<Pass>(context, again != 0));
+    // The engine's threads take over what is observed in this one.
+    return !again && !everything.load(std::memory_order_relaxed) && ignore_functions();
   } catch (...) {
+    return 0;
   }
 }
 
-__attribute__((visibility("default"))) void tileprof_backward_end() {
+__attribute__((visibility("default"))) void tileprof_backward_end(int32_t observes) {
   using namespace tileprof;
   try {
-    c10::ThreadLocalDebugInfo::_pop(root_kind<c10::DebugInfoKind>());
+    if (observes) observe_functions();
+    c10::ThreadLocalDebugInfo::_pop(pass_kind<c10::DebugInfoKind>());
   } catch (...) {
     // What was put on top of it since, by a hook that began another profiler, stays.
+  }
+}
+
+// The context of the node that the calling thread evaluates; 0 where it evaluates none. For what
+// the engine does for a node besides running it: sums of gradients, for example.
+__attribute__((visibility("default"))) uint32_t tileprof_backward_here() {
+  using namespace tileprof;
+  try {
+    const auto node = torch::autograd::get_current_node();
+    if (!node) return 0;
+    const NameOf &known = this_thread().names.of(node->name().c_str());
+    return calls().find_backward(known.id, int64_t(node->sequence_nr()), node->thread_id(),
+                                 root_of(this_pass()));
+  } catch (...) {
+    return 0;
   }
 }
 }

@@ -26,21 +26,33 @@ uint32_t enter(uint32_t name, int64_t sequence, uint64_t number) {
   return context;
 }
 
-uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {
+// What a backward operation hangs under: its forward operation, or for a gradient that no operation
+// made the call that asked for the backward pass; 0: the path that leads here.
+ContextId origin_of(Thread &thread, int64_t sequence, uint64_t forward_thread, uint32_t root) {
   Recorder &shared = recorder();
-  if (!shared.epoch.load(std::memory_order_relaxed)) return 0;
-  Thread &thread = this_thread();
-  // The framework's own brackets around one another, all of the same operation.
-  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name);
   ContextId forward = 0;
   if (sequence >= 0)
     if (Thread *origin = shared.named_thread(forward_thread))
       forward = origin->forward().find(sequence);
-  if (forward) return thread.enter_under(forward, Kind::backward, name);
-  // A gradient that no operation made: it belongs to the call that asked for the backward pass.
+  if (forward) return forward;
   if (!root && !thread.has_frames()) root = shared.backward_root.load(std::memory_order_relaxed);
-  if (root) return thread.enter_under(root, Kind::backward, name);
+  return root;
+}
+
+uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {
+  if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
+  Thread &thread = this_thread();
+  // The framework's own brackets around one another, all of the same operation.
+  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name);
+  if (const ContextId origin = origin_of(thread, sequence, forward_thread, root))
+    return thread.enter_under(origin, Kind::backward, name);
   return thread.enter(Kind::backward, name);
+}
+
+uint32_t find_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {
+  if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
+  Thread &thread = this_thread();
+  return thread.child(origin_of(thread, sequence, forward_thread, root), Kind::backward, name);
 }
 
 void leave(uint32_t context) {
@@ -68,7 +80,7 @@ void work(uint32_t context, double flops, double bytes) {
 }
 
 const TileprofObserver kTable = {
-    TILEPROF_OBSERVER_VERSION, name, enter, enter_backward, leave, open_range, close_range, work};
+    TILEPROF_OBSERVER_VERSION, name, enter, enter_backward, find_backward, leave, open_range, close_range, work};
 
 } // namespace
 

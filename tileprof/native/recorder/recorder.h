@@ -34,6 +34,9 @@ public:
   std::atomic<uint64_t> base_thread{0};
   // Where a backward pass was asked for last: of gradients that no operation made (accumulation).
   std::atomic<ContextId> backward_root{0};
+  // The framework's word on what a thread does that is in nothing that was entered and has no
+  // frames: its context, or 0.
+  std::atomic<ContextId (*)()> besides{nullptr};
   // Of the threads' timelines.
   HostRoom room;
 

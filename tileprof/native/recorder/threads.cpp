@@ -170,8 +170,10 @@ ContextId Thread::path(const Moment &moment) {
   const Recorder &shared = recorder();
   const PythonScope &scope = moment.scope;
   const Entry *entry = innermost(scope);
-  const ContextId base =
-      entry ? entry->context : scope_context(scope, false);
+  if (!entry && !moment.frame)
+    if (auto *besides = shared.besides.load(std::memory_order_relaxed))
+      if (const ContextId told = besides()) return told;
+  const ContextId base = entry ? entry->context : scope_context(scope, false);
   if (!shared.frames.load(std::memory_order_relaxed)) return base;
 
   if (entry && entry->by_frames && moment.frame == entry->stop) return base;
