@@ -9,7 +9,11 @@ from collections.abc import Callable
 from tileprof.profiler.termination import Termination
 
 PERIOD_S = 0.005
-"""Mean time between two looks, in seconds."""
+"""Mean time between two looks, in seconds, at first."""
+SLOWEST = 4
+"""By how much looks become rarer, the more there are: each takes the GIL from the program for
+0.1 ms, and the first thousand have told the shares to a percent or two."""
+_MANY = 1000
 _FIRST_S = 0.001
 _SELDOM_S = 0.1
 """Where there is nothing to look at, only files to write."""
@@ -23,6 +27,7 @@ class Worker(threading.Thread):
         self._tick = tick
         self._termination = termination
         self._often = self._over = self._begun = False
+        self._looks = 0
         self._woken = threading.Event()
 
     def run(self) -> None:
@@ -39,7 +44,9 @@ class Worker(threading.Thread):
                 due = time.monotonic() + PERIOD_S * chance
             elif time.monotonic() >= due:
                 self._tick()
-                wait = PERIOD_S * (0.5 + chance) if self._often else _SELDOM_S
+                self._looks += self._often
+                period = PERIOD_S * min(SLOWEST, 1 + self._looks / _MANY)
+                wait = period * (0.5 + chance) if self._often else _SELDOM_S
                 due = time.monotonic() + wait
 
     def pace(self, often: bool) -> None:
