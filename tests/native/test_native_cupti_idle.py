@@ -155,6 +155,22 @@ def test_gaps_are_at_the_launch_that_ended_them(clock: Clock) -> None:
     ]
 
 
+def test_long_gaps_are_told_one_by_one(clock: Clock) -> None:
+    """From a millisecond on, those that the host made; a dependency's are in totals."""
+    ms = 1_000_000
+    clock.kernel(at=900, start=1000, end=1 * ms)
+    clock.call(950, STREAM_SYNC, until=1 * ms + 20)
+    clock.kernel(at=2 * ms - 50, start=2 * ms, end=3 * ms)
+    clock.kernel(at=5 * ms, start=6 * ms, end=7 * ms)
+    clock.kernel(at=6 * ms, start=9 * ms, end=10 * ms)
+    assert clock.fake.recorder.gpu_flush() == (0, "")
+    drained = clock.fake.recorder.gpu_drain()
+    gaps = [(detail & 0xFFFF, start, end) for start, end, _, _, detail in drained["gaps"]]
+    assert gaps == [(SYNC, 1 * ms, 2 * ms), (LATE, 3 * ms, 6 * ms)]
+    totals = [(r.detail & 0xFFFF, r.sum) for r in clock.fake.rows_of(drained, "idle")]
+    assert totals == [(QUEUE, 2 * ms)]
+
+
 def test_interruptions_are_no_gaps(clock: Clock) -> None:
     """What ran meanwhile is not known."""
     clock.kernel(at=900, start=1000, end=1100)
