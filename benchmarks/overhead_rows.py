@@ -171,8 +171,8 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
 
 
 TRAINING = Bursts(4, 1, 80)
-LAUNCHES = Bursts(4_000, 200, 60, "launch")
-DEEP = Bursts(4_000, 200, 40, "launch")
+LAUNCHES = Bursts(2_000, 200, 60, "launch")
+DEEP = Bursts(2_000, 200, 40, "launch")
 GPT = Bursts(3, 1, 4)
 DUTY_STEPS = Bursts(19, 1, 16)
 """With its warm-up as many steps as `--duty 0.05` chooses one of, so that a burst has about one."""
