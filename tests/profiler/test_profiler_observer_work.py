@@ -156,6 +156,67 @@ def test_nothing_is_counted_that_is_not_computed(seen: Seen) -> None:
     assert all(moved == 0 for *_, moved in seen.rows())
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "complex64", "int64"])
+def test_products_of_any_type_are_counted(dtype: str, seen: Seen) -> None:
+    """With and without gradients, in place, in a mode that needs none: by the same formula."""
+    kind = getattr(torch, dtype)
+    a, b = torch.ones(2, 3, 4, dtype=kind), torch.ones(2, 4, 5, dtype=kind)
+    c = torch.ones(2, 3, 5, dtype=kind)
+    seen = Seen()
+    torch.mm(a[0], b[0])
+    torch.addmm(c[0], a[0], b[0], beta=2, alpha=3)
+    with torch.inference_mode():
+        torch.bmm(a, b)
+        torch.baddbmm(c, a, b, alpha=2)
+        c.baddbmm_(a, b)
+    assert seen.flops() == 2 * 3 * 4 * 5 * (1 + 1 + 2 + 2 + 2)
+    size = a.itemsize
+    assert sum(moved for *_, moved in seen.rows()) == size * (
+        (12 + 20 + 15) + (15 + 12 + 20 + 15) + 2 * ((12 + 20 + 15) + 2 * (15 + 12 + 20 + 15))
+    )
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_products_are_counted_whoever_calls_them(seen: Seen) -> None:
+    """Transforms, casts and interpreters, which call by other ways than Python's functions."""
+    a, b = torch.ones(3, 4), torch.ones(4, 5)
+    traced = torch.jit.trace(lambda x, y: torch.addmm(torch.ones(5), x, y), (a, b))
+    ways: dict[str, Callable[[], Any]] = {
+        "vmap": lambda: torch.vmap(torch.mm, in_dims=(0, None))(torch.ones(2, 3, 4), b),
+        "jvp": lambda: torch.func.jvp(lambda x: torch.mm(x, b), (a,), (a,)),
+        "jit": lambda: traced(a, b),
+        "operator": lambda: torch.ops.aten.mm.default(a, b),
+        "exported": lambda: torch.fx.experimental.proxy_tensor.make_fx(torch.mm)(a, b),
+    }
+    for name, way in ways.items():
+        way()
+        before = Seen()
+        way()
+        counted = before.flops()
+        assert (name, counted) == (name, counted_by_pytorch_in_flops(way))
+        assert counted >= 2 * 3 * 4 * 5
+    with torch.autocast("cpu", torch.bfloat16):
+        before = Seen()
+        assert torch.mm(a, b).dtype == torch.bfloat16
+    assert before.flops() == 2 * 3 * 4 * 5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of prototypes of PyTorch's
+def test_what_has_no_plain_shape_is_computed_and_not_counted(seen: Seen) -> None:
+    """Sparse and nested factors; their results are as they were."""
+    a, b = torch.eye(3), torch.arange(9.0).reshape(3, 3)
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    wide = torch.nested.nested_tensor([torch.ones(3, 5), torch.ones(3, 5)])
+    seen = Seen()
+    assert torch.equal(torch.mm(a.to_sparse(), b), b)
+    assert torch.equal(torch.mm(a.to_sparse_csr(), b), b)
+    assert torch.bmm(nested, wide).size(0) == 2
+    plain = seen.counts()["aten::mm"]
+    assert plain >= 2
+    # What a nested product is made of is counted, as any other.
+    assert seen.flops() == 2 * (2 + 4) * 3 * 5
+
+
 def test_errors_of_operations_are_theirs(seen: Seen) -> None:
     """What is refused is refused in the same words, and what follows is counted as before."""
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):

@@ -1,140 +1,76 @@
-// Floating-point operations and bytes of the operations that matrices, convolutions and attention
-// are made of, as the shapes of their arguments tell.
+// Counts the work of operations that matrices, convolutions and attention are made of; what it is,
+// formulas.h tells.
 //
 // Shapes are seen where an operation is about to be computed: at the dispatch key above the keys of
 // backends, which all tensors pass and at which these operations have no code of their own.
 // Observing the arguments of every operation instead (RecordFunctionCallback::needsInputs) takes
 // 130 ns an operation, of which these are one in twenty.
-//
-// Formulas are those of torch.utils.flop_counter (sum of multiplications and additions, causal
-// masks not taken off), so that sums agree with it; where it does differ, a comment says so. Bytes
-// are the least that can move: each argument read once, each result written once.
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
+#include <initializer_list>
 #include <vector>
 
 #include "calls.h"
+#include "formulas.h"
+
+// They rely on declarations that the headers above bring.
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/baddbmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/mm_ops.h>
 
 namespace tileprof::work {
 
 using c10::DispatchKey;
 using c10::DispatchKeySet;
-using c10::OperatorHandle;
-using torch::jit::Stack;
-
-// A view of the arguments of a call that is about to be made.
-class Arguments {
-public:
-  Arguments(const OperatorHandle &op, const Stack &stack)
-      : first_(stack.data() + (stack.size() - op.schema().arguments().size())),
-        count_(op.schema().arguments().size()) {}
-
-  size_t size() const { return count_; }
-  const c10::IValue &operator[](size_t at) const { return first_[at]; }
-  const at::Tensor &tensor(size_t at) const { return first_[at].toTensor(); }
-
-private:
-  const c10::IValue *first_;
-  size_t count_;
-};
-
-// Whether a tensor has a shape to count with.
-inline bool is_plain(const at::Tensor &tensor) {
-  const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
-  return !impl.has_symbolic_sizes_strides() && !tensor.is_nested() &&
-         tensor.layout() == c10::kStrided;
-}
-
-// Elements that are stored: of a tensor that is expanded, each once.
-inline double stored(const at::Tensor &tensor) {
-  double count = 1;
-  for (int64_t at = 0; at < tensor.dim(); ++at)
-    if (tensor.stride(at)) count *= double(tensor.size(at));
-  return count;
-}
-
-inline double bytes_of(const c10::IValue &value) {
-  if (!value.isTensor()) return 0;
-  const at::Tensor &tensor = value.toTensor();
-  return tensor.defined() && is_plain(tensor) ? stored(tensor) * double(tensor.itemsize()) : 0;
-}
-
-// -- formulas
-
-// (.., m, k) by (.., k, n), or by a vector.
-template <size_t kFirst> double product(const Arguments &arguments) {
-  const at::Tensor &a = arguments.tensor(kFirst), &b = arguments.tensor(kFirst + 1);
-  const double columns = b.dim() > 1 ? double(b.size(-1)) : 1;
-  return 2 * double(a.numel()) * columns;
-}
-
-inline double positions(const at::Tensor &image) {
-  return image.size(1) ? double(image.numel()) / double(image.size(1)) : 0;
-}
-
-// Each position of the smaller image meets each element of the filter once.
-inline double convolution(const Arguments &arguments) {
-  const at::Tensor &x = arguments.tensor(0), &weight = arguments.tensor(1);
-  if (arguments[6].toBool()) return 2 * positions(x) * double(weight.numel());
-  const auto stride = arguments[3].toIntVector(), padding = arguments[4].toIntVector(),
-             dilation = arguments[5].toIntVector();
-  double count = double(x.size(0));
-  for (int64_t at = 0; at + 2 < x.dim(); ++at) {
-    const auto along = [at](const std::vector<int64_t> &each) {
-      return each[each.size() > size_t(at) ? size_t(at) : 0];
-    };
-    const int64_t reach = along(dilation) * (weight.size(at + 2) - 1) + 1;
-    count *= double((x.size(at + 2) + 2 * along(padding) - reach) / along(stride) + 1);
-  }
-  return 2 * count * double(weight.numel());
-}
-
-// The same again for each gradient that is wanted. Of grouped convolutions the counter of PyTorch
-// takes the gradient of the weight for one without groups, as many times as much.
-inline double convolution_backward(const Arguments &arguments) {
-  const bool transposed = arguments[7].toBool();
-  const at::Tensor &smaller = arguments.tensor(transposed ? 1 : 0);
-  const auto wanted = arguments[10].toBoolList();
-  const int gradients = int(wanted.get(0)) + int(wanted.get(1));
-  return 2 * gradients * positions(smaller) * double(arguments.tensor(2).numel());
-}
-
-// Queries (b, h, s, d) against keys, and the weights against values.
-template <size_t kFirst> double scores(const Arguments &arguments) {
-  const at::Tensor &query = arguments.tensor(kFirst), &key = arguments.tensor(kFirst + 1);
-  return 2 * double(query.size(0)) * double(query.size(1)) * double(query.size(2)) *
-         double(key.size(2));
-}
-
-inline double attention(const Arguments &arguments) {
-  const double width = double(arguments.tensor(0).size(3) + arguments.tensor(2).size(3));
-  return scores<0>(arguments) * width;
-}
-
-// Scores again; then the gradients of weights and values, of queries and keys.
-inline double attention_backward(const Arguments &arguments) {
-  const double query = double(arguments.tensor(1).size(3));
-  return scores<1>(arguments) * (3 * query + 2 * double(arguments.tensor(3).size(3)));
-}
-
-// -- interception
-
-using Formula = double (*)(const Arguments &);
 
 struct Amount {
   double flops, bytes;
 };
 
+inline constexpr Amount kUnknown{0, -1};
+
+inline DispatchKeySet below(DispatchKeySet keys) {
+  return keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::BackendSelect);
+}
+
+// The calling thread, if an operation that it is about to compute is to be counted. Of operations
+// inside one another the outermost is; of those that only ask for shapes, as compilers do, none.
+inline Thread *counting_thread(DispatchKeySet keys) {
+  Thread *thread = thread_if_any;
+  const bool counts = thread && thread->inside && !thread->counting &&
+                      !keys.has_backend(c10::BackendComponent::MetaBit);
+  return counts ? thread : nullptr;
+}
+
+// While an operation is computed.
+class Counting {
+public:
+  explicit Counting(Thread &thread) : thread_(thread), context_(thread.inside) {
+    thread.counting = true;
+  }
+  Counting(const Counting &) = delete;
+  ~Counting() { thread_.counting = false; }
+  void add(const Amount &begun, double written) const {
+    calls().work(context_, begun.flops, begun.bytes + written);
+  }
+
+private:
+  Thread &thread_;
+  const uint32_t context_;
+};
+
+// -- of any operation, by its schema: its arguments are packed, and unpacked, at each call
+
+using Formula = double (*)(const Arguments &);
+
 // Bytes of all arguments that are read; negative where one of them has no shape to count with.
 inline double bytes_read(const OperatorHandle &op, const Arguments &arguments) {
-  double bytes = 0;
+  double bytes = 0, written = 0;
   for (size_t at = 0; at < arguments.size(); ++at) {
-    const c10::IValue &value = arguments[at];
-    if (!value.isTensor() || !value.toTensor().defined()) continue;
-    if (!is_plain(value.toTensor())) return -1;
-    if (!op.schema().arguments()[at].is_out()) bytes += bytes_of(value);
+    const bool is_out = op.schema().arguments()[at].is_out();
+    if (arguments[at].isTensor() && !add_bytes(arguments.tensor(at), is_out ? written : bytes))
+      return kUnknown.bytes;
   }
   return bytes;
 }
@@ -142,7 +78,8 @@ inline double bytes_read(const OperatorHandle &op, const Arguments &arguments) {
 inline double bytes_written(const OperatorHandle &op, const Stack &stack) {
   double bytes = 0;
   const size_t count = op.schema().returns().size();
-  for (size_t at = stack.size() - count; at < stack.size(); ++at) bytes += bytes_of(stack[at]);
+  for (size_t at = stack.size() - count; at < stack.size(); ++at)
+    if (stack[at].isTensor()) add_bytes(stack[at].toTensor(), bytes);
   return bytes;
 }
 
@@ -154,55 +91,88 @@ Amount amount(const OperatorHandle &op, const Stack &stack) noexcept {
     const double bytes = bytes_read(op, arguments);
     return {bytes < 0 ? 0 : kFormula(arguments), bytes};
   } catch (...) {
-    return {0, -1};
+    return kUnknown;
   }
 }
 
 template <Formula kFormula>
 void counted(const OperatorHandle &op, DispatchKeySet keys, Stack *stack) {
-  const DispatchKeySet below =
-      keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::BackendSelect);
-  Thread *thread = thread_if_any;
-  // Of operations inside one another the outermost is counted; of those that only ask for shapes,
-  // as compilers do, none.
-  if (!thread || !thread->inside || thread->counting ||
-      keys.has_backend(c10::BackendComponent::MetaBit))
-    return op.redispatchBoxed(below, stack);
-
-  const uint32_t context = thread->inside;
-  const Amount begun = amount<kFormula>(op, *stack);
-  if (begun.bytes < 0) return op.redispatchBoxed(below, stack);
-  struct Guard {
-    Thread &thread;
-    ~Guard() { thread.counting = false; }
-  } guard{*thread};
-  thread->counting = true;
-  op.redispatchBoxed(below, stack);
-  calls().work(context, begun.flops, begun.bytes + bytes_written(op, *stack));
+  Thread *thread = counting_thread(keys);
+  const Amount begun = thread ? amount<kFormula>(op, *stack) : kUnknown;
+  if (begun.bytes < 0) return op.redispatchBoxed(below(keys), stack);
+  const Counting counting(*thread);
+  op.redispatchBoxed(below(keys), stack);
+  counting.add(begun, bytes_written(op, *stack));
 }
+
+// -- of the frequent products, as they are called: a third of the time
+
+inline const at::Tensor *as_tensor(const at::Tensor &tensor) { return &tensor; }
+inline const at::Tensor *as_tensor(const at::Scalar &) { return nullptr; }
+
+// The same of tensors and numbers, none of which is written.
+inline Amount amount(size_t first, std::initializer_list<const at::Tensor *> arguments) noexcept {
+  try {
+    double bytes = 0;
+    for (const at::Tensor *tensor : arguments)
+      if (tensor && !add_bytes(*tensor, bytes)) return kUnknown;
+    return {product_of(*arguments.begin()[first], *arguments.begin()[first + 1]), bytes};
+  } catch (...) {
+    return kUnknown;
+  }
+}
+
+// `Op` is one of at::_ops; the factors are its arguments number `kFirst` and the next.
+template <typename Op, size_t kFirst, typename Schema = typename Op::schema> struct Product;
+
+template <typename Op, size_t kFirst, typename... Types>
+struct Product<Op, kFirst, at::Tensor(Types...)> {
+  static at::Tensor counted(DispatchKeySet keys, Types... arguments) {
+    Thread *thread = counting_thread(keys);
+    const Amount begun = thread ? amount(kFirst, {as_tensor(arguments)...}) : kUnknown;
+    if (begun.bytes < 0) return Op::redispatch(below(keys), arguments...);
+    const Counting counting(*thread);
+    at::Tensor result = Op::redispatch(below(keys), arguments...);
+    double written = 0;
+    add_bytes(result, written);
+    counting.add(begun, written);
+    return result;
+  }
+};
+
+// -- which
 
 struct Rule {
   const char *name;
   c10::KernelFunction kernel;
+  c10::KernelFunction plain{};  // of the overload without a name, if that has one of its own
 };
 
 template <Formula kFormula> Rule rule(const char *name) {
   return {name, c10::KernelFunction::makeFromBoxedFunction<&counted<kFormula>>()};
 }
 
+template <typename Op, size_t kFirst> Rule frequent() {
+  Rule made = rule<product<kFirst>>(Op::name);
+  using Typed = Product<Op, kFirst>;
+  made.plain = c10::KernelFunction::makeFromUnboxedFunction(
+      c10::CompileTimeFunctionPointer<decltype(Typed::counted), &Typed::counted>());
+  return made;
+}
+
 inline std::vector<Rule> rules() {
   return {
-      rule<product<0>>("aten::mm"),
-      rule<product<0>>("aten::bmm"),
+      frequent<at::_ops::mm, 0>(),
+      frequent<at::_ops::bmm, 0>(),
+      frequent<at::_ops::addmm, 1>(),
+      frequent<at::_ops::baddbmm, 1>(),
       rule<product<0>>("aten::mv"),
       rule<product<0>>("aten::dot"),
       rule<product<0>>("aten::vdot"),
       rule<product<0>>("aten::_scaled_mm"),
       rule<product<0>>("aten::_int_mm"),
-      rule<product<1>>("aten::addmm"),
       rule<product<1>>("aten::addmm_"),
       rule<product<1>>("aten::_addmm_activation"),
-      rule<product<1>>("aten::baddbmm"),
       rule<product<1>>("aten::baddbmm_"),
       rule<product<1>>("aten::addbmm"),
       rule<product<1>>("aten::addbmm_"),
@@ -232,10 +202,13 @@ inline int32_t begin_counting() {
   if (!held.empty()) return int32_t(held.size());
   c10::Dispatcher &dispatcher = c10::Dispatcher::singleton();
   for (const Rule &rule : rules())
-    for (const c10::OperatorName &op : dispatcher.getAllOpNames())
-      if (op.name == rule.name && dispatcher.findSchema(op))
-        held.push_back(dispatcher.registerImpl(op, DispatchKey::BackendSelect, rule.kernel,
-                                               std::nullopt, nullptr, "tileprof"));
+    for (const c10::OperatorName &op : dispatcher.getAllOpNames()) {
+      if (op.name != rule.name || !dispatcher.findSchema(op)) continue;
+      const bool plain = op.overload_name.empty() && rule.plain.isValid();
+      held.push_back(dispatcher.registerImpl(op, DispatchKey::BackendSelect,
+                                             plain ? rule.plain : rule.kernel, std::nullopt,
+                                             nullptr, "tileprof"));
+    }
   return int32_t(held.size());
 }
 
