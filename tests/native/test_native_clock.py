@@ -56,6 +56,7 @@ def test_no_thread_is_behind_what_another_told_it(program: Path, command: str) -
     assert told > 100_000
 
 
+@pytest.mark.alone
 def test_it_follows_a_jump_at_once_and_a_step_gradually(program: Path) -> None:
     """As after a machine was suspended: the time that passed is there, and nothing goes back."""
     passed, back, off = ask(program, "jump")

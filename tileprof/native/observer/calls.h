@@ -31,16 +31,18 @@ struct NameOf {
   bool python;      // whether it is that of a node of Python; those of PyTorch end with a number
 };
 
-// Numbers of names. Those of operators stay where they are, so the address tells them, if what is
-// there is still the same; others, that were made for the moment, are told by their text.
+// Numbers of names. That of an operator stays where it is, so its address tells it, if what is there
+// begins as it did; others, that were made for the moment, are told by their text.
 class Names {
 public:
-  const NameOf &of(const char *text) {
-    Place &place = places_[(uintptr_t(text) >> 3) % kPlaces];
-    if (place.text != text || std::strcmp(text, place.known->first.c_str()) != 0)
-      place = {text, &by_text(text)};
+  const NameOf &of(const at::RecordFunction &function) {
+    const char *text = function.name();
+    Place &place = place_of(text);
+    const bool same = place.text == text && (place.lasts ? place.begins_as(text) : place.is(text));
+    if (!same) place = Place(text, by_text(text), function.operator_name().has_value());
     return place.known->second;
   }
+  const NameOf &of(const std::string &text) { return by_text(text).second; }
 
 private:
   struct Hash : std::hash<std::string_view> {
@@ -50,12 +52,25 @@ private:
   struct Place {
     const char *text = nullptr;
     const Known::value_type *known = nullptr;
+    char start[16] = {};
+    bool lasts = false;
+
+    Place() = default;
+    Place(const char *text, const Known::value_type &known, bool lasts)
+        : text(text), known(&known), lasts(lasts) {
+      std::memcpy(start, text, sizeof(start));
+    }
+    // All names are in strings of the standard library, of which so much can always be read.
+    bool begins_as(const char *other) const { return !std::memcmp(start, other, sizeof(start)); }
+    bool is(const char *other) const { return !std::strcmp(other, known->first.c_str()); }
   };
   // A program that never repeats its names starts learning anew.
-  static constexpr size_t kPlaces = 1024, kMost = 10'000;
+  static constexpr size_t kPlaces = 512, kMost = 10'000;
 
   Place places_[kPlaces];
   Known known_;
+
+  Place &place_of(const char *text) { return places_[(uintptr_t(text) >> 3) % kPlaces]; }
 
   const Known::value_type &by_text(std::string_view text) {
     auto found = known_.find(text);

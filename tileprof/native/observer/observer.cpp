@@ -77,7 +77,7 @@ std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &functi
   if (!observing.load(std::memory_order_relaxed)) return nullptr;
   Thread &thread = this_thread();
   if (thread.quiet) return nullptr;
-  const NameOf &known = thread.names.of(function.name());
+  const NameOf &known = thread.names.of(function);
   if (known.evaluation && !everything.load(std::memory_order_relaxed)) {
     const Pass *pass = this_pass();
     if (!pass || !pass->operations) return nullptr;
@@ -126,7 +126,7 @@ bool ignore_functions() {
 // -- nodes of the backward pass, ranges
 
 void begin_node(const RecordFunction &function, Thread &thread, Open &open) {
-  const NameOf &known = thread.names.of(function.name());
+  const NameOf &known = thread.names.of(function);
   const Pass *pass = this_pass();
   open.thread = &thread;
   open.context = enter_backward(known.id, uint64_t(function.seqNr()), function.forwardThreadId(),
@@ -150,7 +150,7 @@ std::unique_ptr<at::ObserverContext> begin(const RecordFunction &function) {
   case RecordScope::USER_SCOPE: {
     Thread &thread = this_thread();
     std::unique_ptr<Open> open(new (thread) Open);
-    open->range = calls().open_range(thread.names.of(function.name()).id, &open->opened_by);
+    open->range = calls().open_range(thread.names.of(function).id, &open->opened_by);
     return open;
   }
   default: return begin_function(function);
@@ -263,7 +263,7 @@ __attribute__((visibility("default"))) uint32_t tileprof_backward_here() {
   try {
     const auto node = torch::autograd::get_current_node();
     if (!node) return 0;
-    const NameOf &known = this_thread().names.of(node->name().c_str());
+    const NameOf &known = this_thread().names.of(node->name());
     return calls().find_backward(known.id, int64_t(node->sequence_nr()), node->thread_id(),
                                  root_of(this_pass()));
   } catch (...) {

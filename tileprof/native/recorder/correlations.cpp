@@ -19,6 +19,8 @@ Correlations::Correlations()
 
 void Correlations::put(uint32_t correlation, const Launch &launch) {
   Slot &slot = slots_[correlation % kSlots];
+  // What a launch some time from now writes to, which no cache holds any more.
+  __builtin_prefetch(&slots_[(correlation + kAhead) % kSlots], 1);
   uint64_t state = slot.state.load(std::memory_order_acquire);
   Launch former;
   // Kept before it is overwritten, so that its record finds it at any time.

@@ -33,7 +33,7 @@ struct Launch {
 
 class Correlations {
 public:
-  static constexpr uint32_t kSlots = 1u << 18;
+  static constexpr uint32_t kSlots = 1u << 18, kAhead = 16;
 
   Correlations();
   void put(uint32_t correlation, const Launch &launch);

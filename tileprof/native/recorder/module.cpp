@@ -39,13 +39,15 @@ nb::list host_times() {
     uint64_t count = 0, own = 0, claimed = 0;
     double flops = 0, bytes = 0;
     for (Thread *thread : threads) {
-      const HostTime *time = thread->times().find(id);
-      if (!time) continue;
-      count += time->count.load(std::memory_order_relaxed);
-      own += time->own_ns.load(std::memory_order_relaxed);
-      claimed += time->claimed_ns.load(std::memory_order_relaxed);
-      flops += time->flops.load(std::memory_order_relaxed);
-      bytes += time->bytes.load(std::memory_order_relaxed);
+      if (const HostTime *time = thread->times().find(id)) {
+        count += time->count.load(std::memory_order_relaxed);
+        own += time->own_ns.load(std::memory_order_relaxed);
+      }
+      if (const HostWork *work = thread->works().find(id)) {
+        claimed += work->claimed_ns.load(std::memory_order_relaxed);
+        flops += work->flops.load(std::memory_order_relaxed);
+        bytes += work->bytes.load(std::memory_order_relaxed);
+      }
     }
     if (count || own || claimed) all.append(nb::make_tuple(id, count, own, claimed, flops, bytes));
   }

@@ -53,23 +53,32 @@ void Thread::begin(uint64_t ident) {
   recording_ = 0;
 }
 
+// A context that was met before, 0 where it is not remembered. A program that repeats itself asks in
+// the order in which it asked first, which is the order of the numbers.
+ContextId Thread::known(const Context &key, size_t place) {
+  const Contexts &all = recorder().contexts;
+  const ContextId next = last_ + 1;
+  if (next < all.size() && all.at(next) == key) return last_ = next;
+  const Known &known = known_[place];
+  return known.id && known.key == key ? last_ = known.id : 0;
+}
+
 ContextId Thread::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
   const Context key{parent, kind, a, b};
-  Known &known = known_[HashContext()(key) % kKnown];
-  if (known.id && known.key == key) return known.id;
+  const size_t place = HashContext()(key) % kKnown;
+  if (const ContextId id = known(key, place)) return id;
   const ContextId id = recorder().contexts.child(parent, kind, a, b);
-  if (id != parent) known = {key, id};
+  if (id != parent) known_[place] = {key, last_ = id};
   return id;
 }
 
 ContextId Thread::frame_child(ContextId parent, const Frame &frame) {
   const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(frame.code));
-  const uint64_t offset = uint64_t(frame.offset);
-  const Context key{parent, Kind::frame, code, offset};
-  Known &known = known_[HashContext()(key) % kKnown];
-  if (known.id && known.key == key) return known.id;
+  const Context key{parent, Kind::frame, code, uint64_t(frame.offset)};
+  const size_t place = HashContext()(key) % kKnown;
+  if (const ContextId id = known(key, place)) return id;
   const ContextId id = recorder().frame(parent, frame);
-  if (id != parent) known = {key, id};
+  if (id != parent) known_[place] = {key, last_ = id};
   return id;
 }
 
@@ -223,8 +232,8 @@ void Thread::pop(uint64_t now) {
   const uint64_t took = now - std::min(now, entry.began_ns);
   HostTime &time = times_.make(entry.context);
   count(entry);
-  HostTime::add(time.own_ns, took - std::min(took, entry.inside_ns));
-  if (entry.claims) HostTime::add(times_.make(entry.claims).claimed_ns, took);
+  add(time.own_ns, took - std::min(took, entry.inside_ns));
+  if (entry.claims) add(works_.make(entry.claims).claimed_ns, took);
   count_out(entry, now);
   trace(entry.context, entry.began_ns, now);
   entries_.pop_back();
@@ -234,9 +243,9 @@ void Thread::pop(uint64_t now) {
 // An operation that does nothing but call one of the same name is counted once, as PyTorch's
 // profiler does.
 void Thread::count(const Entry &entry) {
-  if (!entry.again) HostTime::add(times_.make(entry.context).count, uint64_t(1));
+  if (!entry.again) add(times_.make(entry.context).count, uint64_t(1));
   if (entry.entries == 1 && entry.twin)
-    HostTime::add(times_.make(entry.twin).count, ~uint64_t(0));
+    add(times_.make(entry.twin).count, ~uint64_t(0));
   if (entries_.size() < 2 || entry.again) return;
   Entry &around = entries_[entries_.size() - 2];
   ++around.entries;
@@ -252,13 +261,13 @@ void Thread::count_out(const Entry &entry, uint64_t now) {
   if (!entry.by_frames || --operations_) return;
   const uint64_t since = open_since_.load(std::memory_order_relaxed);
   open_since_.store(0, std::memory_order_relaxed);
-  HostTime::add(claimed_ns_, now - std::min(now, since));
+  add(claimed_ns_, now - std::min(now, since));
 }
 
 void Thread::add_work(ContextId context, double flops, double bytes) {
-  HostTime &time = times_.make(context);
-  HostTime::add(time.flops, flops);
-  HostTime::add(time.bytes, bytes);
+  HostWork &work = works_.make(context);
+  add(work.flops, flops);
+  add(work.bytes, bytes);
 }
 
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {

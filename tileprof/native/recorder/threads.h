@@ -20,18 +20,23 @@
 
 namespace tileprof {
 
-// Host time at a context; cumulative, written by one thread, read by any.
+// Host time at a context; cumulative, written by one thread, read by any. Small, for contexts are
+// numbered in the order in which the program came to them: what follows is in memory already.
 struct HostTime {
   std::atomic<uint64_t> count{0}, own_ns{0};
+};
+
+// What few contexts have.
+struct HostWork {
   // Of a scope: what entries right in it took, which is not the scope's own.
   std::atomic<uint64_t> claimed_ns{0};
   // What the operations worked on, as their shapes tell.
   std::atomic<double> flops{0}, bytes{0};
-
-  template <typename T> static void add(std::atomic<T> &to, T what) {
-    to.store(to.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
-  }
 };
+
+template <typename T> void add(std::atomic<T> &to, T what) {
+  to.store(to.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
+}
 
 // Something open: an operation, a range, a call.
 struct Entry {
@@ -113,6 +118,7 @@ public:
   // Whether an entry is open that is inside the innermost scope of Python's.
   bool inside();
   Blocks<HostTime> &times() { return times_; }
+  Blocks<HostWork> &works() { return works_; }
   // When the innermost entry began, 0 where there is none.
   uint64_t began_ns() const { return entries_.empty() ? 0 : entries_.back().began_ns; }
   // Puts something of this thread on the timeline, if one is wanted.
@@ -172,9 +178,11 @@ private:
   std::atomic<uint64_t> claimed_ns_{0}, open_since_{0};
   std::vector<Frame> met_;
   std::unique_ptr<Known[], Free> known_;
+  ContextId last_ = 0;  // that was asked for
   Chain chains_[kChains];
   ScopeReader scope_;
   Blocks<HostTime> times_;
+  Blocks<HostWork> works_;
   ForwardPasses forward_;
   uint64_t recording_ = 0;
   std::mutex published_mutex_;
@@ -185,6 +193,7 @@ private:
 
   ContextId through_frames(ContextId base, size_t count, size_t chain);
   ContextId frame_child(ContextId parent, const Frame &frame);
+  ContextId known(const Context &key, size_t place);
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
   Moment moment();
