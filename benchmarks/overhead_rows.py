@@ -36,8 +36,9 @@ STACKS = Way("torch.profiler with stacks", peer="torch-stacks")
 
 GPU_WAYS = (PLAIN, AGAIN, FULL, SCOPES, CUPTI, SHADOW, PROTON, TORCH, STACKS)
 CPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, TORCH, STACKS)
-PROFILERS = (SHADOW, PROTON, TORCH, STACKS)
-"""Peers that say where time goes, as we do; bare records are the floor of all of them."""
+PROFILERS = (PROTON, TORCH, STACKS)
+"""Peers that say where in the program time goes, as we do.  Bare records are the floor of all of
+them, and Proton without frames knows the scopes alone that a program opens."""
 
 TURNS = {way.name: 15 for way in (SCOPES, PYTHON, CUPTI, SHADOW, PROTON)} | {
     AGAIN.name: 8, TORCH.name: 3, STACKS.name: 3,

@@ -30,7 +30,6 @@ _LOSSES = {
     "foreign": "records of kinds that were not asked for",
     "unreadable": "buffers that could not be read",
     "uncaptured": "kernels of graphs that were captured before the recording",
-    "late": "records that came out of order, in idle time",
 }
 """Counts of the native recorder that a user should know of when they are not 0."""
 
@@ -109,6 +108,8 @@ class Gpu:
             lost = [f"{counts[key]:,} {what}" for key, what in _LOSSES.items() if counts.get(key)]
             if lost:
                 facts["lost"] = "; ".join(lost)
+            if counts.get("late"):
+                facts["idle time"] = f"{counts['late']:,} records came too late to be put in order"
         if self._gaps:
             facts["gaps"] = "; ".join(self._gaps)
         if self.problem:
