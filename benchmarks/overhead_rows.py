@@ -34,14 +34,14 @@ PROTON = Way("Proton, Python context", peer="proton-python")
 TORCH = Way("torch.profiler", peer="torch")
 STACKS = Way("torch.profiler with stacks", peer="torch-stacks")
 
-GPU_WAYS = (PLAIN, AGAIN, FULL, SCOPES, CUPTI, SHADOW, PROTON, TORCH, STACKS)
+GPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, CUPTI, SHADOW, PROTON, TORCH, STACKS)
 CPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, TORCH, STACKS)
 PROFILERS = (PROTON, TORCH, STACKS)
 """Peers that say where in the program time goes, as we do.  Bare records are the floor of all of
 them, and Proton without frames knows the scopes alone that a program opens."""
 
 TURNS = {way.name: 15 for way in (SCOPES, PYTHON, CUPTI, SHADOW, PROTON)} | {
-    AGAIN.name: 8, TORCH.name: 3, STACKS.name: 3,
+    AGAIN.name: 8, TORCH.name: 5, STACKS.name: 5,
 }  # fmt: skip
 """Rounds of a generation in which the ways work that only stand beside ours.  What is held to a bar
 needs the most pairs, and torch.profiler takes seconds to end a burst."""
@@ -174,7 +174,7 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
 TRAINING = Bursts(4, 1, 80)
 LAUNCHES = Bursts(2_000, 200, 60, "launch")
 DEEP = Bursts(2_000, 200, 40, "launch")
-GPT = Bursts(3, 1, 4)
+GPT = Bursts(3, 1, 8)
 DUTY_STEPS = Bursts(19, 1, 16)
 """With its warm-up as many steps as `--duty 0.05` chooses one of, so that a burst has about one."""
 

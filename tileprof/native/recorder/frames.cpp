@@ -40,8 +40,28 @@ PyCodeObject *code_of(Interpreted *frame) {
 // Whether it has begun to run its code: frames under construction and those of C have no place.
 bool stands(Interpreted *frame) { return !_PyFrame_IsIncomplete(frame); }
 
+// The same of a frame that has called another: it has begun, so its code need not be read, which no
+// cache may hold.
+bool calls(Interpreted *frame) {
+#if PY_VERSION_HEX >= 0x030C0000
+  return frame->owner != FRAME_OWNED_BY_CSTACK;
+#else
+  return frame != nullptr;
+#endif
+}
+
 int offset_of(Interpreted *frame) {
   return _PyInterpreterFrame_LASTI(frame) * int(sizeof(_Py_CODEUNIT));
+}
+
+// Adds a frame and its callers up to `stop`; whether that was met.
+bool collect(Interpreted *frame, const void *stop, std::vector<Frame> &into) {
+  auto add = [&](Interpreted *each) { into.push_back({each, code_of(each), offset_of(each)}); };
+  while (frame && frame != stop && !stands(frame)) frame = frame->previous;
+  if (frame && frame != stop) add(frame), frame = frame->previous;
+  for (; frame && frame != stop; frame = frame->previous)
+    if (calls(frame)) add(frame);
+  return frame == stop;
 }
 
 bool ending() {
@@ -66,17 +86,11 @@ const void *innermost_frame(PyThreadState *thread) {
 bool collect_frames(const void *stop, std::vector<Frame> &into) {
   PyThreadState *thread = python_thread();
   if (!thread) return stop == nullptr;
-  for (Interpreted *frame = innermost(thread); frame; frame = frame->previous) {
-    if (frame == stop) return true;
-    if (stands(frame)) into.push_back({frame, code_of(frame), offset_of(frame)});
-  }
-  return stop == nullptr;
+  return collect(innermost(thread), stop, into);
 }
 
 void collect_frames_from(const void *innermost, std::vector<Frame> &into) {
-  auto frame = static_cast<Interpreted *>(const_cast<void *>(innermost));
-  for (; frame; frame = frame->previous)
-    if (stands(frame)) into.push_back({frame, code_of(frame), offset_of(frame)});
+  collect(static_cast<Interpreted *>(const_cast<void *>(innermost)), nullptr, into);
 }
 
 const void *frame_behind(PyObject *frame) {
