@@ -1,10 +1,11 @@
 """PyTorch's operations, told to the native recorder by PyTorch itself.
 
 In: the native recorder, and PyTorch once the program has imported it.  Out: while attached, every
-operation, backward operation and range of PyTorch's is an entry of the thread that runs it, with
-flops and bytes where shapes tell them.  The observer is a small library in C++
-(native/observer/) that fits one build of PyTorch: it is compiled when it is first wanted and kept
-in the cache. Where that is impossible, `why_not` tells, and PyTorch's NVTX ranges serve instead.
+operation, range and node of a backward pass of PyTorch's is an entry of the thread that runs it,
+with flops and bytes where shapes tell them; operations inside such nodes only where asked for.  The
+observer is a small library in C++ (native/observer/) that fits one build of PyTorch: it is compiled
+when it is first wanted and kept in the cache. Where that is impossible, `why_not` tells, and
+PyTorch's NVTX ranges serve instead.
 """
 
 from __future__ import annotations
