@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
+from overhead_floor import Floor
 from overhead_peers import PEERS, Peer
 from torch import nn
 from torch.nn import functional
@@ -200,14 +201,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", choices=WORKS)
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--peer", choices=PEERS, default="none")
+    peers = {**PEERS, "floor": Floor}
+    parser.add_argument("--peer", choices=peers, default="none")
     parser.add_argument("--output", default="")
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1 if args.cpu else torch.get_num_threads())
     wait = (lambda: None) if args.cpu else torch.cuda.synchronize
     run = WORKS[args.work]("cpu" if args.cpu else "cuda")
-    serve(run, PEERS[args.peer](args.cpu, args.output), wait)
+    serve(run, peers[args.peer](args.cpu, args.output), wait)
 
 
 if __name__ == "__main__":

@@ -29,18 +29,19 @@ SCOPES = Way("tileprof --context scopes", ("--context", "scopes"))
 PYTHON = Way("tileprof --context python", ("--context", "python"))
 DUTY = Way("tileprof --duty 0.05", ("--duty", "0.05"))
 CUPTI = Way("CUPTI kernel records, dropped", peer="cupti")
+FLOOR = Way("kernel records, an empty observer", peer="floor")
 SHADOW = Way("Proton, shadow context", peer="proton-shadow")
 PROTON = Way("Proton, Python context", peer="proton-python")
 TORCH = Way("torch.profiler", peer="torch")
 STACKS = Way("torch.profiler with stacks", peer="torch-stacks")
 
-GPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, CUPTI, SHADOW, PROTON, TORCH, STACKS)
-CPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, TORCH, STACKS)
+GPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, CUPTI, FLOOR, SHADOW, PROTON, TORCH, STACKS)
+CPU_WAYS = (PLAIN, AGAIN, FULL, PYTHON, SCOPES, FLOOR, TORCH, STACKS)
 PROFILERS = (PROTON, TORCH, STACKS)
 """Peers that say where in the program time goes, as we do.  Bare records are the floor of all of
 them, and Proton without frames knows the scopes alone that a program opens."""
 
-TURNS = {way.name: 15 for way in (SCOPES, PYTHON, CUPTI, SHADOW, PROTON)} | {
+TURNS = {way.name: 15 for way in (SCOPES, PYTHON, CUPTI, FLOOR, SHADOW, PROTON)} | {
     AGAIN.name: 8, TORCH.name: 5, STACKS.name: 5,
 }  # fmt: skip
 """Rounds of a generation in which the ways work that only stand beside ours.  What is held to a bar
@@ -188,7 +189,7 @@ def training(setting: Setting) -> Iterator[Row]:
 
 def launches(setting: Setting) -> Iterator[Row]:
     """`x.add_(1)` in a loop."""
-    ways = (PLAIN, AGAIN, FULL, SCOPES, CUPTI, SHADOW, PROTON, TORCH)
+    ways = (PLAIN, AGAIN, FULL, SCOPES, CUPTI, FLOOR, SHADOW, PROTON, TORCH)
     taken = setting.take("launches", CPU_WAYS if setting.cpu else ways, LAUNCHES)
     yield per_launch(setting, "`x.add_(1)`", taken, LAUNCHES, setting.bar(1.8, 1.0))
 
