@@ -10,7 +10,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ctypes import c_int32, c_uint32, c_uint64, c_void_p
+from ctypes import c_int32, c_uint64, c_void_p
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -54,7 +54,6 @@ def load(torch: Any, tell: Tell) -> Any:
     library.tileprof_observer_stop.restype = None
     library.tileprof_observer_stop.argtypes = (c_uint64,)
     library.tileprof_observer_count_work.restype = c_int32
-    library.tileprof_backward_begin.argtypes = (c_uint32,)
     return library
 
 

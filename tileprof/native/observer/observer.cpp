@@ -1,6 +1,6 @@
 // PyTorch's operations, as its own observer sees them, told to the recorder.
 //
-// In: the beginning and the end of operations, of the backward pass's too, and of user's ranges
+// In: the beginning and the end of operations, of nodes of the backward pass, and of user's ranges
 // (at::RecordFunction).  Out: calls of the recorder's table.  Compiled on the machine where it runs
 // against the headers of the PyTorch that is installed (profiler/observer.py); plain C at its
 // border, and it stays loaded once it is.

@@ -23,7 +23,8 @@ typedef struct TileprofObserver {
   uint32_t (*enter_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread,
                              uint32_t root);
   /* The context that the same would have, without entering it. */
-  uint32_t (*find_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root);
+  uint32_t (*find_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread,
+                            uint32_t root);
   void (*leave)(uint32_t context);
   /* A range of the user's begins, which lasts beyond the call that opened it. Returns its number
    * and its thread for `close_range`, which any thread may call. */

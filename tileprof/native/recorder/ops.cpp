@@ -80,7 +80,8 @@ void work(uint32_t context, double flops, double bytes) {
 }
 
 const TileprofObserver kTable = {
-    TILEPROF_OBSERVER_VERSION, name, enter, enter_backward, find_backward, leave, open_range, close_range, work};
+    TILEPROF_OBSERVER_VERSION, name,       enter,       enter_backward, find_backward, leave,
+    open_range,                close_range, work};
 
 } // namespace
 
