@@ -179,7 +179,8 @@ def test_threads_that_begin_later_are_observed(attached: None) -> None:
 
 def test_threads_that_were_there_are_observed() -> None:
     """All are then, and what is inside nodes is passed over."""
-    wanted, jobs = threading.Event(), []
+    wanted = threading.Event()
+    jobs: list[Callable[[], None]] = []
 
     def wait() -> None:
         wanted.wait()
