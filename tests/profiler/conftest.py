@@ -28,6 +28,7 @@ def seen(observed: None) -> Iterator[Seen]:
     from tests.profiler.torch_observed import Seen
     from tileprof.native import _recorder
 
+    _recorder.set_frames(True)  # another test's recording may have been without
     _recorder.set_epoch(1)
     yield Seen()
     _recorder.set_epoch(0)

@@ -23,6 +23,7 @@ def attached() -> Iterator[None]:
     """The observer as it is by default; the recording is on."""
     observer.attach(tell=lambda line: None)
     assert observer.why_not() == ""
+    recorder.set_frames(True)  # another test's recording may have been without
     recorder.set_epoch(1)
     yield
     recorder.set_epoch(0)
@@ -189,6 +190,7 @@ def test_threads_that_were_there_are_observed() -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     observer.attach(tell=lambda line: None)
+    recorder.set_frames(True)
     recorder.set_epoch(1)
 
     def start(work: Callable[[], None]) -> None:

@@ -61,9 +61,4 @@ void Recorder::after_fork() {
   generation_.fetch_add(1);
 }
 
-Recorder &recorder() {
-  static Recorder *one = new Recorder;
-  return *one;
-}
-
 } // namespace tileprof

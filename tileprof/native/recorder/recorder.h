@@ -66,6 +66,10 @@ private:
   std::atomic<uint32_t> generation_{0};
 };
 
-Recorder &recorder();  // one in a process, never destroyed
+// One in a process, never destroyed. Here, because each operation asks for it several times.
+inline Recorder &recorder() {
+  static Recorder &one = *new Recorder;
+  return one;
+}
 
 } // namespace tileprof
