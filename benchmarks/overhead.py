@@ -106,12 +106,13 @@ class Report:
         try:
             for row in GROUPS[name](setting):
                 now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-                self.held["rows"].append(row | {"date": now, "clocks": [before, clocks(self.cpu)]})
+                said = {"group": name, "date": now, "clocks": [before, clocks(self.cpu)]}
+                self.held["rows"].append(row | said)
                 print(shown(row), flush=True)
                 self.write()
         except Exception as error:
             told = f"{type(error).__name__}: {error}"[:600]
-            self.held["rows"].append({"work": name, "error": told})
+            self.held["rows"].append({"work": name, "group": name, "error": told})
             print(f"{name}: {told}", flush=True)
         print(f"  {name}: {time.perf_counter() - began:.1f} s", flush=True)
         self.write()
@@ -131,7 +132,10 @@ def join(paths: list[str], output: Path) -> None:
         raise SystemExit(f"these were not measured on one kind of machine: {sorted(kinds)}")
     measured = [row for each in held for row in each["rows"]]
     seconds = sum(each["seconds"] for each in held)
-    whole = held[0] | {"rows": measured, "skipped": [], "seconds": seconds}
+    reached = {row["group"] for row in measured}
+    wanted = GROUPS if "gpu" in held[0]["circumstances"] else ON_CPU
+    skipped = [group for group in wanted if group not in reached]
+    whole = held[0] | {"rows": measured, "skipped": skipped, "seconds": seconds}
     output.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
 
 
