@@ -13,6 +13,7 @@ at::RecordFunctionCallback callback() { return at::RecordFunctionCallback(begin,
 
 } // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 void floor_observe_nodes() {
@@ -27,3 +28,4 @@ uint64_t floor_observe_operations() {
 
 void floor_ignore_operations(uint64_t handle) { at::removeCallback(handle); }
 }
+#pragma GCC visibility pop

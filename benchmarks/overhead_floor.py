@@ -6,7 +6,6 @@ Records of kernels are dropped, and an observer of operations (overhead_floor.cp
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ class Floor(CuptiRecords):
         if not self.cpu:
             super().start()
         if self._observer is None:
-            self._observer = _built(Path(self.output).parent)
+            self._observer = _built()
             self._observer.floor_observe_nodes()
             self._handle = self._observer.floor_observe_operations()
             self._surround_engine()
@@ -52,19 +51,17 @@ class Floor(CuptiRecords):
             vars(module)["_engine_run_backward"] = run
 
 
-def _built(folder: Path) -> Any:
-    """The observer's library, compiled once in a folder."""
-    library, place = folder / "overhead_floor.so", Path(torch.__file__).parent
-    if not library.exists():
-        includes = (place / "include", place / "include" / "torch" / "csrc" / "api" / "include")
-        abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-        command = ["g++", "-std=c++20", "-O2", "-fPIC", "-shared", "-w", abi]
-        command += [f"-isystem{each}" for each in includes]
-        command += [str(_SOURCE), f"-L{place / 'lib'}", "-ltorch_cpu", "-lc10"]
-        fresh = library.with_suffix(".new")
-        subprocess.run([*command, "-o", str(fresh)], check=True)
-        fresh.rename(library)
-    found = ctypes.CDLL(str(library))
+def _built() -> Any:
+    """The observer's library, compiled once on a machine."""
+    # Here: the plain program is to run without any of it.
+    from tileprof.native.building import build_library, find_compiler, one_at_a_time
+    from tileprof.profiler.observer_library import extension
+
+    compiler = find_compiler()
+    assert compiler is not None, "there is no C++ compiler"
+    order = extension(torch, compiler, _SOURCE, "the empty observer")
+    with one_at_a_time(order):
+        found = ctypes.CDLL(str(build_library(order)))
     found.floor_observe_operations.restype = ctypes.c_uint64
     found.floor_ignore_operations.argtypes = (ctypes.c_uint64,)
     return found

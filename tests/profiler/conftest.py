@@ -14,21 +14,16 @@ if TYPE_CHECKING:
 @pytest.fixture
 def observed() -> Iterator[None]:
     """PyTorch's observer is attached, for all operations; compiled by the first that wants it."""
-    from tileprof.profiler import observer
+    from tests.profiler.torch_observed import attached
 
-    observer.attach(tell=lambda line: None, backward_ops=True)
-    assert observer.why_not() == ""
-    yield
-    observer.detach()
+    with attached(backward_ops=True):
+        yield
 
 
 @pytest.fixture
 def seen(observed: None) -> Iterator[Seen]:
     """Recording is on: what was recorded since the test began."""
-    from tests.profiler.torch_observed import Seen
-    from tileprof.native import _recorder
+    from tests.profiler.torch_observed import Seen, recorded
 
-    _recorder.set_frames(True)  # another test's recording may have been without
-    _recorder.set_epoch(1)
-    yield Seen()
-    _recorder.set_epoch(0)
+    with recorded():
+        yield Seen()

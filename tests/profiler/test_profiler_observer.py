@@ -12,7 +12,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
-from tests.profiler.torch_observed import Seen, evaluated, net, under  # noqa: E402
+from tests.profiler.torch_observed import Seen, evaluated, net, square, under  # noqa: E402
 from tileprof.profiler import paths  # noqa: E402
 
 nn = torch.nn
@@ -119,16 +119,6 @@ def test_operations_hang_under_frames_and_one_another(seen: Seen) -> None:
 def test_backward_hangs_under_the_operation_that_made_it(seen: Seen) -> None:
     """Also of a function written in Python, whose backward has frames; roots under the call."""
 
-    class Square(torch.autograd.Function):  # type: ignore[misc]
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            return twice(g * ctx.saved_tensors[0])
-
     def twice(x: Any) -> Any:
         return x + x
 
@@ -136,7 +126,7 @@ def test_backward_hangs_under_the_operation_that_made_it(seen: Seen) -> None:
     seen = Seen()
 
     def forward() -> Any:
-        y = Square.apply(x)
+        y = square(twice).apply(x)
         return y.sin()
 
     def backward(loss: Any) -> None:
@@ -145,15 +135,15 @@ def test_backward_hangs_under_the_operation_that_made_it(seen: Seen) -> None:
     backward(forward())
     found = under("test_backward_hangs_under_the_operation_that_made_it", seen.paths())
     sine = f"forward() / aten::sin / {evaluated('SinBackward0')}"
-    square = f"forward() / Square / {evaluated('SquareBackward')}"
+    product = f"forward() / Square / {evaluated('SquareBackward')}"
     root = f"backward() / {evaluated('torch::autograd::AccumulateGrad')}"
     assert {
         "forward() / aten::sin": 1,
         f"{sine} / aten::cos": 1,
         f"{sine} / aten::mul": 1,
         "forward() / Square / forward() / aten::mul": 1,
-        f"{square} / backward() / aten::mul": 1,
-        f"{square} / backward() / twice() / aten::add": 1,
+        f"{product} / backward() / aten::mul": 1,
+        f"{product} / backward() / twice() / aten::add": 1,
         root: 1,
     }.items() <= found.items()
     assert not [path for path in found if path.startswith("backward() / aten::mul")]

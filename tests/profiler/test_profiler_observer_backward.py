@@ -10,24 +10,19 @@ from typing import Any
 import pytest
 
 torch: Any = pytest.importorskip("torch")
-recorder: Any = pytest.importorskip("tileprof.native._recorder")
+pytest.importorskip("tileprof.native._recorder")
 
-from tests.profiler.torch_observed import Seen, net, under  # noqa: E402
+from tests.profiler.torch_observed import Seen, attached, net, recorded, square, under  # noqa: E402
 from tileprof.profiler import observer  # noqa: E402
 
 nn = torch.nn
 
 
 @pytest.fixture
-def attached() -> Iterator[None]:
-    """The observer as it is by default; the recording is on."""
-    observer.attach(tell=lambda line: None)
-    assert observer.why_not() == ""
-    recorder.set_frames(True)  # another test's recording may have been without
-    recorder.set_epoch(1)
-    yield
-    recorder.set_epoch(0)
-    observer.detach()
+def observed() -> Iterator[None]:
+    """The observer as it is by default, for `seen`."""
+    with attached():
+        yield
 
 
 def steps_of(model: Any) -> Callable[[], None]:
@@ -60,7 +55,7 @@ def outside_of_the_engine(run: Callable[[], object]) -> tuple[Counter[str], Coun
     return operations, nodes
 
 
-def test_counts_are_those_of_torch_profiler(attached: None) -> None:
+def test_counts_are_those_of_torch_profiler(seen: Seen) -> None:
     """Of operations outside of the engine, and of the nodes inside."""
     step = steps_of(net())
     step()
@@ -73,24 +68,14 @@ def test_counts_are_those_of_torch_profiler(attached: None) -> None:
     assert sum(nodes.values()) > 10
 
 
-def test_nodes_hang_under_operations_and_ones_of_python_have_what_they_call(attached: None) -> None:
+def test_nodes_hang_under_operations_and_ones_of_python_have_what_they_call(seen: Seen) -> None:
     """A node of Python may run a forward pass of its own."""
-
-    class Square(torch.autograd.Function):  # type: ignore[misc]
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            return g * ctx.saved_tensors[0]
 
     x = torch.ones(3, requires_grad=True)
     seen = Seen()
 
     def run() -> None:
-        Square.apply(x).sin().backward(torch.ones(3))
+        square(lambda g: g).apply(x).sin().backward(torch.ones(3))
 
     run()
     found = under("test_nodes_hang_under_operations_and_ones_of_python_have_what_they_call",
@@ -107,7 +92,7 @@ def test_nodes_hang_under_operations_and_ones_of_python_have_what_they_call(atta
     }
 
 
-def test_a_pass_that_is_differentiated_has_its_operations(attached: None) -> None:
+def test_a_pass_that_is_differentiated_has_its_operations(seen: Seen) -> None:
     """They are the forward pass of the next one, whose nodes hang under them."""
     x = torch.ones(3, requires_grad=True)
     seen = Seen()
@@ -125,7 +110,7 @@ def test_a_pass_that_is_differentiated_has_its_operations(attached: None) -> Non
     assert not [path for path in found if path.endswith("<- CosBackward0 / aten::sin")]
 
 
-def test_a_reentrant_checkpoint_keeps_the_backward_under_what_ran_again(attached: None) -> None:
+def test_a_reentrant_checkpoint_keeps_the_backward_under_what_ran_again(seen: Seen) -> None:
     """The forward pass runs again within a node of Python."""
     x = torch.ones(3, 3, requires_grad=True)
     seen = Seen()
@@ -157,7 +142,7 @@ EXPECTED = {"aten::sin": 1, "aten::sin / <- SinBackward0": 1, "aten::sum / <- Su
             "<- torch::autograd::AccumulateGrad": 1}  # fmt: skip
 
 
-def test_threads_that_begin_later_are_observed(attached: None) -> None:
+def test_threads_that_begin_later_are_observed(seen: Seen) -> None:
     """Each asks for it when it begins, and is not profiled for it."""
     profiles: list[object] = []
 
@@ -189,25 +174,19 @@ def test_threads_that_were_there_are_observed() -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    observer.attach(tell=lambda line: None)
-    recorder.set_frames(True)
-    recorder.set_epoch(1)
 
     def start(work: Callable[[], None]) -> None:
         jobs.append(work)
         wanted.set()
         thread.join()
 
-    try:
+    with attached(), recorded():
         found = work_in_threads(Seen(), start)
-    finally:
-        recorder.set_epoch(0)
-        observer.detach()
     assert EXPECTED.items() <= found.items()
     assert not [path for path in found if "evaluate_function" in path or path.endswith("cos")]
 
 
-def test_pauses_cost_nothing_and_the_observer_comes_back(attached: None) -> None:
+def test_pauses_cost_nothing_and_the_observer_comes_back(seen: Seen) -> None:
     """In the thread that paused no callback is left; a change of detail holds from then on."""
     x = torch.ones(3, requires_grad=True)
     counts = []

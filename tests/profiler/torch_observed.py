@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,30 @@ _recorder: Any = pytest.importorskip("tileprof.native._recorder")
 
 _FRAME, _OP, _BACKWARD, _RANGE = 1, 3, 4, 5
 _TESTS = Path(__file__).parent
+
+
+@contextmanager
+def attached(**options: bool) -> Iterator[None]:
+    """PyTorch's observer is attached."""
+    from tileprof.profiler import observer
+
+    observer.attach(tell=lambda line: None, **options)
+    assert observer.why_not() == ""
+    try:
+        yield
+    finally:
+        observer.detach()
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Recording is on, with frames: that of another test may have been without."""
+    _recorder.set_frames(True)
+    _recorder.set_epoch(1)
+    try:
+        yield
+    finally:
+        _recorder.set_epoch(0)
 
 
 class Seen:
@@ -64,6 +90,23 @@ class Seen:
     def flops(self) -> float:
         """Sum over everything."""
         return sum(flops for _, _, flops, _ in self.rows())
+
+
+def square(then: Callable[[Any], Any]) -> Any:
+    """A function of PyTorch's written in Python, half of whose gradient goes through `then`."""
+    torch: Any = pytest.importorskip("torch")
+
+    class Square(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return then(g * ctx.saved_tensors[0])
+
+    return Square
 
 
 def net() -> Any:

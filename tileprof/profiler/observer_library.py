@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from ctypes import c_int32, c_uint64, c_void_p
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tileprof.native.building import (
     one_at_a_time,
 )
 
-__all__ = ["Tell", "load"]
+__all__ = ["Tell", "extension", "load"]
 
 Tell: TypeAlias = Callable[[str], None]
 """Is given a line for the user."""
@@ -41,7 +41,8 @@ def load(torch: Any, tell: Tell) -> Any:
     compiler = find_compiler()
     if compiler is None:
         raise OSError("there is no C++ compiler")
-    order = _order(torch, compiler)
+    headers = (*_SOURCES.glob("*.h"), FOLDER / "recorder" / "observer_api.h")
+    order = extension(torch, compiler, _SOURCES / "observer.cpp", "the PyTorch observer", headers)
     if not is_cached(order):
         line = f"compiling the PyTorch observer for {torch.__version__}, once"
         with _telling(tell, line), one_at_a_time(order):
@@ -57,27 +58,29 @@ def load(torch: Any, tell: Tell) -> Any:
     return library
 
 
-def _order(torch: Any, compiler: Compiler) -> Order:
+def extension(
+    torch: Any, compiler: Compiler, source: Path, noun: str, headers: Iterable[Path] = ()
+) -> Order:
+    """Return the order of a library in C++ that fits a PyTorch; OSError if that has no headers."""
     folder = Path(torch.__file__).parent
     includes = (folder / "include", folder / "include" / "torch" / "csrc" / "api" / "include")
     if not (folder / "include" / "ATen" / "record_function.h").exists():
         raise OSError(f"PyTorch {torch.__version__} came without its C++ headers")
     abi = int(torch.compiled_with_cxx11_abi())
-    headers = (*_SOURCES.glob("*.h"), FOLDER / "recorder" / "observer_api.h")
     version = torch.version
     built_as = (torch.__version__, version.git_version, version.cuda, getattr(version, "hip", None))
     return Order(
-        "torch-observer",
-        (_SOURCES / "observer.cpp").read_text(),
+        f"torch-{source.stem}",
+        source.read_text(),
         replace(compiler, flags=(*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}")),
         parts=(*(path.read_text() for path in sorted(headers)), repr(built_as)),
         options=(
-            f"-I{_SOURCES}",
+            f"-I{source.parent}",
             *(f"-isystem{path}" for path in includes),
             f"-L{folder / 'lib'}",
         ),
         libraries=("-ltorch_cpu", "-lc10"),
-        noun="the PyTorch observer",
+        noun=noun,
     )
 
 

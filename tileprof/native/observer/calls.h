@@ -129,7 +129,7 @@ struct Open final : at::ObserverContext {
   void *opened_by = nullptr;  // the recorder's thread
   // Of a node of the backward pass: whether operations were passed over around it, and whether they
   // are observed because it asked for that.
-  bool is_node = false, was_quiet = false, observes = false;
+  bool was_quiet = false, observes = false;
 
   static void *operator new(size_t size, Thread &thread) {
     if (!thread.free) return ::operator new(size);

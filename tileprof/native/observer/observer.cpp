@@ -14,6 +14,7 @@
 #endif
 
 #include <type_traits>
+#include <unordered_set>
 
 #include "calls.h"
 #include "work.h"
@@ -52,6 +53,9 @@ uint32_t root_of(const Pass *pass) { return pass ? pass->root : 0; }
 // makes a name for each node while they are observed. So they are only where that is asked for,
 // where the pass is differentiated itself, and in nodes of Python, which may run a forward pass.
 std::atomic<bool> everything{false};
+bool observes_inside(const Pass *pass) {
+  return everything.load(std::memory_order_relaxed) || (pass && pass->operations);
+}
 // Whether operations are observed in all threads, or in those that asked for it.
 std::atomic<bool> all_threads{false};
 std::atomic<bool> observing{false};
@@ -78,10 +82,7 @@ std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &functi
   Thread &thread = this_thread();
   if (thread.quiet) return nullptr;
   const NameOf &known = thread.names.of(function);
-  if (known.evaluation && !everything.load(std::memory_order_relaxed)) {
-    const Pass *pass = this_pass();
-    if (!pass || !pass->operations) return nullptr;
-  }
+  if (known.evaluation && !observes_inside(this_pass())) return nullptr;
   std::unique_ptr<Open> open(new (thread) Open);
   open->thread = &thread;
   open->context = enter_function(function, known);
@@ -132,29 +133,22 @@ void begin_node(const RecordFunction &function, Thread &thread, Open &open) {
   open.context = enter_backward(known.id, uint64_t(function.seqNr()), function.forwardThreadId(),
                                 pass);
   open.around = std::exchange(thread.inside, open.context);
-  const bool observed = everything.load(std::memory_order_relaxed) || known.python ||
-                        (pass && pass->operations);
-  open.is_node = true;
+  const bool observed = known.python || observes_inside(pass);
   open.was_quiet = std::exchange(thread.quiet, !observed);
   open.observes = observed && observe_functions();
 }
 
 std::unique_ptr<at::ObserverContext> begin(const RecordFunction &function) {
-  switch (function.scope()) {
-  case RecordScope::BACKWARD_FUNCTION: {
-    Thread &thread = this_thread();
-    std::unique_ptr<Open> open(new (thread) Open);
-    begin_node(function, thread, *open);
-    return open;
-  }
-  case RecordScope::USER_SCOPE: {
-    Thread &thread = this_thread();
-    std::unique_ptr<Open> open(new (thread) Open);
+  const RecordScope scope = function.scope();
+  if (scope != RecordScope::BACKWARD_FUNCTION && scope != RecordScope::USER_SCOPE)
+    return begin_function(function);
+  Thread &thread = this_thread();
+  std::unique_ptr<Open> open(new (thread) Open);
+  if (scope == RecordScope::USER_SCOPE)
     open->range = calls().open_range(thread.names.of(function).id, &open->opened_by);
-    return open;
-  }
-  default: return begin_function(function);
-  }
+  else
+    begin_node(function, thread, *open);
+  return open;
 }
 
 void end(const RecordFunction &, at::ObserverContext *context) {
@@ -164,7 +158,6 @@ void end(const RecordFunction &, at::ObserverContext *context) {
   if (open.thread != thread_if_any) return;
   calls().leave(open.context);
   open.thread->inside = open.around;
-  if (!open.is_node) return;
   open.thread->quiet = open.was_quiet;
   if (open.observes) ignore_functions();
 }
@@ -184,14 +177,13 @@ tileprof_observer_start(const TileprofObserver *table, int32_t threads, int32_t 
   set_calls(table);
   everything = all;
   all_threads = threads;
-  at::RecordFunctionCallback callback(begin, end);
   // Those that torch.profiler sees in a PyTorch as it is built for Python. Each further one takes
   // 50 ns of each node of a backward pass: the engine sets up its callbacks anew for each.
-  callback.scopes({RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION,
-                   RecordScope::USER_SCOPE});
-  if (threads)
-    callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION,
-                     RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE});
+  std::unordered_set<RecordScope, std::hash<RecordScope>> scopes = {
+      RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE};
+  if (threads) scopes.insert(RecordScope::FUNCTION);
+  at::RecordFunctionCallback callback(begin, end);
+  callback.scopes(scopes);
   try {
     const uint64_t handle = at::addGlobalCallback(callback);
     observing = true;
