@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -98,6 +99,7 @@ class Report:
     def __init__(self, path: str, cpu: bool) -> None:
         self.path = Path(path)
         self.cpu = cpu
+        self.began = time.perf_counter()
         self.held: dict[str, Any] = {"circumstances": circumstances(cpu), "rows": []}
 
     def measure(self, name: str, setting: rows.Setting) -> None:
@@ -118,7 +120,8 @@ class Report:
         self.write()
 
     def write(self) -> None:
-        """The file as a whole."""
+        """The file as a whole: a run that is cut off leaves what it has."""
+        self.held["seconds"] = time.perf_counter() - self.began
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(self.held, indent=1, ensure_ascii=False) + "\n")
 
@@ -162,6 +165,7 @@ def main() -> None:
                         help="start no group after so long")  # fmt: skip
     parser.add_argument("--generations", type=int, default=5, help="sets of fresh processes")
     parser.add_argument("--rounds", type=int, help="in each, in place of the row's own number")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for a row's bursts")
     parser.add_argument("--logs", metavar="DIR", help="keep profiles and messages there")
     parser.add_argument("--join", nargs="+", metavar="FILE", help="measure nothing, join files")
     parser.add_argument("-o", "--output")
@@ -180,7 +184,9 @@ def measure(args: argparse.Namespace, output: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.logs or scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        setting = rows.Setting(args.cpu, folder.resolve(), args.generations, args.rounds)
+        setting = rows.Setting(
+            args.cpu, folder.resolve(), args.generations, args.rounds, args.seconds
+        )
         report = Report(output, args.cpu)
         report.held["preparation"] = prepare(setting)
         print(report.held["circumstances"], "preparation:", report.held["preparation"], flush=True)
@@ -190,7 +196,6 @@ def measure(args: argparse.Namespace, output: str) -> None:
                 skipped.append(name)
                 continue
             report.measure(name, setting)
-    report.held["seconds"] = time.perf_counter() - start
     report.write()
     if skipped:
         print("not measured:", ", ".join(skipped))

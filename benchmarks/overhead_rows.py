@@ -6,6 +6,7 @@ with every pair.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -59,6 +60,8 @@ class Setting:
     generations: int
     rounds: int | None = None
     """In each generation; None: as many as the row has."""
+    seconds: float = math.inf
+    """For the bursts of a row."""
 
     @property
     def clock(self) -> str:
@@ -73,7 +76,7 @@ class Setting:
     def take(self, work: str, ways: Sequence[Way], bursts: Bursts) -> dict[str, Taken]:
         """Bursts of a work in all ways."""
         rounds = self.rounds or bursts.rounds
-        plan = Plan(bursts.units, bursts.warm, rounds, self.generations, TURNS)
+        plan = Plan(bursts.units, bursts.warm, rounds, self.generations, TURNS, self.seconds)
         return take_turns(work, ways, plan, self.cpu, self.folder)
 
     def bar(self, asked: float, aim: float | None, below_peers: bool = False) -> Bar:

@@ -9,6 +9,7 @@ many, for what is particular to one burst hardly shrinks with its length.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import select
@@ -167,6 +168,8 @@ class Plan:
     generations: int
     turns: Mapping[str, int] = field(default_factory=dict)
     """By a way's name: how often it works in a generation, where not in every round."""
+    seconds: float = math.inf
+    """For all bursts; rounds that find no time are left out, whole."""
     endings_apart: bool = False
     """Whether processes end one after the other, as what that takes counts."""
 
@@ -209,7 +212,10 @@ def _generation(
         _attempt(alive, taken, name, lambda served: served.burst(plan.warm, plan.warm))
     everyone = list(alive)
     answers: dict[str, list[Answer]] = {name: [] for name in everyone}
+    end = time.monotonic() + plan.seconds / plan.generations
     for turn in range(plan.rounds):
+        if time.monotonic() > end:
+            break
         names = [name for name in plan.takes_part(everyone, turn) if name in alive]
         chance.shuffle(names)
         for name in names:
