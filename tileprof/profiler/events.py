@@ -22,6 +22,7 @@ from tileprof.profiler.totals import DeviceTotals
 from tileprof.profiler.trail import Trail
 from tileprof.profiler.tree import Node, Tree
 from tileprof.profiler.triton_work import TritonWork
+from tileprof.runtime import hooks
 
 _recordings = 0
 
@@ -47,6 +48,7 @@ class Events:
         """Where the main thread was; kept while GPUs are recorded."""
         self._activities = Activities(native, tree, self._contexts, self.trail, kernels, kernel_of)
         self.gpu = Gpu(native)
+        hooks.set_unrecorded = native.set_unrecorded
         nvtx.enable()
         self._settled = False
         self.timeline = 0

@@ -6,6 +6,7 @@ import sys
 import threading
 
 from tileprof.errors import Location
+from tileprof.profiler.late import Late
 from tileprof.profiler.links import Link, follow
 from tileprof.profiler.paths import place_of
 from tileprof.profiler.recorder import NODE, STOP, THREAD, Entry, Recorder, top
@@ -22,6 +23,7 @@ class Listener:
     def __init__(self, recorder: Recorder, instrument: Instrument) -> None:
         self.instrument: Instrument = instrument
         self._recorder = recorder
+        self.late: Late = recorder.late
         self._entered = threading.local()
 
     @property

@@ -20,13 +20,15 @@ from tileprof.errors import UsageError
 from tileprof.profile import KernelInfo
 from tileprof.profiler.events import Events
 from tileprof.profiler.kernels import converted
+from tileprof.profiler.late import Late, add_late
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
 from tileprof.profiler.pausing import Pause
 from tileprof.profiler.timeline import Part, TimelineStore
 from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node, Tree
-from tileprof.runtime.hooks import LaunchedKernel
+from tileprof.runtime import hooks
+from tileprof.runtime.hooks import LateDescription, LaunchedKernel, Measured
 
 Entry: TypeAlias = list[Any]
 """An open scope. A list, because making an object with seven attributes takes 0.1 µs longer."""
@@ -106,6 +108,10 @@ class Store:
         """Add what a device did at a node."""
         self.device.setdefault(index, DeviceTotals(totals.what)).take(totals)
 
+    def take_measured(self, index: int, measured: Measured) -> None:
+        """Add what launches of a kernel wrote about their inside."""
+        self.launches.setdefault(index, LaunchTotals()).add_measured(measured)
+
 
 class Recorder:
     """One recording; sessions come and go."""
@@ -120,6 +126,13 @@ class Recorder:
         self.kernel_of: dict[int, int] = {}
         """Index of a kernel's node to its place in `kernels`."""
         self._variants: dict[Hashable, int] = {}
+        self._later: dict[int, Callable[[], LateDescription]] = {}
+        """By place in `kernels`: what tells what is known only after launches."""
+        self.late = Late(self, 0)
+        """Takes what is known of launches later; another one in each epoch."""
+        self._lost: dict[str, int] = {}
+        self._news = 0
+        """Counts what was measured later."""
         self.active: list[Store] = []
         self._pause = Pause(self.tree)
         self.device_ns = 0
@@ -135,11 +148,12 @@ class Recorder:
         self._names: dict[int, str] = {}
         """Of threads that entered scopes or launched; some of them have ended."""
         self._lock = threading.RLock()
-        self._closed = False
+        self.closed = False
+        """Whether what still arrives goes nowhere."""
 
     def adopt(self) -> Entry:
         """Return the root entry of the calling thread, and let this context start from it."""
-        if self._closed:
+        if self.closed:
             return NOBODY
         state: ThreadState | None = getattr(self._local, "state", None)
         if state is None:
@@ -156,9 +170,17 @@ class Recorder:
         """Return the place in `kernels` of a variant, which is asked to describe itself once."""
         with self._lock:
             if kernel.key not in self._variants:
-                self.kernels.append(converted(kernel.info()))
-                self._variants[kernel.key] = len(self.kernels) - 1
+                described = kernel.info()
+                self._variants[kernel.key] = len(self.kernels)
+                if described.later is not None:
+                    self._later[len(self.kernels)] = described.later
+                self.kernels.append(converted(described))
             return self._variants[kernel.key]
+
+    def described(self, place: int) -> KernelInfo:
+        """Return a kernel with all that is known of it by now."""
+        later = self._later.get(place)
+        return self.kernels[place] if later is None else add_late(self.kernels[place], later())
 
     def set_base(self, frame: FrameType | None) -> None:
         """Name the frame that runs the user's program, in the thread that calls this."""
@@ -190,6 +212,7 @@ class Recorder:
             self._take_events()
             self.epoch += 1
             self._listened[self.epoch] = active
+            self.late = Late(self, self.epoch)
             self._hand_out(before)
 
     def _hand_out(self, stores: list[Store]) -> None:
@@ -207,6 +230,28 @@ class Recorder:
         """Have records of devices handed over; `final`: of all work, waiting for it."""
         if self.events is not None:
             self.events.flush(final)
+        # After it: with `final` it has waited for the kernels.
+        hooks.collect(final)
+
+    def take_measured(self, epoch: int, index: int, measured: Measured, *, replayed: bool) -> None:
+        """Add what launches wrote about their inside, for those who listened then; for `replayed`
+        ones, which may have come at any time, for those who listen now."""
+        with self._lock:
+            then = self._listened.get(epoch, [])
+            now = self.active or self._pause.stores if replayed else []
+            for store in now or then:
+                store.take_measured(index, measured)
+            self._news += 1
+
+    def take_lost(self, what: str, count: int) -> None:
+        """Note that so many of something were lost."""
+        with self._lock:
+            self._lost[what] = self._lost.get(what, 0) + count
+
+    def lost(self) -> dict[str, str]:
+        """Return what provenance tells of records that were lost."""
+        lost = [f"{count:,} {what}" for what, count in list(self._lost.items())]
+        return {"lost records": "; ".join(lost)} if lost else {}
 
     def collect(self) -> None:
         """Add what the native recorder has counted since the last time; hand out before a pause."""
@@ -264,7 +309,7 @@ class Recorder:
 
     def close(self) -> None:
         """Cut off what still refers to this recorder; what still arrives goes nowhere."""
-        self._closed = True
+        self.closed = True
         for state in list(self.threads.values()):
             state.ident = -1
         self.paths.base = None
@@ -288,4 +333,4 @@ class Recorder:
         launches = sum(node.launches.count for node in nodes if node.launches is not None)
         events = sum(node.host.count + node.host.samples for node in nodes)
         open_since = [s.last for s in list(self.threads.values()) if s.current is not s.root]
-        return len(nodes), launches, events, open_since
+        return len(nodes), launches, events, open_since, self._news

@@ -134,7 +134,8 @@ class Recording:
             folder = provenance.script_folder()
             self._facts = {**provenance.of_process(os.getpid()), **provenance.git_state(folder)}
         events = self.recorder.events
-        return {**self._facts, **(missing() if events is None else events.facts())}
+        seen = missing() if events is None else events.facts()
+        return {**self._facts, **seen, **self.recorder.lost()}
 
     def tick(self) -> None:
         """Look at the threads and flush what is due; called every few milliseconds."""

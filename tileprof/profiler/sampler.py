@@ -21,6 +21,7 @@ from tileprof.profiler.paths import runs_kernels
 from tileprof.profiler.recorder import NODE, STOP, Entry, Recorder, ThreadState
 from tileprof.profiler.trail import Trail
 from tileprof.profiler.tree import Node
+from tileprof.runtime import hooks
 
 _STDLIB = os.path.dirname(os.__file__)
 _WAITING = {
@@ -55,14 +56,15 @@ class Sampler:
         self._trail: Trail | None = None
 
     def sample(self) -> None:
-        """Look at all threads but the calling one."""
+        """Look at all threads but the calling one, and others that work for the measurement."""
         now = self._recorder.clock()
         events = self._recorder.events
         self._claimed = events.claimed() if events is not None else {}
         self._trail = events.trail if events is not None and events.gpu.running else None
         frames = sys._current_frames()
         # Our own frame would refer to itself through `frames`, and keep all others alive with it.
-        del frames[threading.get_ident()]
+        for own in (threading.get_ident(), *hooks.own_threads):
+            frames.pop(own, None)
         for ident, frame in frames.items():
             self._look(ident, frame, now)
         for known in (self._strangers, self._recorder.threads):

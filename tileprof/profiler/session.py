@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from tileprof.errors import OutputError
 from tileprof.profile import SETUP, Profile, Tables, Timeline, TreeBuilder
 from tileprof.profiler import devices, provenance
+from tileprof.profiler.late import add_records
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.recorder import Store
 from tileprof.profiler.snapshot import build_tree, device_ns, gather
 from tileprof.profiler.steps import Steps
+from tileprof.profiler.totals import LaunchTotals
 
 if TYPE_CHECKING:
     from tileprof.profiler.recording import Recording
@@ -111,6 +113,7 @@ class Session:
         recorder = self.recording.recorder
         builder = TreeBuilder()
         kernel_of: dict[int, int] = {}
+        launches: dict[int, list[LaunchTotals]] = {}
         files: list[str] = []
         *setups, store = self._stores
         for each in (*(setups if setup else ()), store):
@@ -120,9 +123,14 @@ class Session:
                 builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase
             )
             kernel_of |= kernels_of
+            for index, totals in enumerate(numbers.launches):
+                if totals is not None and index in recorder.kernel_of:
+                    launches.setdefault(recorder.kernel_of[index], []).append(totals)
             files += numbers.files()
         used = list(dict.fromkeys(kernel_of.values()))
-        kernels = tuple(recorder.kernels[kernel] for kernel in used)
+        kernels = tuple(
+            add_records(recorder.described(kernel), launches.get(kernel, [])) for kernel in used
+        )
         ran_on = [kernel.device for kernel in kernels]
         files += [kernel.source_file for kernel in kernels]
         # That of the steps, where there are any.

@@ -19,6 +19,8 @@ from functools import cached_property
 
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler import metrics
+from tileprof.profiler.late import give_to_replays
+from tileprof.profiler.native import CAPTURED
 from tileprof.profiler.recorder import Recorder, Store
 from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals, SiteTotals
 from tileprof.profiler.tree import Node
@@ -69,6 +71,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                 extra.own_ns = elapsed
                 host[index] = _host_sum(host[index], extra)
     _give_work_to_kernels(nodes, host)
+    give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
     return Numbers(nodes, host, launches, device)
 
 
@@ -215,7 +218,8 @@ def build_tree(
             _add_host(builder, made[index], totals, own[index], beyond)
         launches, device = numbers.launches[index], numbers.device[index]
         if launches is not None:
-            _add_launches(builder, made[index], launches, kernels[kernel_of[index]])
+            time = launches.time + (device.sum if device is not None else 0)
+            _add_launches(builder, made[index], launches, time, kernels[kernel_of[index]])
         if device is not None:
             _add_device(builder, made[index], device, counted=bool(launches and launches.count))
         if index in kernel_of:
@@ -269,8 +273,9 @@ def _add_host(
 
 
 def _add_launches(
-    builder: TreeBuilder, node: int, launches: LaunchTotals, info: KernelInfo
+    builder: TreeBuilder, node: int, launches: LaunchTotals, time: int, info: KernelInfo
 ) -> None:
+    """Add what launches told; `time` is the kernel's, as the launches or its device told it."""
     values = {
         "time": launches.time,
         "cpu_time": launches.wall,
@@ -286,7 +291,7 @@ def _add_launches(
     for metric, value in values.items():
         builder.add(node, metric, value)
     for sites in list(launches.sites.values()):
-        _add_sites(builder, node, sites, launches, info)
+        _add_sites(builder, node, sites, launches, time, info)
 
 
 _DEVICE_METRICS = {
@@ -320,6 +325,7 @@ def _add_sites(
     kernel: int,
     totals: SiteTotals,
     launches: LaunchTotals,
+    time: int,
     info: KernelInfo,
 ) -> None:
     """Hang the sites of one nesting below their kernel, out of whose time theirs is taken."""
@@ -333,7 +339,7 @@ def _add_sites(
         node = builder.child(above, "site", name, known.location if known else None)
         nodes.append(node)
         total, count = int(totals.total_ns[at]), int(totals.count[at])
-        share = launches.time * total // whole
+        share = time * total // whole
         builder.add(node, "time", share)
         builder.add(above, "time", -share)
         builder.add(node, "block_time", total)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import Sketch
-from tileprof.runtime.hooks import Launch
+from tileprof.runtime.hooks import Launch, Measured
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
@@ -98,6 +98,20 @@ class SiteTotals:
         self.shortest: Ints = times.min_ns.copy()
         self.longest: Ints = times.max_ns.copy()
 
+    def copy(self) -> SiteTotals:
+        """The same numbers, to be added to."""
+        made = SiteTotals.__new__(SiteTotals)
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        return made
+
+    def part(self, begin: int, end: int, whole: int) -> SiteTotals:
+        """From `begin` to `end` of `whole` parts of all visits."""
+        made = self.copy()
+        made.count = self.count * end // whole - self.count * begin // whole
+        made.total_ns = self.total_ns * end // whole - self.total_ns * begin // whole
+        return made
+
     def outermost_ns(self) -> int:
         """Time at sites that no other site encloses."""
         return sum(t for t, p in zip(self.total_ns.tolist(), self.parents) if p < 0)
@@ -113,11 +127,16 @@ class SiteTotals:
         self.total_ns = self.total_ns + total_ns
 
 
+_RECORDS = ("block_ns", "lost", "read", "skipped", "unread", "warps")
+"""Numbers of what was read of the inside of launches."""
+
+
 class LaunchTotals:
     """What the launches of one kernel variant at one call path amount to; times in ns."""
 
     __slots__ = ("block_ns", "blocks", "bytes", "count", "flops", "guarded", "longest", "lost",
-                 "shortest", "sites", "time", "wall")  # fmt: skip
+                 "read", "shortest", "sites", "skipped", "time", "unread", "wall",
+                 "warps")  # fmt: skip
 
     def __init__(self) -> None:
         self.count = 0
@@ -131,6 +150,13 @@ class LaunchTotals:
         self.wall = 0
         self.block_ns = 0
         self.lost = 0
+        self.read = 0
+        """Launches whose records were read after they were over, `skipped` those that wrote none
+        for want of room, `unread` those whose records could not be read any more."""
+        self.skipped = 0
+        self.unread = 0
+        self.warps = 0
+        """Whose records were read."""
         self.sites: dict[tuple[bytes, bytes], SiteTotals] = {}
         """By parents and sites, as the launches reported them."""
 
@@ -151,6 +177,15 @@ class LaunchTotals:
         if launch.sites is not None:
             self._add_sites(launch.sites)
 
+    def add_measured(self, measured: Measured) -> None:
+        """Add what was read of the inside of launches that are counted already."""
+        self.read += measured.launches
+        self.skipped += measured.skipped
+        self.unread += measured.unread
+        self.warps += measured.warps
+        if measured.sites is not None:
+            self._add_sites(measured.sites)
+
     def _add_sites(self, times: SiteTimes) -> None:
         self.block_ns += times.block_ns
         self.lost += times.lost
@@ -161,18 +196,33 @@ class LaunchTotals:
         else:
             known.add(times.count, times.total_ns, times.min_ns, times.max_ns)
 
+    def part(self, begin: int, end: int, whole: int) -> LaunchTotals:
+        """From `begin` to `end` of `whole` parts of what was read of the inside of launches."""
+        made = LaunchTotals()
+        for name in _RECORDS:
+            value = getattr(self, name)
+            setattr(made, name, value * end // whole - value * begin // whole)
+        for layout, sites in self.sites.items():
+            made.sites[layout] = sites.part(begin, end, whole)
+        return made
+
+    def without_records(self) -> LaunchTotals:
+        """The same without what was read of the inside of launches."""
+        made = LaunchTotals()
+        made.take(self)
+        made.sites = {}
+        for name in _RECORDS:
+            setattr(made, name, 0)
+        return made
+
     def take(self, other: LaunchTotals) -> None:
         """Add the numbers of another period."""
-        for name in ("count", "time", "flops", "bytes", "blocks", "guarded", "wall", "block_ns",
-                     "lost"):  # fmt: skip
+        for name in ("count", "time", "flops", "bytes", "blocks", "guarded", "wall", *_RECORDS):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.shortest = min(self.shortest, other.shortest)
         self.longest = max(self.longest, other.longest)
         for layout, sites in list(other.sites.items()):
             if (known := self.sites.get(layout)) is None:
-                known = self.sites[layout] = SiteTotals.__new__(SiteTotals)
-                known.parents, known.sites = sites.parents, sites.sites
-                known.count, known.total_ns = sites.count, sites.total_ns
-                known.shortest, known.longest = sites.shortest, sites.longest
+                self.sites[layout] = sites.copy()
             else:
                 known.add(sites.count, sites.total_ns, sites.shortest, sites.longest)

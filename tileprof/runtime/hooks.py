@@ -7,7 +7,8 @@ takes the seat while a session is active. With nobody listening a launch pays fo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -60,6 +61,18 @@ class KernelDescription:
     remarks: tuple[RemarkDescription, ...] = ()
     sites: tuple[SiteDescription, ...] = ()
     attributes: Mapping[str, str | int | float] = field(default_factory=dict)
+    later: Callable[[], LateDescription] | None = None
+    """Gives what is known of it only after launches; asked whenever a profile is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateDescription:
+    """What came to be known of a variant since it was described."""
+
+    remarks: tuple[RemarkDescription, ...] = ()
+    sites: tuple[SiteDescription, ...] = ()
+    """In addition to those of the description."""
+    attributes: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 class LaunchedKernel(Protocol):
@@ -100,8 +113,41 @@ class Launch:
     sites: SiteTimes | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What launches under one token wrote about their inside; numbers add up."""
+
+    sites: SiteTimes | None = None
+    launches: int = 0
+    """Those whose records were read; replays of a graph, whose number is not known, are none."""
+    warps: int = 0
+    """Those whose records were read."""
+    skipped: int = 0
+    """Launches that wrote no records, because the device's memory for them had no room left."""
+    unread: int = 0
+    """Launches whose records could not be read any more."""
+
+
+class LateListener(Protocol):
+    """Who takes what is known only after a launch is over; one for a period of recording."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody will ask for what still comes."""
+
+    def measured(self, token: int, measured: Measured, *, replayed: bool) -> None:
+        """Add to the kernel of a token; `replayed`: also of launches long after the token's."""
+
+    def lost(self, what: str, count: int) -> None:
+        """Note that so many of something were lost, which belong to no kernel that is known."""
+
+
 class LaunchListener(Protocol):
     """Who wants to know about launches."""
+
+    @property
+    def late(self) -> LateListener:
+        """Who takes what of these launches is known only later; the same object for a period."""
 
     @property
     def instrument(self) -> Instrument:
@@ -126,3 +172,39 @@ listener: LaunchListener | None = None
 
 clock: Callable[[], int] = time.perf_counter_ns
 """Gives ns; set with the listener, so that one clock times a whole profile (that of a test too)."""
+
+
+class Collector(Protocol):
+    """Who holds what launches have written and nobody has read."""
+
+    def collect(self, final: bool) -> None:
+        """Read it and tell the late listeners; `final`: of all launches, waiting for them."""
+
+
+collectors: list[Collector] = []
+"""Asked by the profiler before it makes a profile."""
+
+own_threads: set[int] = set()
+"""Threads that work for the measurement; what they do is no part of the program."""
+
+set_unrecorded: Callable[[bool], None] | None = None
+"""Has the calling thread's work on GPUs recorded no more, or again; set by the profiler."""
+
+
+def collect(final: bool) -> None:
+    """Have everybody who holds records read them."""
+    for each in collectors[:]:
+        each.collect(final)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Work on GPUs within, of the calling thread, is the measurement's own."""
+    told = set_unrecorded
+    if told is not None:
+        told(True)
+    try:
+        yield
+    finally:
+        if told is not None:
+            told(False)

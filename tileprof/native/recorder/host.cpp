@@ -4,6 +4,8 @@
 
 namespace tileprof::host {
 
+static thread_local bool is_unrecorded = false;
+
 Contexts &contexts() { return recorder().contexts; }
 
 Names &names() { return recorder().names; }
@@ -17,6 +19,10 @@ ContextId kernel() { return this_thread().kernel(); }
 ContextId enter(NameId call) { return this_thread().enter(Kind::api, call); }
 
 void leave(ContextId context) { this_thread().leave(context); }
+
+bool unrecorded() { return is_unrecorded; }
+
+void set_unrecorded(bool on) { is_unrecorded = on; }
 
 uint64_t began_ns() { return this_thread().began_ns(); }
 

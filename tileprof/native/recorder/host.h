@@ -19,6 +19,9 @@ ContextId kernel();
 // Enters a call into the driver, and leaves it.
 ContextId enter(NameId call);
 void leave(ContextId context);
+// Whether what the calling thread does is the measurement's own, and is not recorded.
+bool unrecorded();
+void set_unrecorded(bool on);
 // When the innermost call was entered.
 uint64_t began_ns();
 // Adds the work that was announced for the next launch to the context that launches.

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "host.h"
 #include "ops.h"
 #include "recorder.h"
 
@@ -87,6 +88,7 @@ NB_MODULE(_recorder, m) {
     recorder().recording = recording << 32;
   });
   m.def("set_epoch", [](uint32_t epoch) { recorder().epoch = epoch; });
+  m.def("set_unrecorded", host::set_unrecorded);
   m.def("set_time", set_time);
   m.def("set_frames", [](bool frames) { recorder().frames = frames; });
   m.def("set_base", set_base, nb::arg("frame").none());

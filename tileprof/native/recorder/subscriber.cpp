@@ -172,7 +172,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   Launch launch;
   launch.kind = call.kind;
-  launch.epoch = host::epoch();
+  launch.epoch = host::unrecorded() ? 0 : host::epoch();
   if (launch.epoch) {
     // A kernel of ours that is being launched has said so itself, and has a node.
     const ContextId ours = call.kind == CallKind::launch ? host::kernel() : 0;

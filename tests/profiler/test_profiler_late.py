@@ -1,0 +1,190 @@
+"""What kernels wrote about their inside, which arrives after their launches are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import tileprof.profiler as profiler
+from tests.profiler_programs import Clock, FakeKernel, as_ours, expect, site_times, tree
+from tileprof.errors import Location
+from tileprof.profile import Profile
+from tileprof.profiler import scopes
+from tileprof.profiler.native import CAPTURED
+from tileprof.profiler.session import Session
+from tileprof.profiler.totals import DeviceTotals
+from tileprof.runtime import hooks
+from tileprof.runtime.hooks import (
+    KernelDescription,
+    LateDescription,
+    LateListener,
+    Launch,
+    Measured,
+    RemarkDescription,
+    SiteDescription,
+)
+
+SITES = (SiteDescription(0, "load", "scope", Location("k.py", 10)),)
+Seat = tuple[LateListener, int]
+
+
+def kernel(name: str = "k", **more: object) -> FakeKernel:
+    """One with a site called load."""
+    described = KernelDescription(name, "cuda:0", sites=SITES, **more)  # type: ignore[arg-type]
+    return FakeKernel(name, description=described)
+
+
+@as_ours
+def launched(which: FakeKernel, time: int = 100) -> Seat:
+    """A launch, and who takes what is known of it later."""
+    listener = hooks.listener
+    assert listener is not None
+    token = listener.begin(which)
+    listener.end(token, Launch(which, "cuda:0", (1,), 4, time, 0))
+    return listener.late, token
+
+
+def loads(total: int, whole: int) -> Measured:
+    """Of one launch with two warps that loaded once each."""
+    return Measured(site_times([-1], [0], [2], [total], whole), launches=1, warps=2)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """One on a clock that stands still."""
+    made = profiler.start(clock=Clock(), context="scopes")
+    yield made
+    made.finalize()
+
+
+def shown(profile: Profile) -> str:
+    """Times and visits."""
+    profile.check()
+    return tree(profile, "time", "count", "block_time")
+
+
+def test_sites_arrive_later(session: Session) -> None:
+    """They become shares of the kernel's time, of all its launches; as often as they come."""
+    which = kernel()
+    late, token = launched(which, 300)
+    launched(which, 60)
+    assert "load" not in shown(session.snapshot())
+    late.measured(token, loads(20, 40), replayed=False)
+    late.measured(token, loads(10, 80), replayed=False)
+    assert shown(session.snapshot()) == expect("""
+        kernel k time=270 count=2
+          site load time=90 count=4 block_time=30
+    """)
+
+
+def test_the_sessions_that_listened_get_them() -> None:
+    """A session that begins later has none of it; one that paused since has all of it."""
+    first = profiler.start(clock=Clock(), context="scopes")
+    seat = launched(kernel())
+    first.deactivate()
+    second = profiler.start(clock=first.options.clock, context="scopes")
+    other = launched(kernel("other"))
+    seat[0].measured(seat[1], loads(20, 40), replayed=False)
+    other[0].measured(other[1], loads(10, 40), replayed=False)
+    assert shown(first.finalize()) == expect("""
+        kernel k time=50 count=1
+          site load time=50 count=2 block_time=20
+    """)
+    assert shown(second.finalize()) == expect("""
+        kernel other time=75 count=1
+          site load time=25 count=2 block_time=10
+    """)
+    assert seat[0].closed
+    seat[0].measured(seat[1], loads(20, 40), replayed=False)
+
+
+def test_what_ends_a_session_is_collected_first() -> None:
+    """The runtime is asked for all that there is; it tells after the last launch is over."""
+    asked: list[bool] = []
+    seats: list[Seat] = []
+
+    class Holder:
+        def collect(self, final: bool) -> None:
+            asked.append(final)
+            for late, token in seats:
+                late.measured(token, loads(20, 40), replayed=False)
+            seats.clear()
+
+    holder = Holder()
+    hooks.collectors.append(holder)
+    try:
+        with profiler.profile(clock=Clock(), context="scopes") as session:
+            seats.append(launched(kernel()))
+    finally:
+        hooks.collectors.remove(holder)
+    assert asked == [True]
+    assert session.profile is not None
+    assert "site load time=50" in shown(session.profile)
+
+
+def test_losses_are_told(session: Session) -> None:
+    """Of a kernel with its facts; of nothing in particular in the provenance."""
+    late, token = launched(kernel())
+    launched(kernel("untouched"))
+    late.measured(token, Measured(launches=3, warps=24, skipped=2), replayed=False)
+    late.measured(token, Measured(unread=1), replayed=False)
+    late.lost("warps found no room", 5)
+    late.lost("warps found no room", 7)
+    profile = session.snapshot()
+    first, second = profile.tables.kernels
+    assert first.attributes == {
+        "recorded_launches": 3,
+        "recorded_warps": 24,
+        "skipped_launches": 2,
+        "unread_launches": 1,
+    }
+    assert second.attributes == {}
+    assert profile.tables.provenance["lost records"] == "12 warps found no room"
+
+
+def test_what_is_known_of_a_kernel_later(session: Session) -> None:
+    """Asked whenever a profile is made; what devices tell goes first."""
+    known: list[LateDescription] = [LateDescription()]
+    launched(kernel(attributes={"registers": 40}, later=lambda: known[0]))
+    assert session.snapshot().tables.kernels[0].attributes == {"registers": 40}
+    remark = RemarkDescription("measurement", None, "2 registers more")
+    more = (SiteDescription(1, "store", "op", None),)
+    known[0] = LateDescription((remark,), more, {"registers": 0, "clean_registers": 38})
+    (held,) = session.snapshot().tables.kernels
+    assert held.attributes == {"registers": 40, "clean_registers": 38}
+    assert [r.chosen for r in held.remarks] == ["2 registers more"]
+    assert [s.name for s in held.sites] == ["load", "store"]
+
+
+def test_replays_have_the_sites_of_their_capture(session: Session) -> None:
+    """They go to the kernel below each launch of the graph, in proportion to the time there."""
+    recorder = session.recording.recorder
+    with scopes.scope("warm-up"):
+        late, token = launched(kernel(), -1)
+    for name, time in (("first", 60), ("second", 20)):
+        root = recorder.tree.child(recorder.tree.root, "api", name, None)
+        at = recorder.tree.child(root, "scope", CAPTURED, None)
+        captured = recorder.tree.nodes[token]
+        assert captured.parent is not None
+        node = recorder.tree.like(recorder.tree.like(at, captured.parent), captured)
+        totals = DeviceTotals("kernel")
+        totals.count = totals.least = totals.most = totals.sum = time
+        session.store.take_device(node.index, totals)
+    late.measured(token, loads(40, 80), replayed=True)
+    late.measured(token, loads(40, 80), replayed=True)
+    assert shown(session.snapshot()) == expect("""
+        scope warm-up count=1
+          kernel k count=1
+        api first
+          scope captured at
+            scope warm-up
+              kernel k time=30 count=60
+                site load time=30 count=3 block_time=60
+        api second
+          scope captured at
+            scope warm-up
+              kernel k time=10 count=20
+                site load time=10 count=1 block_time=20
+    """)
+    assert len(session.snapshot().tables.node_kernels) == 3
