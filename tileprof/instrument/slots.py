@@ -1,0 +1,321 @@
+"""Records of the warps of a GPU: the arena in device memory that they are written to, stated once.
+
+A warp that records claims a slot of the arena, writes a record at each mark, and says that the slot
+is ready.  Emitted code does that through the text of `cuda_text()`, which is printed from the
+tables here; the host makes an arena with `new_head`, gives each launch a `recording`, and reads.
+
+    arena   head, 64 bytes
+            `slots` slot heads of 64 bytes each
+            from byte `records_at` on: `slots` times `capacity` records of 8 bytes each
+
+The claim with ticket t has slot t % slots.  Its records lie at a multiple of their size, so that
+the address of a record is a bitwise or; the arena itself must lie at such a multiple too.
+
+How a host reads while kernels write
+1. copy the first `heads_bytes(slots)` bytes: `read` gives the arena, `tickets()` what is ready;
+2. then, in another copy, the bytes of `spans(tickets)`: a `ready` that was seen says that all of
+   its slot had been written; `collect` joins both into `Slots`;
+3. then write `tickets.stop` to `released` (byte `RELEASED_AT`), on the same stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof.errors import InternalError, ProfileFileError
+
+__all__ = [
+    "ARENA",
+    "RECORD",
+    "RECORDING",
+    "RELEASED_AT",
+    "ROUND",
+    "SLOT",
+    "VERSION",
+    "Arena",
+    "Slots",
+    "arena_bytes",
+    "cuda_text",
+    "heads_bytes",
+    "new_head",
+    "read",
+    "recording",
+]
+
+VERSION: Final = 1
+ROUND: Final = 0xFFFFFFFF
+"""As `limit` of a recording: a full slot goes round and keeps the newest records."""
+ALL_WARPS: Final = 0xFFFFFFFF
+
+_Fields = tuple[tuple[str, str, str], ...]
+_ARENA: _Fields = (
+    ("claimed", "u64", "slots that were given to warps"),
+    ("released", "u64", "of these, slots that the host has read"),
+    ("lost", "u64", "claims that found no free slot"),
+    ("admitted", "u64", "claims that may take a ticket, and those about to be refused"),
+    ("slots", "u32", "a power of two"),
+    ("capacity", "u32", "records of a slot, a power of two"),
+    ("records_at", "u32", "where the records begin"),
+    ("version", "u32", "of this layout"),
+    ("reserved0", "u64", "0"),
+    ("reserved1", "u64", "0"),
+)
+_SLOT: _Fields = (
+    ("ready", "u32", "the low bits of ticket + 1, written last"),
+    ("tag", "u32", "of the launch"),
+    ("block", "u32", "number of the block"),
+    ("warp", "u16", "number of the warp in its block"),
+    ("flags", "u16", "bit 0: goes round"),
+    ("sm", "u32", "multiprocessor"),
+    ("wanted", "u32", "records that the warp made"),
+    ("begin_ns", "u64", "globaltimer"),
+    ("end_ns", "u64", "globaltimer"),
+    ("begin_clock", "u64", "cycles of the multiprocessor"),
+    ("end_clock", "u64", "cycles of the multiprocessor"),
+    ("kept", "u32", "records that are there"),
+    ("ticket", "u32", "its low bits"),
+)
+_RECORD: _Fields = (
+    ("clock", "u32", "cycles, the low bits"),
+    ("state", "u32", "in which the warp is from here on"),
+)
+_RECORDING: _Fields = (
+    ("arena", "u64", "address; 0: nothing is recorded"),
+    ("tag", "u32", "of the launch"),
+    ("every", "u32", "blocks whose number is first modulo this are recorded; 0: none"),
+    ("first", "u32", "see every"),
+    ("warps", "u32", "bit i: warp i is recorded; bit 31: all from 31 on"),
+    ("limit", "u32", "records after which a slot is full; 0xFFFFFFFF: it goes round"),
+    ("mask", "u32", "bytes of a slot's records - 1"),
+)
+_STRUCTS = (("TpArena", _ARENA), ("TpSlot", _SLOT), ("TpRecord", _RECORD))
+_C_TYPES = {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}
+
+
+def _numpy(layout: _Fields) -> np.dtype[Any]:
+    return np.dtype([(name, f"<u{int(type_[1:]) // 8}") for name, type_, _ in layout])
+
+
+ARENA = _numpy(_ARENA)
+SLOT = _numpy(_SLOT)
+RECORD = _numpy(_RECORD)
+RECORDING = _numpy(_RECORDING)
+RELEASED_AT: Final = 8
+"""Where `released` lies in an arena."""
+
+SlotHeads = NDArray[Any]
+"""A one-dimensional array of `SLOT`."""
+Records = NDArray[Any]
+"""A one-dimensional array of `RECORD`."""
+
+
+@cache
+def cuda_text() -> str:
+    """The header `records.cuh`: the layout as structs, and what a warp does.
+
+    `tp_begin(recording)` by a whole warp, of which lane 0 records, or `tp_begin_alone(recording)`
+    by one thread; then `tp_mark(warp, state)`; at last `tp_end(warp)`.
+    """
+    structs = "\n".join(
+        f"struct {name} {{\n{_members(layout)}\n}};"
+        for name, layout in (*_STRUCTS, ("TpRecording", _RECORDING))
+    )
+    return (Path(__file__).parent / "slots.cuh").read_text().replace("// STRUCTS\n", f"{structs}\n")
+
+
+def _members(layout: _Fields) -> str:
+    return "\n".join(f"  {_C_TYPES[type_]} {name};  // {note}" for name, type_, note in layout)
+
+
+def heads_bytes(slots: int) -> int:
+    """Bytes of an arena before its records: its head and the heads of the slots."""
+    return ARENA.itemsize + slots * SLOT.itemsize
+
+
+def arena_bytes(slots: int, capacity: int) -> int:
+    """Bytes of an arena; it must lie at a multiple of `8 * capacity`."""
+    return _records_at(slots, capacity) + slots * capacity * RECORD.itemsize
+
+
+def _records_at(slots: int, capacity: int) -> int:
+    size = capacity * RECORD.itemsize
+    return -(-heads_bytes(slots) // size) * size
+
+
+def new_head(slots: int, capacity: int) -> bytes:
+    """The first bytes of a new arena, of which all others are 0.  Both numbers are powers of two;
+    InternalError where they are not or where the arena would reach 4 GiB."""
+    powers = all(n > 0 and n & (n - 1) == 0 for n in (slots, capacity))
+    if not powers or capacity < 8 or arena_bytes(slots, capacity) >= 1 << 32:
+        raise InternalError(f"no arena has {slots:,} slots of {capacity:,} records")
+    head = np.zeros(1, ARENA)
+    head["slots"], head["capacity"], head["version"] = slots, capacity, VERSION
+    head["records_at"] = _records_at(slots, capacity)
+    return head.tobytes()
+
+
+def recording(
+    arena: int,
+    capacity: int,
+    *,
+    tag: int = 0,
+    every: int = 1,
+    first: int = 0,
+    warps: int = ALL_WARPS,
+    limit: int | None = None,
+) -> bytes:
+    """The argument of a launch: 32 bytes; the fields are those of `RECORDING`.
+
+    `limit` None is all of a slot, `ROUND` goes round, 0 keeps only when warps began and ended.
+    InternalError where the arena does not lie at a multiple of its slots' records.
+    """
+    size = capacity * RECORD.itemsize
+    if arena % size:
+        raise InternalError(f"an arena for {capacity:,} records a slot lies at {arena:#x}")
+    made = np.zeros(1, RECORDING)
+    made[0] = (arena, tag, every, first, warps, capacity if limit is None else limit, size - 1)
+    return made.tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """What some warps wrote, in the order of their claims."""
+
+    heads: SlotHeads
+    records: Records
+    """Those of all slots, one slot after the other, each from oldest to newest."""
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the records of each slot begin, and at last the number of all."""
+        return np.append(0, np.cumsum(self.heads["kept"], dtype=np.int64))
+
+    @property
+    def lost(self) -> int:
+        """Records that the warps made and that are not there."""
+        return int((self.heads["wanted"].astype(np.int64) - self.heads["kept"]).sum())
+
+    def take(self, chosen: NDArray[np.integer]) -> Slots:
+        """Some of the slots, by their numbers here."""
+        heads = self.heads[chosen]
+        return Slots(heads, self.records[_ranges(self.starts[chosen], heads["kept"])])
+
+    def by_tag(self) -> dict[int, Slots]:
+        """The slots of each launch."""
+        tags = self.heads["tag"]
+        if len(tags) and (tags == tags[0]).all():
+            return {int(tags[0]): self}
+        return {tag: self.take(np.flatnonzero(tags == tag)) for tag in np.unique(tags).tolist()}
+
+    @classmethod
+    def join(cls, parts: Sequence[Slots]) -> Slots:
+        """The slots of several readings as one."""
+        heads = [part.heads for part in parts] or [np.empty(0, SLOT)]
+        records = [part.records for part in parts] or [np.empty(0, RECORD)]
+        return cls(np.concatenate(heads), np.concatenate(records))
+
+
+def _ranges(starts: NDArray[np.int64], counts: NDArray[Any]) -> NDArray[np.int64]:
+    """The numbers `starts[i]` to `starts[i] + counts[i] - 1`, for each i in turn."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    shift = starts - (ends - counts)
+    return np.repeat(shift, counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arena:
+    """An arena as it was when its heads were copied."""
+
+    raw: NDArray[np.uint8]
+    """At least the heads."""
+    heads: SlotHeads
+    claimed: int
+    released: int
+    lost: int
+    """Claims that were refused, since the arena was made."""
+    capacity: int
+    records_at: int
+
+    def tickets(self) -> range:
+        """The slots that can be read now: those that are ready, up to the first that is not."""
+        waiting = np.arange(self.released, self.claimed, dtype=np.uint64)
+        ready = self.heads["ready"][waiting % np.uint64(len(self.heads))]
+        late = np.flatnonzero(ready != (waiting + np.uint64(1)).astype(np.uint32))
+        return range(self.released, self.released + int(late[0]) if len(late) else self.claimed)
+
+    def spans(self, tickets: range) -> list[tuple[int, int]]:
+        """Offset and size in bytes of the records of these slots: at most two parts."""
+        if not tickets:
+            return []
+        size, slots = self.capacity * RECORD.itemsize, len(self.heads)
+        first = tickets.start % slots
+        before = min(len(tickets), slots - first)
+        parts = [(first, before), (0, len(tickets) - before)]
+        return [(self.records_at + at * size, n * size) for at, n in parts if n]
+
+    def collect(self, tickets: range, parts: Sequence[bytes | NDArray[np.uint8]]) -> Slots:
+        """The slots of these tickets, whose records' bytes are `parts`, those of `spans`.
+
+        ProfileFileError where a head tells of more records than a slot has.
+        """
+        place = np.arange(tickets.start, tickets.stop, dtype=np.uint64) % np.uint64(len(self.heads))
+        heads = self.heads[place]
+        if (kept := heads["kept"].max(initial=0)) > self.capacity:
+            raise _damaged(f"a slot for {self.capacity:,} records tells of {kept:,}")
+        there = [np.frombuffer(part, RECORD) for part in parts]
+        rows = np.concatenate(there) if there else np.empty(0, RECORD)
+        if len(rows) != len(heads) * self.capacity:
+            raise _damaged(f"{len(heads):,} slots of records were to come, not {len(rows):,}")
+        first = np.arange(len(heads)) * self.capacity
+        slots = Slots(heads, rows[_ranges(first, heads["kept"])])
+        _turn(slots, self.capacity)
+        return slots
+
+    def slots(self) -> Slots:
+        """All slots that are ready, of an arena that was copied whole."""
+        tickets = self.tickets()
+        return self.collect(tickets, [self.raw[at : at + n] for at, n in self.spans(tickets)])
+
+
+def _turn(slots: Slots, capacity: int) -> None:
+    """Put the oldest records first where a slot went round."""
+    heads, starts = slots.heads, slots.starts
+    for i in np.flatnonzero((heads["flags"] & 1 > 0) & (heads["wanted"] > capacity)).tolist():
+        mine = slots.records[starts[i] : starts[i + 1]]
+        mine[:] = np.roll(mine, -(int(heads["wanted"][i]) % capacity))
+
+
+def read(raw: bytes | NDArray[np.uint8]) -> Arena:
+    """An arena from its bytes, whole or only its heads; ProfileFileError where they are neither."""
+    held = np.frombuffer(raw, np.uint8)
+    if len(held) < ARENA.itemsize:
+        raise _damaged(f"its head has {ARENA.itemsize} bytes, {len(held)} are there")
+    head = held[: ARENA.itemsize].view(ARENA)[0]
+    if int(head["version"]) != VERSION:
+        raise _damaged(f"it is of version {int(head['version'])}, not {VERSION}")
+    slots, end = int(head["slots"]), heads_bytes(int(head["slots"]))
+    if len(held) < end:
+        raise _damaged(f"the heads of {slots:,} slots have {end:,} bytes, {len(held):,} are there")
+    claimed, released = int(head["claimed"]), int(head["released"])
+    if not 0 <= claimed - released <= slots:
+        raise _damaged(f"{claimed:,} slots were claimed and {released:,} released, of {slots:,}")
+    numbers = (int(head[name]) for name in ("lost", "capacity", "records_at"))
+    heads = held[ARENA.itemsize : end].view(SLOT)
+    return Arena(held, heads, claimed, released, *numbers)
+
+
+def _damaged(what: str) -> ProfileFileError:
+    return ProfileFileError(
+        f"these bytes are no arena of records: {what}",
+        hint="Copy the heads first, then the slots that are ready, from the arena of this process.",
+    )
