@@ -1,0 +1,221 @@
+"""What measuring inside kernels costs, and how right it is: instrumented kernels beside clean ones.
+
+    python benchmarks/instrument.py [--only RE] [--modes MODE,…] [--budget SECONDS] [-o FILE]
+
+Writes a JSON file with every pair, the device, its clocks and all versions, after each row.
+
+overhead  time of the instrumented kernel over that of the clean one, both replayed from CUDA graphs
+          of one process in turns; then the geometric mean over kernels, by mode
+error     of a scope's time: two lengths of a delay in it differ by what the kernel takes longer,
+          which no record tells
+shares    of time by op as samples have it, against records of every op
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gpu_int4
+import gpu_kernels as kernels
+import instrument_kernels
+import measuring
+from gpu_peers import normal
+from measuring import batch_ms, compare, replayed
+
+import tileprof
+
+RESULTS = Path(__file__).parent / "results" / "instrument.json"
+MODES = ("scopes", "stages", "ops", "sample")
+ASKED = {"stages": 1.04, "sample": 1.015, "ops": 1.15}
+"""Of the geometric mean over kernels."""
+CAPTURED_MS = 5.0
+"""Of launches in a graph."""
+
+Run = Callable[[], Any]
+Row = dict[str, Any]
+
+
+def gemm() -> Run:
+    """8192³ in bfloat16."""
+    a, b = normal(8192, 8192), normal(8192, 8192)
+    return lambda: kernels.matmul_nt(a, b)
+
+
+def attention() -> Run:
+    """Forward, 4 × 16 heads, 4096 tokens, 128 wide."""
+    q, k, v = (normal(4, 4096, 16, 128) for _ in range(3))
+    kernel = instrument_kernels.attention(4, 16, 4096, 128, False)
+    return lambda: kernel(q, k, v)
+
+
+def softmax() -> Run:
+    """Rows of 8192."""
+    x = normal(32768, 8192)
+    return lambda: kernels.softmax(x)
+
+
+def int4() -> Run:
+    """bfloat16 times packed int4 weights, 8192³."""
+    a, scales = normal(8192, 8192), torch.rand(8192, device="cuda") + 0.5
+    packed = torch.randint(0, 256, (8192, 4096), device="cuda", dtype=torch.uint8)
+    (_, (m, n, k), stages, threads), *_ = gpu_int4.INT4_OURS[8192]
+    return lambda: kernels.matmul_int4(a, packed, scales, m, n, k, stages, threads)
+
+
+KERNELS: dict[str, Callable[[], Run]] = {
+    "GEMM 8192³": gemm,
+    "attention 4096": attention,
+    "softmax 32768×8192": softmax,
+    "int4 GEMM 8192³": int4,
+}
+
+
+def graph_of(run: Run, ms: float) -> Run:
+    """Some launches as a graph."""
+    return replayed([run] * max(1, min(100, round(CAPTURED_MS / ms))))
+
+
+def overheads(chosen: list[str]) -> Iterator[Row]:
+    """A row for each kernel and mode, then the geometric mean of each mode."""
+    ratios: dict[str, list[float]] = {mode: [] for mode in chosen}
+    for name, make in KERNELS.items():
+        run = make()
+        run()
+        ms = min(batch_ms(run, 3) for _ in range(3))
+        clean = graph_of(run, ms)
+        for mode in chosen:
+            row = overhead(name, run, ms, clean, mode)
+            if "ratio" in row:
+                ratios[mode].append(row["ratio"])
+            yield row
+        torch.cuda.empty_cache()
+    for mode, found in ratios.items():
+        if len(found) == len(KERNELS):
+            value = math.exp(statistics.mean(map(math.log, found)))
+            asked = ASKED.get(mode)
+            met = None if asked is None else value <= asked
+            yield {"what": "overhead", "kernel": "geometric mean", "mode": mode, "ratio": value,
+                   "asked": asked, "met": met}  # fmt: skip
+
+
+def overhead(name: str, run: Run, ms: float, clean: Run, mode: str) -> Row:
+    """Instrumented over clean; and what was recorded meanwhile."""
+    row: Row = {"what": "overhead", "kernel": name, "mode": mode, "clean_ms": ms}
+    try:
+        with tileprof.profile(context="scopes", instrument=mode) as session:
+            run()
+            (pairs,) = compare(clean, {mode: graph_of(run, ms)})
+        row |= {"ratio": pairs.ratio, "low": pairs.low, "high": pairs.high, "pairs": pairs.pairs}
+        assert session.profile is not None
+        return row | {"inside": inside(session.profile)}
+    except Exception as error:
+        return row | {"error": f"{type(error).__name__}: {error}"[:600]}
+
+
+def inside(profile: tileprof.Profile) -> list[Row]:
+    """What the profile says of the kernels that were recorded."""
+    found = []
+    for kernel in profile.tables.kernels:
+        facts = {k: v for k, v in kernel.attributes.items() if k.split("_")[0] in _FACTS}
+        found.append({"name": kernel.name, **facts, "sites": len(kernel.sites)})
+    return found
+
+
+_FACTS = {"recorded", "skipped", "unread", "lost", "instrumented", "clean", "sampled", "instrument"}
+
+
+# -- how right
+
+
+def errors() -> Iterator[Row]:
+    """Of the time of a scope around a delay, in modes that record it."""
+    x = torch.rand(132 * 128, device="cuda")
+    lengths = (1000, 3000)
+    for mode in ("scopes", "ops"):
+        times, scopes = [], []
+        for inside in lengths:
+
+            def run(inside: int = inside) -> Any:
+                return instrument_kernels.delayed(x, inside=inside)
+
+            run()
+            times.append(statistics.median(batch_ms(run, 10) for _ in range(5)) * 1e6)
+            with tileprof.profile(context="scopes", instrument=mode) as session:
+                for _ in range(20):
+                    run()
+                torch.cuda.synchronize()
+            assert session.profile is not None
+            scopes.append(mean_visit_ns(session.profile, "delay"))
+        true = (times[1] - times[0]) / VISITS
+        told = scopes[1] - scopes[0]
+        yield {"what": "error", "mode": mode, "true_ns": true, "told_ns": told,
+               "error": told / true - 1, "asked": 0.02, "met": abs(told / true - 1) <= 0.02,
+               "visit_ns": scopes, "kernel_ns": times}  # fmt: skip
+
+
+VISITS = 64
+"""Of the delay, by each warp."""
+
+
+def mean_visit_ns(profile: tileprof.Profile, name: str) -> float:
+    """Time of a visit of the sites of that name."""
+    nodes = [n for n in profile.nodes if n.kind == "site" and n.name == name]
+    visits = sum(profile.value(n, "count") for n in nodes)
+    return sum(profile.value(n, "time") for n in nodes) / visits if visits else math.nan
+
+
+class Report:
+    """What was measured so far, on the screen and in the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.held: Row = {"circumstances": measuring.circumstances(), "rows": []}
+
+    def add(self, row: Row) -> None:
+        """A row, with the clocks after it."""
+        self.held["rows"].append(row | {"clocks": measuring.clocks()})
+        shown = {k: v for k, v in row.items() if k != "inside"}
+        print(json.dumps(shown), *row.get("inside", []), flush=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.held, indent=1, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="a regular expression over the groups")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS")
+    parser.add_argument("-o", "--output", default=str(RESULTS))
+    args = parser.parse_args()
+    start = time.perf_counter()
+    torch.manual_seed(0)
+    report = Report(args.output)
+    groups: dict[str, Callable[[], Iterator[Row]]] = {
+        "overhead": lambda: overheads(args.modes.split(",")),
+        "error": errors,
+    }
+    for name, measure in groups.items():
+        if not re.search(args.only, name):
+            continue
+        for row in measure():
+            report.add(row)
+            if time.perf_counter() - start > args.budget:
+                return
+
+
+if __name__ == "__main__":
+    main()
