@@ -27,7 +27,7 @@ picks an exit code.
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = [
     "ArgumentError",
@@ -66,6 +66,9 @@ class Location:
     function: str = ""
     caller: Location | None = None
     """Where the function was called from, for code inlined from a macro."""
+    scope: int | None = field(default=None, compare=False, repr=False)
+    """While a kernel is lowered with measurement on: the innermost scope around, a number among
+    `Kernel.sites`.  It is no part of the place."""
 
     def __str__(self) -> str:
         return (

@@ -16,6 +16,7 @@ from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError
+from tileprof.instrument import Mode
 
 __all__ = ["STUDIES", "copies", "function", "kernel", "lowered", "opcodes", "product"]
 
@@ -69,9 +70,11 @@ def product(
 
 
 @cache
-def lowered(given: ir.Kernel, target: str, controls: Controls | None = None) -> CudaProgram:
+def lowered(
+    given: ir.Kernel, target: str, controls: Controls | None = None, instrument: Mode = "off"
+) -> CudaProgram:
     """The program for a target."""
-    return compile_cuda(given, find_target(target), controls or Controls())
+    return compile_cuda(given, find_target(target), controls or Controls(), instrument=instrument)
 
 
 def function(program: CudaProgram) -> binary.Function:

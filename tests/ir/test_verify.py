@@ -60,3 +60,23 @@ def test_symbols_must_be_declared() -> None:
     ir.verify(kernel)
     with pytest.raises(InternalError, match="uses symbol m, which is not declared"):
         ir.verify(ir.Kernel("k", kernel.params, (), ir.Block(kernel.body.args[:1])))
+
+
+@pytest.mark.parametrize(
+    ("tables", "body", "sentence"),
+    [
+        ("", INSIDE.format("mark {{state = 0}}"), "names state 0, which is not there"),
+        ("state 0", "mark {{state = 0}}", "inside a launch and outside `parallel`"),
+        ("state 0\nstate 1 in 0", "", "state 1 names site 0, which is not there"),
+        ('site 0 op "a"\nstate 0 in 0 from 2', "", "goes on with 2 sites, more than are around"),
+        ('site 1 op "a"', "", "site 1 stands at 0"),
+        ('site 0 op "a"\nsite 1 op "b" in 1', "", "or before the site that it lies in"),
+    ],
+)
+def test_marks_name_what_is_there(tables: str, body: str, sentence: str) -> None:
+    """States and sites of a kernel with marks."""
+    body = body.replace("{{", "{").replace("}}", "}")
+    kernel = ir.parse(f"kernel @k(%x: global<64, float32>, %n: index) {{\n{tables}\n{body}\n}}\n")
+    with pytest.raises(InternalError) as caught:
+        ir.verify(kernel)
+    assert sentence in caught.value.message

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tileprof import ir
 from tileprof.errors import UsageError
-from tileprof.instrument import insert
+from tileprof.instrument import Mode, insert
 
 from .cuda.controls import Controls
 from .passes import prove_bounds, simplify
 
 __all__ = ["FRONTEND", "PASSES", "Mode", "Options", "Pass", "run"]
 
-Mode = Literal["off", "scopes", "stages", "ops"]
 FRONTEND = "frontend"
 """The name of the kernel as it was traced, before any pass."""
 
@@ -48,7 +46,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("simplify", lambda kernel, options: simplify(kernel)),
     # After simplify, on the index expressions that are left; the backend then drops guards.
     Pass("bounds", lambda kernel, options: prove_bounds(kernel)),
-    # Last: every pass before it sees the kernel that the user would run without measurement.
+    # Last: every pass before it sees the kernel that the user would run without measurement.  The
+    # lowering for a GPU takes these records out again and has marks of its own.
     Pass("instrument", lambda kernel, options: insert(kernel, options.instrument)),
 )
 

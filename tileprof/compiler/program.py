@@ -44,7 +44,12 @@ class Program:
         from .cuda.pipeline import compile_cuda
         from .cuda.target import find_target
 
-        made = compile_cuda(self.kernel, find_target(target), self.options.controls)
+        made = compile_cuda(
+            self.kernel,
+            find_target(target),
+            self.options.controls,
+            instrument=self.options.instrument,
+        )
         if self.options.strict:
             refuse_missed(made.all_remarks)
         return made

@@ -1,11 +1,14 @@
 """What is measured in a kernel: sites, where their records go in, the record's layout, decoding.
 
-In: a kernel after every other pass, and a mode.  Out: the kernel with `record` ops and its table of
-sites; and, from the bytes that a launch wrote, `SiteTimes`: count and time of each nesting path.
+In: a kernel after every other pass, and a mode.  Out: the kernel with `record` ops (for the cpu,
+`insertion`) or `mark` ops (for a GPU, `placing`) and its table of sites; and, from the bytes that a
+launch wrote, `SiteTimes`: count and time of each nesting path.
 """
 
 from .decoding import decode, decode_records
 from .insertion import Mode, insert, strip
+from .marks import note_scopes, strip_marks
+from .placing import place_marks
 from .times import PathTimes, SiteTimes
 
 __all__ = [
@@ -15,5 +18,8 @@ __all__ = [
     "decode",
     "decode_records",
     "insert",
+    "note_scopes",
+    "place_marks",
     "strip",
+    "strip_marks",
 ]

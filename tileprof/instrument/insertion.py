@@ -32,13 +32,14 @@ from .stages import Stage, op_name, split
 
 __all__ = ["Mode", "insert", "strip"]
 
-Mode = Literal["off", "scopes", "stages", "ops"]
+Mode = Literal["off", "scopes", "stages", "ops", "sample"]
 
 
 def insert(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
-    """The kernel with records for the sites of `mode`, and with its table of sites."""
+    """The kernel with records for the sites of `mode`, and with its table of sites; none for
+    `sample`, which looks at a kernel from beside it."""
     kernel = strip(kernel)
-    if mode == "off":
+    if mode in ("off", "sample"):
         return kernel
     inserter = _Inserter(mode)
     body = inserter.block(kernel.body, None)

@@ -18,6 +18,7 @@ from .device import (
     ConvertLayout,
     Fence,
     GridPosition,
+    Mark,
     Ring,
     RingAcquire,
     RingCommit,
@@ -26,7 +27,7 @@ from .device import (
     Roles,
     Wait,
 )
-from .kernel import Kernel, Param, Site
+from .kernel import Kernel, Param, Site, State
 from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .parser import parse
 from .printer import print_kernel
@@ -45,7 +46,7 @@ Op = (
 """Any op of the author's program; a `match` over it that ends in `assert_never` is complete."""
 
 DeviceOp = (
-    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Ring
+    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Mark | Ring
     | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
@@ -87,6 +88,7 @@ __all__ = [
     "Kernel",
     "Launch",
     "Load",
+    "Mark",
     "Op",
     "OpBase",
     "Parallel",
@@ -107,6 +109,7 @@ __all__ = [
     "Select",
     "Site",
     "Space",
+    "State",
     "Store",
     "TileAtomic",
     "Type",

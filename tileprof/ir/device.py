@@ -15,7 +15,7 @@ from .tile import Gemm, Hints, Policy
 from .types import Type, index, ring, token
 
 __all__ = ["AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence", "GridPosition"]
-__all__ += ["Ring", "RingAcquire", "RingCommit", "RingRelease", "RingWait", "Roles", "Wait"]
+__all__ += ["Mark", "Ring", "RingAcquire", "RingCommit", "RingRelease", "RingWait", "Roles", "Wait"]
 
 Queue = Literal["wgmma", "cp.async", "bulk"]
 """What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
@@ -213,3 +213,10 @@ class Roles(OpBase):
         """No arguments."""
         if self.producer.args or self.consumer.args:
             yield "roles take no arguments"
+
+
+@op("mark", effect=Effect.READ | Effect.WRITE)
+class Mark(OpBase):
+    """From here on the calling warp is in this state of the kernel's table."""
+
+    state: int = attribute()

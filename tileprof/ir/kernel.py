@@ -37,6 +37,24 @@ class Site:
     kind: SiteKind
     location: Location | None = None
     parent: int | None = None
+    issues: str = ""
+    """Queue to which this op starts asynchronous work, one group a visit: `wgmma`, `cp.async`,
+    `bulk`, or the name of a ring."""
+    retires: str = ""
+    """Queue for which it waits."""
+    pending: int = 0
+    """Groups of `retires` that may still run when it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a mark says: the innermost site that the warp is in, and which visits go on."""
+
+    site: int
+    """-1: in the kernel, outside of all sites."""
+    fresh: int = 0
+    """Sites of the path, counted from the outermost, that go on from before; the others are
+    visited anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,8 @@ class Kernel:
     body: Block
     sites: tuple[Site, ...] = ()
     location: Location | None = None
+    states: tuple[State, ...] = ()
+    """What its `mark` ops name by position; the first is `State(-1)`."""
 
     def param_values(self) -> list[Value]:
         """The values of the parameters, in order."""
@@ -67,5 +87,7 @@ class Kernel:
         return list(walk(self.body))
 
     def with_body(self, body: Block, sites: tuple[Site, ...] | None = None) -> Kernel:
-        """The same signature with another body."""
-        return replace(self, body=body, sites=self.sites if sites is None else sites)
+        """The same signature with another body; states go with the sites that they name."""
+        if sites is None:
+            return replace(self, body=body)
+        return replace(self, body=body, sites=sites, states=())

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, cast
 from tileprof.errors import KernelError, Location
 
 from .core import OPS, Block, OpBase, Value
-from .kernel import Kernel, Param, Role, Site, SiteKind
+from .kernel import Kernel, Param, Role, Site, SiteKind, State
 from .types import DTYPES, HANDLES, BufferType, Dim, DType, Space, Type, index
 
 __all__ = ["parse"]
@@ -124,10 +124,14 @@ class _Parser:
         sites = []
         while self._take("site"):
             sites.append(self._site())
+        states: list[State] = []
+        while self._take("state"):
+            states.append(self._state(len(states)))
         body = Block(args, self._ops())
         if self._tokens[self._at].kind != "end":
             self._fail(f"`{self._peek()}` after the end of the kernel")
-        return Kernel(name, tuple(params), tuple(symbols), body, tuple(sites), location)
+        held = tuple(sites), location, tuple(states)
+        return Kernel(name, tuple(params), tuple(symbols), body, *held)
 
     def _param(self) -> tuple[Param, Value]:
         text = self._next("value")
@@ -145,7 +149,17 @@ class _Parser:
         number, kind = int(self._next("number")), self._next("word")
         name = json.loads(self._next("string"))
         parent = int(self._next("number")) if self._take("in") else None
-        return Site(number, name, cast(SiteKind, kind), self._location(), parent)
+        issues = json.loads(self._next("string")) if self._take("issues") else ""
+        retires = json.loads(self._next("string")) if self._take("retires") else ""
+        pending = int(self._next("number")) if self._take("pending") else 0
+        queues = issues, retires, pending
+        return Site(number, name, cast(SiteKind, kind), self._location(), parent, *queues)
+
+    def _state(self, number: int) -> State:
+        if int(self._next("number")) != number:
+            self._fail(f"state {number} is missing")
+        site = int(self._next("number")) if self._take("in") else -1
+        return State(site, int(self._next("number")) if self._take("from") else 0)
 
     def _define(self, text: str, type: Type) -> Value:
         name = text[1:]

@@ -23,7 +23,7 @@ from typing import Any
 from tileprof.errors import Location
 
 from .core import Block, OpBase, Value
-from .kernel import Kernel, Param, Site
+from .kernel import Kernel, Param, Site, State
 from .types import DType
 
 __all__ = ["print_kernel", "print_location"]
@@ -59,6 +59,8 @@ class _Printer:
         yield f"kernel @{kernel.name}({', '.join(shown)}){tail}{self._loc(kernel.location)} {{"
         for site in kernel.sites:
             yield "  " + self._site(site)
+        for number, state in enumerate(kernel.states):
+            yield f"  {_state(number, state)}"
         yield from self._ops(kernel.body, "  ")
         yield "}"
 
@@ -69,8 +71,12 @@ class _Printer:
 
     def _site(self, site: Site) -> str:
         parent = "" if site.parent is None else f" in {site.parent}"
+        queues = f" issues {_quoted(site.issues)}" if site.issues else ""
+        if site.retires:
+            queues += f" retires {_quoted(site.retires)}"
+            queues += f" pending {site.pending}" if site.pending else ""
         return (
-            f"site {site.id} {site.kind} {json.dumps(site.name, ensure_ascii=False)}{parent}"
+            f"site {site.id} {site.kind} {_quoted(site.name)}{parent}{queues}"
             f"{self._loc(site.location)}"
         )
 
@@ -136,6 +142,16 @@ class _Printer:
             name = f"{base}_{number}"
         self._taken.add(name)
         return f"%{name}"
+
+
+def _state(number: int, state: State) -> str:
+    """`state 3 in 2 from 1`: in site 2, of whose path the outermost one goes on."""
+    site = "" if state.site < 0 else f" in {state.site}"
+    return f"state {number}{site}{f' from {state.fresh}' if state.fresh else ''}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _attributes(op: OpBase) -> str:

@@ -8,6 +8,7 @@ from tileprof.errors import InternalError
 
 from .control import Break, Continue, For, If, Launch, Parallel, Scope, While, Yield
 from .core import Block, OpBase, Value
+from .device import Mark
 from .kernel import Kernel
 from .memory import Alloc
 from .printer import print_kernel
@@ -42,7 +43,26 @@ def _problems(kernel: Kernel) -> Iterator[str]:
             for dim in named:
                 if isinstance(dim, str) and dim not in kernel.symbols:
                     yield f"parameter {param.name} uses symbol {dim}, which is not declared"
+    yield from _states(kernel)
     yield from _block(kernel.body, (), set())
+
+
+def _states(kernel: Kernel) -> Iterator[str]:
+    """States name sites that are there, and marks states."""
+    depths: list[int] = []
+    for at, site in enumerate(kernel.sites):
+        if site.id != at or (site.parent is not None and not 0 <= site.parent < at):
+            yield f"site {site.id} stands at {at}, or before the site that it lies in"
+            return
+        depths.append(1 if site.parent is None else depths[site.parent] + 1)
+    for number, state in enumerate(kernel.states):
+        if not -1 <= state.site < len(depths):
+            yield f"state {number} names site {state.site}, which is not there"
+        elif state.fresh > (depths[state.site] if state.site >= 0 else 0):
+            yield f"state {number} goes on with {state.fresh} sites, more than are around it"
+    for op in kernel.ops():
+        if isinstance(op, Mark) and not 0 <= op.state < len(kernel.states):
+            yield f"{op!r} names state {op.state}, which is not there"
 
 
 def _block(block: Block, path: tuple[OpBase, ...], defined: set[Value]) -> Iterator[str]:
@@ -69,6 +89,8 @@ def _place(op: OpBase, path: tuple[OpBase, ...], *, last: bool) -> Iterator[str]
             yield f"{op!r}: a launch stands at the top of the kernel"
         case For() | While() | Parallel() | Alloc() | Scope() if not launched:
             yield f"{op!r}: it stands inside a launch"
+        case Mark() if not launched or parallel:
+            yield f"{op!r}: a mark stands inside a launch and outside `parallel`"
         case _ if isinstance(op, TILE_OPS) and (not launched or parallel):
             yield f"{op!r}: a tile op stands inside a launch and outside `parallel`"
         case Break() | Continue():

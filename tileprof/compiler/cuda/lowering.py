@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tileprof.instrument import Mode
+
 from .controls import Controls
 from .remarks import Remarks
 from .target import Target
@@ -22,3 +24,5 @@ class Lowering:
     """Positions of parameters whose address is a multiple of the element's size only."""
     aliased: bool = False
     """Whether a tensor that is written may overlap another."""
+    instrument: Mode = "off"
+    """What is measured inside of the kernel."""

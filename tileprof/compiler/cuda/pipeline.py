@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tileprof import ir
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError, UsageError
+from tileprof.instrument import Mode, note_scopes, place_marks, strip
 
 from .controls import Controls
 from .emit.unit import emit
@@ -64,8 +65,11 @@ PASSES: tuple[Pass, ...] = (
     Pass("waits", insert_waits),
     # After waits, which say until when an asynchronous op reads a buffer.
     Pass("memory", plan_memory),
-    # Last: hazards are between bytes, and buffers share bytes only now.
+    # Hazards are between bytes, and buffers share bytes only now.
     Pass("barriers", insert_barriers),
+    # Last: waits, barriers and what a role does are what is measured, and no other pass has to know
+    # of marks or decides otherwise because of them.
+    Pass("marks", lambda kernel, lowering: place_marks(kernel, lowering.instrument)),
 )
 
 
@@ -116,11 +120,17 @@ def compile_cuda(
     unaligned: frozenset[int] = frozenset(),
     *,
     aliased: bool = False,
+    instrument: Mode = "off",
     observe: Callable[[str, ir.Kernel], None] | None = None,
 ) -> CudaProgram:
     """Lower a kernel that the common passes have seen; `observe(name, kernel)` sees it after each
-    pass.  KernelError with a place where the kernel cannot run on the target."""
-    lowering = Lowering(target, controls or Controls(), Remarks(), unaligned, aliased)
+    pass.  `instrument`: what is measured inside; records for the cpu are taken out.  KernelError
+    with a place where the kernel cannot run on the target."""
+    lowering = Lowering(target, controls or Controls(), Remarks(), unaligned, aliased, instrument)
+    kernel = strip(kernel)
+    if instrument != "off":
+        # Here, because the first pass takes scopes apart.
+        kernel = note_scopes(kernel)
     _check_names(kernel, lowering.controls)
     stages: dict[str, int] = {}
     for step in PASSES:
@@ -131,7 +141,7 @@ def compile_cuda(
             observe(step.name, kernel)
     start = time.perf_counter_ns()
     count_accesses(kernel, lowering)
-    source = emit(kernel, target, lowering.controls, unaligned, aliased)
+    source = emit(kernel, target, lowering.controls, unaligned, aliased, instrument)
     check_launches(kernel, source, lowering)
     stages["emit"] = time.perf_counter_ns() - start
     return CudaProgram(kernel, source, target, lowering.controls, lowering.remarks.all(), stages)

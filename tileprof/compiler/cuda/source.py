@@ -14,7 +14,7 @@ __all__ = ["MOST_BLOCKS", "Argument", "CudaSource", "LaunchSpec", "TensorMapSpec
 MOST_BLOCKS = (1 << 31) - 1
 """Of a launch: blocks are numbered along the first axis of CUDA's grid."""
 
-ArgumentKind = Literal["pointer", "scalar", "symbol", "host", "map", "report"]
+ArgumentKind = Literal["pointer", "scalar", "symbol", "host", "map", "report", "recording"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class Argument:
 
     `pointer`, `scalar`: parameter `index` of the kernel; `symbol`: the value of symbol `index`
     (int64); `host`: value `index` of `CudaSource.host` (by its type); `map`: `maps[index]`, 128
-    bytes by value, 64-byte aligned; `report`: address of the report buffer.
+    bytes by value, 64-byte aligned; `report`: address of the report buffer; `recording`: what
+    `instrument.slots.recording` gives, 32 bytes by value, 8-byte aligned.
     """
 
     kind: ArgumentKind
@@ -70,6 +71,18 @@ class LaunchSpec:
     n: at most n blocks for each SM, each looping over tiles."""
     in_order: bool = True
     """Whether the number of a block tells its indices in the author's grid."""
+    consumer_warps: int = 0
+    """Warps of a block that do the kernel's work; those from this number on only load."""
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return self.threads // 32
+
+    @property
+    def records(self) -> bool:
+        """Whether warps can record which state they are in."""
+        return any(argument.kind == "recording" for argument in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,9 @@ class CudaSource:
     """Ops that can fail or print; the text names them by position."""
     host: tuple[ir.Value, ...] = ()
     """Values that the host computes from scalars and symbols and passes."""
+    sites: tuple[ir.Site, ...] = ()
+    """What is measured inside; the text names `states` by position."""
+    states: tuple[ir.State, ...] = ()
 
     @property
     def file(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent
@@ -19,6 +19,9 @@ from tileprof.errors import InternalError
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
 from .points import Frame
 from .wgmma import WgmmaShape
+
+if TYPE_CHECKING:
+    from .marks import Marks
 
 __all__ = ["Context", "RingState", "Tile"]
 
@@ -76,6 +79,8 @@ class Context(Values):
     """Loops whose variable numbers registers."""
     aliased: bool = False
     """Whether a tensor that is written may overlap another."""
+    marks: Marks | None = None
+    """How marks are emitted, where there are any."""
     writes_report: list[bool] = field(default_factory=lambda: [False])
     """Whether the function can fail or print, and so takes the report."""
 

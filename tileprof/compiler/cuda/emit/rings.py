@@ -18,6 +18,7 @@ from tileprof import ir
 from tileprof.errors import InternalError
 
 from .context import Context, RingState
+from .marks import producer_registers
 
 __all__ = ["emit", "emit_roles"]
 
@@ -127,22 +128,34 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
     _meet(ctx, clustered)
     line(f"if (tp_thread >= {ctx.threads}) {{")
     with ctx.writer.deeper(), ctx.scope():
-        if op.producer_registers:
-            line(f"tp_registers_decrease<{op.producer_registers}>();")
+        registers = op.producer_registers
+        if ctx.marks:
+            registers = producer_registers(op, ctx.threads, ctx.target)
+        if registers:
+            line(f"tp_registers_decrease<{registers}>();")
         condition = f"tp_warp == {ctx.threads // 32} && tp_elect()"
         with ctx.writer.braces(f"if ({condition})"), ctx.scope():
             ctx.role = "producer"
-            emit_block(ctx, op.producer)
+            _emit_role(ctx, op.producer, emit_block, alone=True)
     ctx.writer.close("} else {")
     with ctx.writer.deeper(), ctx.scope():
         if op.consumer_registers:
             line(f"tp_registers_increase<{op.consumer_registers}>();")
         ctx.role = "consumer"
-        emit_block(ctx, op.consumer)
+        _emit_role(ctx, op.consumer, emit_block, alone=False)
     ctx.role = "block"
     ctx.writer.close("}")
     if clustered:
         _meet(ctx, clustered)
+
+
+def _emit_role(ctx: Context, block: ir.Block, emit_block: EmitBlock, *, alone: bool) -> None:
+    """The ops of a role between the beginning and the end of its marks."""
+    if ctx.marks:
+        ctx.marks.begin(ctx, alone=alone)
+    emit_block(ctx, block)
+    if ctx.marks:
+        ctx.marks.end(ctx)
 
 
 def _meet(ctx: Context, clustered: bool) -> None:

@@ -13,6 +13,7 @@ from tileprof.errors import InternalError
 from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
+from .marks import emit_mark
 from .reshape import reinterpreted
 
 __all__ = ["emit_block", "emit_op"]
@@ -76,6 +77,8 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             ctx.define(op.result, _POSITIONS[kind])
         case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
             rings.emit(ctx, op)
+        case ir.Mark():
+            emit_mark(ctx, op)
         case ir.Roles():
             rings.emit_roles(ctx, op, emit_block)
         case ir.For():
@@ -189,7 +192,10 @@ def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -
         count = len(range(int(start), int(stop), int(step)))
         return "#pragma unroll" if count <= UNROLL_LIMIT else "#pragma unroll 8"
     # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
-    works = any(isinstance(o, ir.Parallel | ir.DeviceOp) for o in ir.walk(op.body))
+    works = any(
+        isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)
+        for o in ir.walk(op.body)
+    )
     return "#pragma unroll 1" if works else ""
 
 

@@ -19,10 +19,12 @@ from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import Target
 from tileprof.errors import KernelError
+from tileprof.instrument import Mode
 
 from .buffers import GlobalBuffer
 from .context import INT32, Context
 from .grid import emit_indices
+from .marks import PRODUCER_THREADS, Marks, marks_of
 from .statements import emit_block
 from .text import render, uses, without_unused
 from .wgmma import WgmmaShape, header
@@ -30,7 +32,6 @@ from .wgmma import WgmmaShape, header
 __all__ = ["WGMMA_HEADER", "emit"]
 
 WGMMA_HEADER = "wgmma.cuh"
-PRODUCER_THREADS = 128
 
 
 def emit(
@@ -39,13 +40,14 @@ def emit(
     controls: Controls,
     unaligned: frozenset[int] = frozenset(),
     aliased: bool = False,
+    instrument: Mode = "off",
 ) -> CudaSource:
     """The CUDA text of a lowered kernel; the same text for the same kernel.
 
     `unaligned`: positions of parameters whose address is a multiple of the element's size only;
-    `aliased`: a tensor that is written may overlap another.
+    `aliased`: a tensor that is written may overlap another; `instrument`: what its marks are for.
     """
-    return _Unit(kernel, target, controls, unaligned, aliased).source()
+    return _Unit(kernel, target, controls, unaligned, aliased, instrument).source()
 
 
 @dataclass
@@ -74,10 +76,13 @@ class _Unit:
     controls: Controls
     unaligned: frozenset[int]
     aliased: bool
+    instrument: Mode
     places: list[Place] = field(default_factory=list)
     headers: set[str] = field(default_factory=lambda: {"base.cuh", "numbers.cuh"})
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
     host: dict[ir.Value, int] = field(default_factory=dict)
+    marks: Marks | None = None
+    """How marks are emitted, once a function has some."""
 
     def __post_init__(self) -> None:
         self.name = re.sub(r"\W", "_", self.kernel.name)
@@ -93,6 +98,8 @@ class _Unit:
         texts = dict(with_dependencies(self.headers))
         if self.wgmma:
             texts[WGMMA_HEADER] = header(self.wgmma)
+        if self.marks:
+            texts |= [self.marks.header]
         lines = [Line(f"// kernel {self.kernel.name}")]
         if self.controls.changed():
             lines.append(Line(f"// controls: {self.controls}"))
@@ -106,6 +113,8 @@ class _Unit:
             tuple(f.spec for f in functions),
             tuple(self.places),
             tuple(self.host),
+            self.kernel.sites,
+            self.kernel.states,
         )
 
     def _function(self, op: ir.Launch, number: int) -> _Function:
@@ -130,18 +139,26 @@ class _Unit:
             threads=threads,
             wgmma=self.wgmma,
             aliased=self.aliased,
+            marks=marks_of(op, self.instrument),
         )
         name = f"{self.name}_{number}"
         candidates = self._parameters(ctx, op)
         whole = threads
-        if any(isinstance(o, ir.Roles) for o in ir.walk(op.body)):
+        roles = any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
+        if roles:
             whole += PRODUCER_THREADS
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
         with ctx.writer.deeper():
             emit_indices(ctx, op)
+            # Roles begin and end by themselves.
+            marks = None if roles else ctx.marks
+            if marks:
+                marks.begin(ctx)
             emit_block(ctx, op.body)
+            if marks:
+                marks.end(ctx)
         body = without_unused(ctx.writer.lines)
         # What is copied through a tensor map needs no pointer, what is proven no extent.
         needed = [each for each in candidates if uses(body, each.name)]
@@ -153,6 +170,10 @@ class _Unit:
         if ctx.writes_report[0]:
             parameters.append("TpReport *const report")
             arguments.append(Argument("report", 0))
+        if ctx.marks:
+            self.marks = ctx.marks
+            parameters.append(ctx.marks.parameter)
+            arguments.append(ctx.marks.argument)
         if ctx.maps:
             self.headers.add("async.cuh")
         minimum = max(int(hints.get("blocks", 1)), 1)
@@ -178,6 +199,7 @@ class _Unit:
             cluster,
             int(hints.get("persistent", 0)),
             not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
+            threads // 32,
         )
         return _Function(name, lines, spec)
 

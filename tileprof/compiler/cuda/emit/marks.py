@@ -1,0 +1,93 @@
+"""Marks as text: how a warp says which state of the kernel it is in.
+
+A way of saying it is a `Marks`: what a function takes for it, and what stands where a role begins,
+at each mark, and where the role ends.  `Recording` writes each mark with the time into a slot of
+device memory (`instrument/slots.py`).  A way without marks writes nothing, and the text of a kernel
+that is not measured knows nothing of this module.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tileprof import ir
+from tileprof.compiler.cuda.source import Argument
+from tileprof.compiler.cuda.target import Target
+from tileprof.errors import InternalError
+from tileprof.instrument import Mode
+from tileprof.instrument.slots import cuda_text
+
+from .context import Context
+
+__all__ = ["RECORDS_HEADER", "Marks", "emit_mark", "marks_of", "producer_registers"]
+
+RECORDS_HEADER = "records.cuh"
+PRODUCER_THREADS = 128
+_REGISTERS = 8
+"""Of each thread: what `setmaxnreg` counts in, and more than a mark needs."""
+
+
+class Marks(Protocol):
+    """One way of emitting marks."""
+
+    header: tuple[str, str]
+    """Name and text of the header that the statements need."""
+    parameter: str
+    """Of the function."""
+    argument: Argument
+
+    def begin(self, ctx: Context, *, alone: bool = False) -> None:
+        """Where a role begins: run by whole warps, or `alone` by one thread of a warp."""
+
+    def mark(self, ctx: Context, state: int) -> None:
+        """From here on the warp is in a state."""
+
+    def end(self, ctx: Context) -> None:
+        """Where a role ends; by the threads that ran `begin`."""
+
+
+class Recording:
+    """Each mark becomes a record, written by one lane of the warp."""
+
+    header = (RECORDS_HEADER, cuda_text())
+    parameter = "const __grid_constant__ TpRecording recording"
+    argument = Argument("recording", 0)
+
+    def begin(self, ctx: Context, *, alone: bool = False) -> None:
+        """Claim a slot."""
+        call = "tp_begin_alone" if alone else "tp_begin"
+        ctx.writer.line(f"TpWarp tp_record = {call}(recording);")
+
+    def mark(self, ctx: Context, state: int) -> None:
+        """Write a record."""
+        ctx.writer.line(f"tp_mark(tp_record, {state});")
+
+    def end(self, ctx: Context) -> None:
+        """Hand the slot over."""
+        ctx.writer.line("tp_end(tp_record);")
+
+
+def marks_of(launch: ir.Launch, mode: Mode) -> Marks | None:
+    """How the marks of a launch are emitted; None where it has none."""
+    if mode == "off" or not any(isinstance(op, ir.Mark) for op in ir.walk(launch.body)):
+        return None
+    return Recording()
+
+
+def emit_mark(ctx: Context, op: ir.Mark) -> None:
+    """One mark."""
+    if ctx.marks is None:
+        raise InternalError(f"{op!r} reached the CUDA emitter in a kernel that is not measured")
+    ctx.marks.mark(ctx, op.state)
+
+
+def producer_registers(op: ir.Roles, threads: int, target: Target) -> int:
+    """What `setmaxnreg` leaves to each thread of a producer with marks.
+
+    The 24 that suffice to load would spill with what a mark keeps, so it gets 8 more where
+    registers of the multiprocessor are left over beside `threads` consumers.
+    """
+    more = op.producer_registers + _REGISTERS
+    taken = more * PRODUCER_THREADS + op.consumer_registers * threads
+    fits = op.producer_registers and taken <= target.registers_per_sm
+    return more if fits else op.producer_registers
