@@ -10,7 +10,7 @@ from typing import Any
 
 from tileprof.binary.occupancy import MULTIPROCESSORS
 from tileprof.runtime.cuda_device import CudaDevice
-from tileprof.runtime.cuda_driver import Driver, LaunchConfig
+from tileprof.runtime.cuda_driver import Copy2D, Driver, LaunchConfig
 
 Kernel = Callable[["Launched"], int]
 """What a fake kernel does; it gives the `CUresult` of its stream from then on."""
@@ -47,6 +47,8 @@ class FakeDriver:
         self.fails: dict[str, int] = {}
         """CUresult that a function answers with."""
         self.capturing = 0
+        self.capture_mode = 0
+        """Of the calling thread: what is forbidden while streams are captured."""
         self.cluster_dims = 0
         """`__cluster_dims__` of every function."""
         self.resident_clusters = 1000
@@ -226,6 +228,19 @@ class FakeDriver:
     def cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
         ctypes.memmove(to, source, size)
 
+    def cuMemsetD8Async(self, place: int, value: int, size: int, stream: int) -> None:
+        ctypes.memset(place, value, size)
+
+    def cuMemcpy2DAsync_v2(self, copy: int, stream: int) -> None:
+        held = Copy2D.from_address(copy)
+        assert (held.source_type, held.target_type) == (2, 1)
+        for row in range(held.height):
+            ctypes.memmove(
+                held.target_host + row * held.target_pitch,
+                held.source_device + row * held.source_pitch,
+                held.width,
+            )
+
     def cuMemHostAlloc(self, out: int, size: int, flags: int) -> None:
         held = ctypes.create_string_buffer(size)
         self._kept.append(held)
@@ -242,8 +257,19 @@ class FakeDriver:
     def cuEventElapsedTime(self, out: int, start: int, stop: int) -> None:
         self._out(out, ctypes.c_float, 0.0125)
 
+    def cuStreamCreate(self, out: int, flags: int) -> None:
+        assert flags == 1
+        self._new(out)
+
     def cuStreamSynchronize(self, stream: int) -> int:
         return self._sticky
+
+    def cuCtxSynchronize(self) -> int:
+        return self._sticky
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: int) -> None:
+        held = ctypes.c_int.from_address(mode)
+        held.value, self.capture_mode = self.capture_mode, held.value
 
     def cuStreamIsCapturing(self, stream: int, out: int) -> None:
         self._out(out, ctypes.c_int, self.capturing)

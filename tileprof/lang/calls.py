@@ -91,12 +91,15 @@ class Variant:
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
         """The kernel ready on a device."""
-        if device.startswith("cuda"):
-            instrument = "off"  # kernels on a GPU write no records
+        if device.startswith("cuda") and instrument == "scopes" and not self._has_scopes():
+            instrument = "off"  # the same binary, which is not to be loaded twice
         key = (device, instrument)
         if key not in self._loaded:
             self._loaded[key] = load(self.program(instrument), device)
         return self._loaded[key]
+
+    def _has_scopes(self) -> bool:
+        return any(isinstance(op, ir.Scope) for op in self.traced.kernel.ops())
 
     @property
     def remarks(self) -> tuple[Remark, ...]:

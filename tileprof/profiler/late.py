@@ -38,7 +38,7 @@ class Late:
         """Add to a node; replays of a graph belong to those who listen now."""
         self._recorder.take_measured(self._epoch, token, measured, replayed=replayed)
 
-    def lost(self, what: str, count: int) -> None:
+    def lost(self, what: str, count: int = 0) -> None:
         """Note what was lost of no kernel in particular."""
         self._recorder.take_lost(what, count)
 

@@ -244,13 +244,13 @@ class Recorder:
             self._news += 1
 
     def take_lost(self, what: str, count: int) -> None:
-        """Note that so many of something were lost."""
+        """Note that so many of something were lost; 0: the words say all."""
         with self._lock:
             self._lost[what] = self._lost.get(what, 0) + count
 
     def lost(self) -> dict[str, str]:
         """Return what provenance tells of records that were lost."""
-        lost = [f"{count:,} {what}" for what, count in list(self._lost.items())]
+        lost = [f"{count:,} {what}" if count else what for what, count in [*self._lost.items()]]
         return {"lost records": "; ".join(lost)} if lost else {}
 
     def collect(self) -> None:

@@ -11,6 +11,7 @@ that assumes less; it is chosen at each call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
@@ -19,12 +20,15 @@ from tileprof.errors import ArgumentError, ExecutionError
 from . import hooks
 from .arguments import address, is_host, is_writable, stream_of
 from .cuda_binary import CudaBinary
+from .cuda_comparison import Comparison
 from .cuda_copies import Staged
 from .cuda_device import CudaDevice
 from .cuda_driver import FAULTS, INVALID_PTX, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX, DriverFailure
 from .cuda_launch import Call, Function
 from .cuda_maps import value_of
+from .cuda_records import records_of
 from .cuda_report import Report
+from .cuda_tags import SiteTable, Source
 from .device import RunResult, written_params
 
 __all__ = ["CudaExecutable", "CudaVariant", "Need"]
@@ -34,6 +38,8 @@ Need = tuple[frozenset[int], bool]
 _Facts = tuple[frozenset[int], tuple[tuple[int, int, int, int], ...]]
 """What follows from the symbols: tensors that are not aligned wherever they lie; pairs that must
 not overlap, and the bytes of both."""
+Heard = tuple[hooks.LateListener, int]
+"""Who takes what a launch writes about its inside, and under which token."""
 _MAX_FACTS = 4096
 _ALIGNMENT = 16
 _MOST_EXTENT = (1 << 31) - 1
@@ -51,6 +57,8 @@ class CudaVariant:
         self.reports = any(a.kind == "report" for s in binary.launches for a in s.arguments)
         self.maps = [m for s in binary.launches for m in s.maps]
         """Copies that need rows at multiples of 16 bytes."""
+        self.sources: dict[int, Source] = {}
+        """Of launches that write records: what these mean."""
 
     def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
         """The grid of each launch, from the results of the host's program."""
@@ -90,6 +98,10 @@ class CudaExecutable:
         self._facts: dict[tuple[int, ...], _Facts] = {}
         self._reports: list[Report] = []
         self._events: list[tuple[int, int]] = []
+        self.sites = SiteTable()
+        """Those of all variants."""
+        self.compared: Comparison | None = None
+        """What the marks cost, once it is known."""
         # Errors of the kernel come before its first launch.
         self.binary = self.variant((frozenset(), False)).binary
 
@@ -98,11 +110,20 @@ class CudaExecutable:
         found = self._variants.get(need)
         if found is None:
             found = CudaVariant(self.device, self.kernel, self._build(need))
+            found.sources = self.sites.sources(found.binary, self.device.clock_khz, self.compare)
             self._variants[need] = found
         return found
 
-    def run(self, values: Sequence[Any], symbols: Sequence[int]) -> RunResult:
-        """Enqueue the kernel; see `Executable.run` and the note above for when it waits."""
+    @property
+    def records(self) -> bool:
+        """Whether its launches can write records."""
+        return bool(self.sites.sites)
+
+    def run(
+        self, values: Sequence[Any], symbols: Sequence[int], heard: Heard | None = None
+    ) -> RunResult:
+        """Enqueue the kernel; see `Executable.run` and the note above for when it waits.  `heard`:
+        who is told what the launch writes about its inside."""
         for at, name in self._extents:
             if symbols[at] > _MOST_EXTENT:
                 raise self._too_large(name, symbols[at])
@@ -113,9 +134,14 @@ class CudaExecutable:
             stream = self.stream(values)
             hosted = {at: values[at] for at in self._tensors if is_host(values[at])}
             if hosted:
-                return self._run_copied(values, symbols, hosted, stream)
+                return self._run_copied(values, symbols, hosted, stream, heard)
             addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
-            return self._launch(values, addresses, tuple(symbols), stream)
+            return self._launch(values, addresses, tuple(symbols), stream, heard)
+
+    def compare(self) -> None:
+        """Find out what the marks cost; takes as long as it takes to compile the kernel."""
+        if self.compared is None and self.binary.compare is not None:
+            self.compared = self.binary.compare()
 
     def stream(self, values: Sequence[Any]) -> int:
         """The stream of the first array on the device, else the legacy default one."""
@@ -125,8 +151,9 @@ class CudaExecutable:
         return 0
 
     def _run_copied(
-        self, values: Sequence[Any], symbols: Sequence[int], hosted: dict[int, Any], stream: int
-    ) -> RunResult:
+        self, values: Sequence[Any], symbols: Sequence[int], hosted: dict[int, Any], stream: int,
+        heard: Heard | None,
+    ) -> RunResult:  # fmt: skip
         staged = Staged(self.device, stream, hosted, self._outputs)
         try:
             held = staged.addresses
@@ -134,7 +161,7 @@ class CudaExecutable:
                 held[at] if at in held else address(v) if at in self._tensors else 0
                 for at, v in enumerate(values)
             ]
-            result = self._launch(values, addresses, tuple(symbols), stream)
+            result = self._launch(values, addresses, tuple(symbols), stream, heard)
             self._synchronize(stream)
             staged.copy_out(self.written)
         finally:
@@ -210,10 +237,13 @@ class CudaExecutable:
     # -- launches
 
     def _launch(
-        self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...], stream: int
-    ) -> RunResult:
+        self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...],
+        stream: int, heard: Heard | None,
+    ) -> RunResult:  # fmt: skip
         variant = self.variant(self.need(addresses, symbols))
         calls = self._calls(variant, values, addresses, symbols, stream)
+        if heard is not None and variant.sources:
+            self._give_recordings(variant, calls, stream, heard)
         waits = self._is_timed() and not self.device.driver.is_capturing(stream)
         events = self._record(stream) if waits else None
         try:
@@ -227,6 +257,18 @@ class CudaExecutable:
         time_ns = self._elapsed(stream, events) if events else -1
         blocks = sum(f.blocks(c.grid) for f, c in zip(variant.functions, calls))
         return RunResult(time_ns, calls[0].grid if calls else (), blocks)
+
+    def _give_recordings(
+        self, variant: CudaVariant, calls: list[Call], stream: int, heard: Heard
+    ) -> None:
+        """Say in each call that can write records where they go."""
+        records = records_of(self.device)
+        captured = self.device.driver.is_capturing(stream)
+        for number, source in variant.sources.items():
+            blocks = variant.functions[number].blocks(calls[number].grid)
+            if blocks:
+                given = records.argument(source, *heard, blocks, captured=captured)
+                calls[number] = replace(calls[number], recording=given)
 
     def _is_timed(self) -> bool:
         """Whether somebody wants the time of a launch who has no other way to get it."""
@@ -253,7 +295,7 @@ class CudaExecutable:
         report.clear()
         held = Call(
             call.values, call.addresses, call.symbols, call.host, call.grid, call.stream,
-            report.address,
+            report.address, call.recording,
         )  # fmt: skip
         function.launch(held)
         if self.device.driver.is_capturing(call.stream):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tileprof import ir
@@ -12,6 +13,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.source import LaunchSpec
 from tileprof.compiler.remarks import Remark
 
+from .cuda_comparison import Comparison, compare
 from .cuda_host import HostProgram
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ class CudaBinary:
     """The remarks, or what reads them from the messages of the assembler."""
     controls: Controls = field(default_factory=Controls)
     """What the lowering was allowed to do."""
+    sites: tuple[ir.Site, ...] = ()
+    """What its marks measure; `states` is what they name by position."""
+    states: tuple[ir.State, ...] = ()
+    compare: Callable[[], Comparison] | None = None
+    """Tells what its marks cost beside the same kernel without them; compiles that one."""
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -47,8 +54,16 @@ class CudaBinary:
         return self.decided if isinstance(self.decided, tuple) else self.decided()
 
     @classmethod
-    def of(cls, kernel: ir.Kernel, program: CudaProgram, *, ptx: bool) -> CudaBinary:
-        """That of a compiled program; as PTX where the driver is to finish it."""
+    def of(
+        cls,
+        kernel: ir.Kernel,
+        program: CudaProgram,
+        *,
+        ptx: bool,
+        clean: Callable[[], CudaProgram] | None = None,
+    ) -> CudaBinary:
+        """That of a compiled program; as PTX where the driver is to finish it.  `clean` gives the
+        same program without marks."""
         source = program.source
         results = [*source.host, *(v for launch in source.launches for v in launch.grid)]
         return cls(
@@ -61,6 +76,9 @@ class CudaBinary:
             source.text,
             program.remarks if ptx else lambda: program.all_remarks,
             program.controls,
+            source.sites,
+            source.states,
+            None if ptx or clean is None or not source.states else partial(compare, program, clean),
         )
 
 

@@ -11,7 +11,14 @@ from functools import cache
 from tileprof.compiler.cuda.target import Target, find_target
 from tileprof.errors import ArgumentError, MissingDependencyError
 
-from .cuda_driver import COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, Driver, load_driver
+from .cuda_driver import (
+    CLOCK_RATE,
+    COMPUTE_MAJOR,
+    COMPUTE_MINOR,
+    MULTIPROCESSORS,
+    Driver,
+    load_driver,
+)
 
 __all__ = ["CudaDevice", "find_device"]
 
@@ -28,9 +35,9 @@ class CudaDevice:
         shown = ctypes.create_string_buffer(256)
         driver.call("cuDeviceGetName", shown, 256, handle)
         self.name = shown.value.decode()
-        major, minor, self.sms = (
+        major, minor, self.sms, self.clock_khz = (
             driver.number("cuDeviceGetAttribute", what, handle)
-            for what in (COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS)
+            for what in (COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE)
         )
         self.capability = (major, minor)
         self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)

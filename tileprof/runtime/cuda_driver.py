@@ -7,15 +7,28 @@ package is installed.  Names and numbers are those of `cuda.h`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_float,
+    c_int,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)  # fmt: skip
 from functools import cache
 from typing import Any
 
 from tileprof.errors import ExecutionError, MissingDependencyError
 
 __all__ = [
-    "CLUSTER_DIMENSION", "Attribute", "Driver", "DriverFailure", "LaunchConfig", "load_driver",
+    "CLUSTER_DIMENSION", "Attribute", "Copy2D", "Driver", "DriverFailure", "LaunchConfig",
+    "load_driver",
 ]  # fmt: skip
 
 INVALID_VALUE = 1
@@ -40,10 +53,13 @@ FAULTS = {
 }
 """Errors of a running kernel; after most of them the context cannot be used any more."""
 
-COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
+COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE = 75, 76, 16, 13
 MAX_DYNAMIC_SHARED, CLUSTER_WIDTH, NON_PORTABLE_CLUSTER = 8, 11, 14
 CLUSTER_DIMENSION = 4
 HOST_PORTABLE_MAPPED = 0x03
+STREAM_NON_BLOCKING = 1
+CAPTURE_MODE_RELAXED = 2
+HOST_MEMORY, DEVICE_MEMORY = 1, 2
 
 
 class Attribute(ctypes.Structure):
@@ -79,6 +95,29 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
+class Copy2D(ctypes.Structure):
+    """`CUDA_MEMCPY2D`: rows of `width` bytes, each a pitch from the one before."""
+
+    _fields_ = (
+        ("source_x", c_size_t),
+        ("source_y", c_size_t),
+        ("source_type", c_int),
+        ("source_host", c_void_p),
+        ("source_device", c_uint64),
+        ("source_array", c_void_p),
+        ("source_pitch", c_size_t),
+        ("target_x", c_size_t),
+        ("target_y", c_size_t),
+        ("target_type", c_int),
+        ("target_host", c_void_p),
+        ("target_device", c_uint64),
+        ("target_array", c_void_p),
+        ("target_pitch", c_size_t),
+        ("width", c_size_t),
+        ("height", c_size_t),
+    )
+
+
 class DriverFailure(ExecutionError):
     """A function of the driver that did not do its work; `code` is its `CUresult`."""
 
@@ -103,6 +142,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuCtxGetCurrent": (_P,),
     "cuCtxPushCurrent_v2": (_P,),
     "cuCtxPopCurrent_v2": (_P,),
+    "cuCtxSynchronize": (),
     "cuModuleLoadDataEx": (_P, _P, c_uint, _P, _P),
     "cuModuleUnload": (_P,),
     "cuModuleGetFunction": (_P, _P, c_char_p),
@@ -115,6 +155,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemFreeAsync": (_D, _P),
     "cuMemcpyHtoDAsync_v2": (_D, _P, c_size_t, _P),
     "cuMemcpyDtoHAsync_v2": (_P, _D, c_size_t, _P),
+    "cuMemcpy2DAsync_v2": (_P, _P),
+    "cuMemsetD8Async": (_D, c_ubyte, c_size_t, _P),
     "cuMemHostAlloc": (_P, c_size_t, c_uint),
     "cuMemFreeHost": (_P,),
     "cuEventCreate": (_P, c_uint),
@@ -122,8 +164,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuEventRecord": (_P, _P),
     "cuEventSynchronize": (_P,),
     "cuEventElapsedTime": (_P, _P, _P),
+    "cuStreamCreate": (_P, c_uint),
     "cuStreamSynchronize": (_P,),
     "cuStreamIsCapturing": (_P, _P),
+    "cuThreadExchangeStreamCaptureMode": (_P,),
 }
 Resolve = Callable[[str, Any], Any]
 """From the name and the ctypes prototype of a function to the function; AttributeError for one that
@@ -190,6 +234,16 @@ class Driver:
         made = c_int()
         self.call("cuStreamIsCapturing", stream, byref(made))
         return made.value != 0
+
+    @contextmanager
+    def beside_captures(self) -> Iterator[None]:
+        """Let the calling thread allocate and wait, on streams of its own, while others capture."""
+        mode = c_int(CAPTURE_MODE_RELAXED)
+        self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
+        try:
+            yield
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
 
     def version(self) -> str:
         """The CUDA version that the driver has, as `13.0`."""

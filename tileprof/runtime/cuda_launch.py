@@ -32,12 +32,15 @@ from .cuda_driver import (
     LaunchConfig,
 )
 from .cuda_maps import BYTES, TensorMaps
+from .cuda_tags import NOTHING
 
 __all__ = ["Call", "Frame", "Function", "Parameter"]
 
 _MAP_ALIGNMENT = 64
 _STATIC_SHARED = 48 * 1024
 _PORTABLE_CLUSTER = 8
+_ALIGNMENTS = {"map": _MAP_ALIGNMENT, "recording": 8}
+"""Of arguments that are structures."""
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -54,6 +57,8 @@ class Call:
     stream: int
     report: int
     """Address of the report buffer, 0 for none."""
+    recording: bytes = NOTHING
+    """What says where records go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,8 @@ class Function:
                 return self.maps.get(at, call.addresses[spec.param], call.symbols)
             case "report":
                 return call.report
+            case "recording":
+                return call.recording
             case "scalar":
                 held = call.values[at]
             case "symbol":
@@ -217,7 +224,7 @@ def _layout(kernel: ir.Kernel, spec: LaunchSpec) -> tuple[list[Parameter], int]:
     end = 0
     for argument in spec.arguments:
         size, convert = _size(kernel, argument)
-        alignment = _MAP_ALIGNMENT if argument.kind == "map" else size
+        alignment = _ALIGNMENTS.get(argument.kind, size)
         offset = -(-end // alignment) * alignment
         made.append(Parameter(argument, offset, size, convert))
         end = offset + size
@@ -229,6 +236,8 @@ def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], i
         return BYTES, None
     if argument.kind in ("pointer", "report"):
         return 8, None
+    if argument.kind == "recording":
+        return len(NOTHING), None
     dtype = argument.dtype
     if dtype is None and argument.kind == "scalar":
         held = kernel.params[argument.index].type
@@ -243,6 +252,7 @@ def _format(layout: Sequence[Parameter]) -> str:
     parts, end = ["="], 0
     for parameter in layout:
         parts.append(f"{parameter.offset - end}x")
-        parts.append(f"{BYTES}s" if parameter.argument.kind == "map" else _CODES[parameter.size])
+        whole = parameter.argument.kind in _ALIGNMENTS
+        parts.append(f"{parameter.size}s" if whole else _CODES[parameter.size])
         end = parameter.offset + parameter.size
     return "".join(parts)

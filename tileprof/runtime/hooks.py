@@ -138,8 +138,9 @@ class LateListener(Protocol):
     def measured(self, token: int, measured: Measured, *, replayed: bool) -> None:
         """Add to the kernel of a token; `replayed`: also of launches long after the token's."""
 
-    def lost(self, what: str, count: int) -> None:
-        """Note that so many of something were lost, which belong to no kernel that is known."""
+    def lost(self, what: str, count: int = 0) -> None:
+        """Note that so many of something were lost, which belong to no kernel that is known; 0: the
+        words say all."""
 
 
 class LaunchListener(Protocol):

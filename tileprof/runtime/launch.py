@@ -5,20 +5,24 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from tileprof import ir
-from tileprof.compiler import Program
+from tileprof.compiler import Mode, Program
 from tileprof.compiler.remarks import Remark, refuse_missed
 from tileprof.compiler.work import Work
 from tileprof.errors import InternalError, Location
+from tileprof.instrument import strip
 
 from . import hooks
 from .device import Executable, RunResult
-from .hooks import KernelDescription, RemarkDescription, SiteDescription
+from .hooks import KernelDescription, LateDescription, RemarkDescription, SiteDescription
 
 if TYPE_CHECKING:
-    from .cuda import Need
+    from tileprof.compiler.cuda.pipeline import CudaProgram
+
+    from .cuda import CudaExecutable, Need
     from .cuda_binary import CudaBinary
 
 __all__ = ["LoadedKernel", "load"]
@@ -63,13 +67,20 @@ def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | 
 
         unaligned, aliased = need
         options = program.options
-        made = compile_cuda(
-            program.kernel, device.target, options.controls, unaligned, aliased=aliased
-        )
+
+        def lowered(instrument: Mode) -> CudaProgram:
+            return compile_cuda(
+                program.kernel, device.target, options.controls, unaligned, aliased=aliased,
+                instrument=instrument,
+            )  # fmt: skip
+
+        made = lowered(options.instrument)
         # What slices and overlapping tensors cannot have is no fault of the kernel.
         if options.strict and need == (frozenset(), False):
             refuse_missed(made.all_remarks)
-        return CudaBinary.of(program.kernel, made, ptx=device.from_ptx)
+        return CudaBinary.of(
+            program.kernel, made, ptx=device.from_ptx, clean=lambda: lowered("off")
+        )
 
     return CudaExecutable(program.kernel, build or compiled, device)
 
@@ -79,6 +90,7 @@ class LoadedKernel:
 
     __slots__ = (
         "_only_work",
+        "_recording",
         "_scalars",
         "_work",
         "device",
@@ -97,6 +109,8 @@ class LoadedKernel:
         self.location = program.kernel.location
         self.key: Hashable = object()
         """What tells variants apart."""
+        self._recording = _recording(executable)
+        """The executable, where its launches can write about their inside."""
         self._work: dict[tuple[Any, ...], Work] = {}
         self._only_work: Work | None = None
         """The work of a kernel that depends on no symbol and no scalar, once it is known."""
@@ -115,7 +129,10 @@ class LoadedKernel:
         clock = hooks.clock
         start = clock()
         try:
-            result = self.executable.run(values, symbols)
+            if self._recording is None:
+                result = self.executable.run(values, symbols)
+            else:
+                result = self._recording.run(values, symbols, (listener.late, token))
         except BaseException:
             listener.abandon(token)
             raise
@@ -159,21 +176,32 @@ class LoadedKernel:
         return KernelDescription(
             name=self.name,
             device=self.device,
-            ir=ir.print_kernel(kernel),
+            ir=ir.print_kernel(strip(kernel) if self.device.startswith("cuda:") else kernel),
             source=_source(location),
             source_file=location.file if location else "",
             source_line=location.line if location else 0,
             code=code,
             code_language=language,
-            remarks=tuple(
-                RemarkDescription(r.op, r.location, r.chosen, r.rejected, r.severity)
-                for r in remarks
-            ),
-            sites=tuple(
-                SiteDescription(s.id, s.name, s.kind, s.location, s.parent) for s in kernel.sites
-            ),
+            remarks=_remarks(remarks),
+            sites=_sites(self._sites()),
             attributes=self._attributes(),
+            later=None if self._recording is None else partial(self._later, len(self._sites())),
         )
+
+    def _sites(self) -> Sequence[ir.Site]:
+        """All that are known by now: a variant for other arguments may have more."""
+        if self._recording is not None:
+            return self._recording.sites.sites
+        return () if self.device.startswith("cuda:") else self.program.kernel.sites
+
+    def _later(self, known: int) -> LateDescription:
+        """What came to be known since `known` sites were told."""
+        assert self._recording is not None
+        compared = self._recording.compared
+        sites = _sites(self._sites()[known:])
+        if compared is None:
+            return LateDescription(sites=sites)
+        return LateDescription(_remarks(compared.remarks()), sites, compared.attributes())
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
@@ -202,6 +230,20 @@ class LoadedKernel:
         if binary is None:
             return "", "python", self.program.remarks
         return binary.text, "cuda", binary.remarks
+
+
+def _recording(executable: Executable) -> CudaExecutable | None:
+    return cast("CudaExecutable", executable) if getattr(executable, "records", False) else None
+
+
+def _remarks(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
+    return tuple(
+        RemarkDescription(r.op, r.location, r.chosen, r.rejected, r.severity) for r in remarks
+    )
+
+
+def _sites(sites: Sequence[ir.Site]) -> tuple[SiteDescription, ...]:
+    return tuple(SiteDescription(s.id, s.name, s.kind, s.location, s.parent) for s in sites)
 
 
 def _source(location: Location | None) -> str:

@@ -1,0 +1,541 @@
+"""Records that launches write about their inside, on a driver whose device memory is the host's."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileprof.profiler as profiler
+from tests.cuda.fake_driver import FakeDriver, Launched
+from tests.cuda.test_runtime import KERNEL, SPEC, aligned, binary
+from tests.profiler_programs import Clock, expect, tree
+from tileprof import ir
+from tileprof.compiler import Options, Program
+from tileprof.compiler.cuda.source import Argument
+from tileprof.errors import Location
+from tileprof.instrument import slots
+from tileprof.runtime import cuda as cuda_module
+from tileprof.runtime import cuda_records, hooks
+from tileprof.runtime.cuda import CudaExecutable, Need
+from tileprof.runtime.cuda_binary import CudaBinary
+from tileprof.runtime.cuda_budget import Budget, Share
+from tileprof.runtime.cuda_comparison import Comparison, Taken
+from tileprof.runtime.cuda_records import Reader, Records
+from tileprof.runtime.cuda_tags import NOTHING, SiteTable
+from tileprof.runtime.hooks import Measured
+from tileprof.runtime.launch import LoadedKernel
+
+SITES = (
+    ir.Site(0, "load", "scope", Location("k.py", 3)),
+    ir.Site(1, "math", "scope", Location("k.py", 5)),
+)
+STATES = (ir.State(-1), ir.State(0), ir.State(1))
+MARKED = replace(
+    SPEC,
+    function="marked_0",
+    arguments=(Argument("scalar", 3, ir.dtype("int8")), Argument("recording", 0)),
+    maps=(),
+    cluster=1,
+)
+"""Its launches have 8 warps; `scale` of 64 columns has a block for each row."""
+WARPS = 8
+ROWS = 16
+LOAD, MATH = 100_000, 300_000
+"""ns."""
+
+
+def marked(needs: list[Need] | None = None, sites: tuple[ir.Site, ...] = SITES) -> Any:
+    """What builds a binary with marks."""
+
+    def build(need: Need) -> CudaBinary:
+        if needs is not None:
+            needs.append(need)
+        return replace(binary(MARKED), sites=sites, states=STATES)
+
+    return build
+
+
+@dataclass
+class Warps:
+    """Fake kernels: each warp that records visits `load` and `math` once, at a cycle a ns."""
+
+    blocks: list[int] = field(default_factory=list)
+    """That recorded, of all launches."""
+    last: bytes = b""
+    """Argument of the last launch."""
+    holds: bool = False
+    """Whether warps have begun, and do not end."""
+    result: int = 0
+
+    def __call__(self, launched: Launched) -> int:
+        self.last = launched.parameters[-1]
+        assert launched.aligned[-1] >= 8
+        self.replay(self.last, launched.grid[0])
+        return self.result
+
+    def replay(self, argument: bytes, blocks: int) -> None:
+        """Run a launch with this argument."""
+        given = np.frombuffer(argument, slots.RECORDING)[0]
+        if not given["arena"]:
+            return
+        for block in range(blocks):
+            if block % int(given["every"]) == int(given["first"]):
+                self.blocks.append(block)
+                for warp in range(WARPS):
+                    self._warp(given, block, warp)
+
+    def _warp(self, given: Any, block: int, warp: int) -> None:
+        address = int(given["arena"])
+        head = _view(address, 1, slots.ARENA)[0]
+        if head["claimed"] - head["released"] >= head["slots"]:
+            head["lost"] += 1
+            return
+        ticket = int(head["claimed"])
+        head["claimed"] += 1
+        place = ticket % int(head["slots"])
+        slot = _view(address + 64 + 64 * place, 1, slots.SLOT)[0]
+        rows = _view(
+            address + int(head["records_at"]) + 8 * place * int(head["capacity"]), 3, slots.RECORD
+        )
+        slot["tag"], slot["block"], slot["warp"] = given["tag"], block, warp
+        slot["begin_ns"], slot["end_ns"] = 1000, 1000 + LOAD + MATH
+        slot["begin_clock"], slot["end_clock"] = 5000, 5000 + LOAD + MATH
+        rows[:] = [(5000, 1), (5000 + LOAD, 2), (5000 + LOAD + MATH, 0)]
+        slot["wanted"] = slot["kept"] = 3
+        slot["ticket"] = ticket & 0xFFFFFFFF
+        if not self.holds:
+            slot["ready"] = (ticket + 1) & 0xFFFFFFFF
+
+
+def visits(count: int) -> dict[int, tuple[int, int]]:
+    """What so many warps amount to."""
+    return {0: (count, count * LOAD), 1: (count, count * MATH)}
+
+
+def _view(address: int, count: int, kind: np.dtype[Any]) -> Any:
+    held: Any = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(address)
+    return np.frombuffer(held, kind)
+
+
+@dataclass(eq=False)
+class Late:
+    """Adds up what it is told."""
+
+    closed: bool = False
+    told: list[tuple[int, Measured, bool]] = field(default_factory=list)
+    losses: list[tuple[str, int]] = field(default_factory=list)
+
+    def measured(self, token: int, measured: Measured, *, replayed: bool) -> None:
+        """Keep it."""
+        self.told.append((token, measured, replayed))
+
+    def lost(self, what: str, count: int = 0) -> None:
+        """Keep it."""
+        self.losses.append((what, count))
+
+    def total(self, token: int) -> dict[str, int]:
+        """The numbers of a token, those that are not 0."""
+        found: dict[str, int] = {}
+        for of, told, _ in self.told:
+            if of == token:
+                for name in ("launches", "warps", "skipped", "unread"):
+                    found[name] = found.get(name, 0) + getattr(told, name)
+        return {name: count for name, count in found.items() if count}
+
+    def times(self, token: int) -> dict[int, tuple[int, int]]:
+        """Visits and ns of each site."""
+        found: dict[int, tuple[int, int]] = {}
+        for of, told, _ in self.told:
+            if of == token and told.sites is not None:
+                for entry in told.sites.entries():
+                    count, total = found.get(entry.path[-1], (0, 0))
+                    found[entry.path[-1]] = (count + entry.count, total + entry.total_ns)
+        return found
+
+
+@dataclass
+class Machine:
+    """A GPU, its records, a kernel with marks."""
+
+    gpu: FakeDriver
+    records: Records
+    warps: Warps
+    late: Late
+
+    def executable(self, needs: list[Need] | None = None) -> CudaExecutable:
+        """The kernel on it."""
+        return CudaExecutable(KERNEL, marked(needs), self.gpu.device)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """One whose records are read only when a test says so."""
+    fake, warps = FakeDriver(), Warps()
+    fake.sizes = {"marked_0": (1, 32)}
+    fake.kernels["marked_0"] = warps
+    monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
+    monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 77)
+    monkeypatch.setattr(Reader, "notice", lambda self, soon: None)
+    records = Records(fake.device, 1024, 16)
+    monkeypatch.setattr(cuda_module, "records_of", lambda device: records)
+    return Machine(fake, records, warps, Late())
+
+
+def run(machine: Machine, held: CudaExecutable, token: int = 7, rows: int = ROWS) -> None:
+    """Launch it, heard."""
+    a = aligned((rows, 64))
+    held.run([a, aligned((rows, 64)), 0.5, 1], (rows, 64), (machine.late, token))
+
+
+def test_nobody_hears(machine: Machine) -> None:
+    """The argument says that nothing is recorded, and no memory is taken."""
+    held = machine.executable()
+    held.run([aligned((4, 64)), aligned((4, 64)), 0.5, 1], (4, 64))
+    assert machine.warps.last == NOTHING
+    assert not machine.gpu.memory
+
+
+def test_a_launch_only_launches(machine: Machine) -> None:
+    """What it writes about its inside is neither waited for nor copied on its way."""
+    held = machine.executable()
+    run(machine, held)
+    machine.gpu.context = machine.gpu.device.context
+    machine.gpu.calls.clear()
+    run(machine, held)
+    assert machine.gpu.names() == ["cuCtxGetCurrent", "cuStreamIsCapturing", "cuLaunchKernelEx"]
+
+
+def test_some_blocks_record_others_in_each_launch(machine: Machine) -> None:
+    """Eight of a launch, at the same distance; after some launches each has had its turn."""
+    held = machine.executable()
+    firsts = set()
+    for _ in range(10):
+        run(machine, held, rows=33)
+        assert np.diff(machine.warps.blocks).tolist() in ([5] * 5, [5] * 6)
+        firsts.add(machine.warps.blocks[0])
+        machine.warps.blocks.clear()
+        machine.records.read()
+        machine.records._budget._allowance = 1024
+    assert firsts == set(range(5))
+
+
+def test_records_are_told_under_the_token_of_their_launch(machine: Machine) -> None:
+    """Times of sites, how many launches and warps; each once."""
+    held = machine.executable()
+    for _ in range(3):
+        run(machine, held, 7)
+    run(machine, held, 9, rows=4)
+    machine.records.collect(final=False)
+    assert machine.late.total(7) == {"launches": 3, "warps": 3 * 8 * WARPS}
+    assert machine.late.total(9) == {"launches": 1, "warps": 4 * WARPS}
+    assert machine.late.times(9) == visits(32)
+    before = len(machine.late.told)
+    machine.records.collect(final=True)
+    assert len(machine.late.told) == before
+    assert not machine.late.losses
+
+
+def test_records_that_are_not_there_yet(machine: Machine) -> None:
+    """A warp that has not ended is waited for; what comes behind it too."""
+    held = machine.executable()
+    machine.warps.holds = True
+    run(machine, held, 7)
+    machine.warps.holds = False
+    run(machine, held, 9)
+    machine.records.collect(final=False)
+    assert not machine.late.times(9)
+    arena = int(np.frombuffer(machine.warps.last, slots.RECORDING)["arena"][0])
+    heads = _view(arena + 64, 8 * WARPS, slots.SLOT)
+    heads["ready"] = heads["ticket"] + 1
+    machine.records.collect(final=False)
+    assert machine.late.times(7) == machine.late.times(9) == visits(64)
+
+
+def test_launches_beyond_the_room_are_skipped_and_told(machine: Machine) -> None:
+    """What is written is whole; once it was read there is room again."""
+    held = machine.executable()
+    for _ in range(20):
+        run(machine, held)
+    machine.records.collect(final=False)
+    counts = machine.late.total(7)
+    # 1,024 slots are 16 launches of 64, of which kernels with nothing yet have two.
+    assert counts == {"launches": 14, "warps": 14 * 64, "skipped": 6}
+    machine.records._budget._allowance = 1024
+    run(machine, held)
+    machine.records.collect(final=False)
+    assert machine.late.total(7)["launches"] == 15
+    assert not machine.late.losses
+
+
+def test_replays_of_a_graph(machine: Machine) -> None:
+    """The argument is that of the capture, so records come under its token, as often as they do;
+    a capture itself is no launch."""
+    held = machine.executable()
+    run(machine, held)
+    machine.gpu.capturing = 1
+    machine.warps.holds = True
+    run(machine, held, 8)
+    baked = machine.warps.last
+    machine.gpu.capturing, machine.warps.holds = 0, False
+    # Nothing of a capture runs: take back what the fake kernel did.
+    head = _view(int(np.frombuffer(baked, slots.RECORDING)["arena"][0]), 1, slots.ARENA)
+    head["claimed"] = 64
+    for _ in range(5):
+        machine.warps.replay(baked, ROWS)
+    machine.records.collect(final=False)
+    assert machine.late.total(8) == {"warps": 5 * cuda_records.BLOCKS_OF_REPLAYS * WARPS}
+    assert {replayed for token, _, replayed in machine.late.told if token == 8} == {True}
+    assert machine.records.is_busy
+    machine.late.closed = True
+    assert not machine.records.is_busy
+
+
+def test_warps_that_found_no_room_are_told(machine: Machine) -> None:
+    """Replays ask nobody, and can fill the arena."""
+    held = machine.executable()
+    machine.gpu.capturing = 1
+    run(machine, held)
+    for _ in range(100):
+        machine.warps.replay(machine.warps.last, ROWS)
+    machine.records.collect(final=False)
+    assert machine.late.total(7) == {"warps": 1024}
+    assert machine.late.losses == [
+        ("warps found no room for records in the 0 MB of cuda:0", 101 * 16 - 1024)
+    ]
+    machine.records.collect(final=False)
+    assert len(machine.late.losses) == 1
+
+
+def test_a_lost_device(machine: Machine) -> None:
+    """What was read before stays; launches whose records were not are counted, and it is said."""
+    held = machine.executable()
+    run(machine, held)
+    machine.records.read()
+    run(machine, held)
+    run(machine, held)
+    machine.gpu.fails["cuMemcpyDtoHAsync_v2"] = 719
+    machine.records.collect(final=True)
+    run(machine, held)
+    machine.records.collect(final=True)
+    assert machine.late.total(7) == {"launches": 1, "warps": 64, "skipped": 1, "unread": 2}
+    assert [what for what, _ in machine.late.losses] == [
+        "records of cuda:0 could not be read: cuMemcpyDtoHAsync_v2 failed: what 719 means"
+        " (CUDA_ERROR_719, 719)"
+    ]
+
+
+def test_no_memory_for_records(machine: Machine) -> None:
+    """The kernel runs, without records; they are told as skipped."""
+    held = machine.executable()
+    machine.gpu.fails["cuMemAllocAsync"] = 2
+    for _ in range(2):
+        run(machine, held)
+    assert machine.warps.last == NOTHING
+    assert machine.gpu.names().count("cuMemAllocAsync") == 1
+    machine.records.collect(final=True)
+    assert machine.late.total(7) == {"skipped": 2}
+    assert len(machine.late.losses) == 1
+    assert machine.late.losses[0][0].startswith("cuda:0 has no memory for records: cuMemAllocAsync")
+
+
+def test_a_kernel_that_does_not_end(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a recording waits for it, but not for ever."""
+    monkeypatch.setattr(cuda_records, "PATIENCE_S", 0.05)
+    ended = threading.Event()
+    monkeypatch.setattr(machine.gpu, "cuCtxSynchronize", ended.wait)
+    held = machine.executable()
+    machine.warps.holds = True
+    run(machine, held)
+    machine.records.collect(final=True)
+    ended.set()
+    assert machine.late.total(7) == {"unread": 1}
+    assert machine.late.losses == [("cuda:0 was still at work at the end", 0)]
+
+
+def test_who_is_gone_is_forgotten(machine: Machine) -> None:
+    """Records of a recording that is over belong to nobody; its tags go with the next one's."""
+    held = machine.executable()
+    run(machine, held)
+    gone, machine.late = machine.late, Late()
+    gone.closed = True
+    run(machine, held)
+    machine.records.collect(final=False)
+    assert not gone.told
+    assert machine.late.total(7) == {"launches": 1, "warps": 64}
+    (source,) = held.variant((frozenset(), False)).sources.values()
+    assert len(source.tags) == 1
+
+
+def test_captures_of_others_are_not_disturbed(machine: Machine) -> None:
+    """Allocating and waiting are allowed meanwhile; the thread's mode is put back."""
+    held = machine.executable()
+    modes: list[int] = []
+    for name in ("cuMemAllocAsync", "cuMemHostAlloc", "cuStreamSynchronize"):
+        before = getattr(machine.gpu, name)
+
+        def watched(*given: Any, before: Any = before) -> Any:
+            modes.append(machine.gpu.capture_mode)
+            return before(*given)
+
+        setattr(machine.gpu, name, watched)
+    run(machine, held)
+    machine.records.collect(final=False)
+    assert set(modes) == {2}
+    assert machine.gpu.capture_mode == 0
+
+
+# -- sites of several variants
+
+
+def test_variants_share_a_numbering() -> None:
+    """Sites that only another variant has come behind those of the first, below their own."""
+    table = SiteTable()
+    assert table._take(SITES) is None
+    assert table._take(SITES) is None
+    more = (
+        ir.Site(0, "math", "scope", Location("k.py", 5)),
+        ir.Site(1, "wait", "op", None, 0),
+        ir.Site(2, "load", "scope", Location("k.py", 3)),
+    )
+    numbers = table._take(more)
+    assert numbers is not None
+    assert numbers.tolist() == [1, 2, 0]
+    assert table.sites[2] == ir.Site(2, "wait", "op", None, 1)
+
+
+def test_records_of_another_variant(machine: Machine) -> None:
+    """Their sites are those of the kernel's numbering."""
+    held = machine.executable()
+    held._build = marked(sites=(replace(SITES[1], id=0), replace(SITES[0], id=1)))
+    odd = aligned((4, 64), 2)
+    held.run([odd, aligned((4, 64)), 0.5, 1], (4, 64), (machine.late, 7))
+    machine.records.collect(final=False)
+    assert machine.late.times(7) == {1: visits(32)[0], 0: visits(32)[1]}
+
+
+# -- the whole way
+
+
+def test_a_profile_has_the_sites(machine: Machine) -> None:
+    """They arrive when the session ends; shares of the time that its events gave."""
+    hooks.collectors.append(machine.records)
+    program = Program(KERNEL, KERNEL, Options(instrument="scopes"))
+    loaded = LoadedKernel(program, "cuda:0", machine.executable())
+    try:
+        with profiler.profile(clock=Clock(), context="scopes") as session:
+            for _ in range(2):
+                loaded.launch([aligned((4, 64)), aligned((4, 64)), 0.5, 1], (4, 64))
+    finally:
+        hooks.collectors.remove(machine.records)
+    profile = session.profile
+    assert profile is not None
+    profile.check()
+    assert tree(profile, "time", "count", "block_time") == expect("""
+        kernel scale count=2
+          site load time=6250 count=64 block_time=6400000
+          site math time=18750 count=64 block_time=19200000
+    """)
+    (kernel,) = profile.tables.kernels
+    assert [s.name for s in kernel.sites] == ["load", "math"]
+    assert (kernel.attributes["recorded_launches"], kernel.attributes["recorded_warps"]) == (2, 64)
+
+
+def test_a_thread_reads_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sleeps while there is nothing to read, and is none of the program's threads."""
+    monkeypatch.setattr(cuda_records, "PERIOD_S", 0.001)
+    made = Reader()
+    reads: list[int] = []
+
+    class Device:
+        is_busy = False
+
+        def read(self) -> None:
+            reads.append(threading.get_ident())
+
+    made.devices[0] = Device()  # type: ignore[assignment]
+    try:
+        time.sleep(0.02)
+        assert not reads
+        made.notice(soon=True)
+        until = time.monotonic() + 10
+        while not reads and time.monotonic() < until:
+            time.sleep(0.001)
+        assert set(reads) <= hooks.own_threads
+        assert threading.get_ident() not in hooks.own_threads
+        Device.is_busy = True
+        made.notice(soon=False)
+        while len(reads) < 5 and time.monotonic() < until:
+            time.sleep(0.001)
+        assert len(reads) >= 5
+    finally:
+        Device.is_busy = False
+        hooks.collectors.remove(made)
+        hooks.own_threads.difference_update(reads)
+
+
+# -- budget
+
+
+def test_kernels_share_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is launched often leaves room for those that are not."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    budget = Budget(64)
+    often, others = Share(), [Share() for _ in range(6)]
+    assert sum(budget.grants(often, 4) for _ in range(50)) == 14
+    assert [budget.grants(each, 4) for each in others] == [True, True, *[False] * 4]
+    budget.give_back(64)
+    now[0] += 0.25
+    # A quarter of the arena may be written again, all of it only after a second.
+    assert [budget.grants(each, 4) for each in others[2:]] == [True] * 4
+    now[0] += 10
+    budget.give_back(16)
+    everybody = [budget.grants(each, 4) for _ in range(20) for each in (often, *others)]
+    had = [sum(everybody[at::7]) for at in range(7)]
+    assert sum(had) == 14
+    assert set(had) == {2}
+
+
+def test_slots_that_nobody_claimed_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch that wrote less than was thought takes no room for ever."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    budget = Budget(64)
+    budget.grants(Share(), 40)
+    budget.give_back(10)
+    assert budget.is_short is False
+    assert budget.outstanding == 30
+    now[0] += 0.5
+    budget.give_back(0)
+    assert budget.outstanding == 30
+    now[0] += 1
+    budget.give_back(0)
+    assert budget.outstanding == 0
+
+
+# -- what marks cost
+
+
+def test_what_marks_cost() -> None:
+    """Facts of both binaries; a remark where fewer blocks run at once, or more is spilled."""
+    same = Taken(40, 0, 0, 3)
+    equal = Comparison({"k": same}, {"k": same})
+    assert equal.remarks() == ()
+    assert equal.attributes()["clean_registers"] == 40
+    worse = Comparison(
+        {"k": Taken(168, 16, 24, 1), "l": same}, {"k": Taken(128, 0, 0, 2), "l": same}
+    )
+    (remark,) = worse.remarks()
+    assert remark.chosen == (
+        "`k` is not what runs unmeasured: 1 blocks per SM run at once, 2 without measurement (168"
+        " and 128 registers a thread); 24 bytes of registers are spilled, 0 without measurement"
+    )
+    found = worse.attributes()
+    assert (found["registers"], found["clean_registers"], found["l.registers"]) == (168, 128, 40)
+    assert (found["blocks_per_sm"], found["clean_blocks_per_sm"]) == (1, 2)

@@ -1,0 +1,319 @@
+"""Records that kernels on GPUs write about their inside: who may write, who reads, who is told.
+
+In: at a launch of a kernel with marks, who listens, and under which token.  Out: the launch's
+argument of 32 bytes; later, from a thread of its own or when a profile is made, times of sites for
+the late listener of that token.
+
+Nothing waits on the way of a launch.  A launch writes only while the arena has room, so that what
+is written is whole: launches beyond that are told as skipped.  While a program runs records are
+only copied to the host; they are decoded when somebody asks, because that would hold up Python.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from tileprof.errors import TileprofError
+from tileprof.instrument.slots import Slots
+
+from . import hooks
+from .cuda_arena import CAPACITY, SLOTS, DeviceArena
+from .cuda_budget import Budget
+from .cuda_device import CudaDevice
+from .cuda_driver import DriverFailure
+from .cuda_tags import NOTHING, Source, Tag
+
+__all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Reader", "Records", "reader", "records_of"]
+
+BLOCKS = 8
+"""Blocks of a launch that record."""
+BLOCKS_OF_REPLAYS = 2
+"""Of a launch in a graph, all of whose replays record."""
+PERIOD_S = 0.1
+"""Between two readings while launches are under way."""
+PATIENCE_S = 10.0
+"""How long the end of a recording waits for a device."""
+COMPARING_S = 5.0
+"""How long it finds out what marks cost kernels."""
+_MOST_RECORDS = 16 << 20
+"""Kept undecoded: 128 MB."""
+
+
+class Records:
+    """All records of one device."""
+
+    def __init__(self, device: CudaDevice, slots: int = SLOTS, capacity: int = CAPACITY) -> None:
+        self.device = device
+        self._size = slots, capacity
+        self._arena: DeviceArena | None = None
+        self._budget = Budget(slots)
+        self._tags: dict[int, Tag] = {}
+        self._numbered = 0
+        self._changed: set[Tag] = set()
+        self._kept: list[Slots] = []
+        self._late: hooks.LateListener | None = None
+        """The last that was heard of."""
+        self._comparisons: set[Callable[[], None]] = set()
+        """What is to be found out about kernels before a recording ends."""
+        self._failure = ""
+        self._lock = threading.Lock()
+        """For what launches see; taken for no longer than it takes to look."""
+        self._reading = threading.RLock()
+
+    # -- at a launch
+
+    def argument(
+        self,
+        source: Source,
+        late: hooks.LateListener,
+        token: int,
+        blocks: int,
+        *,
+        captured: bool = False,
+    ) -> bytes:
+        """What a launch of so many blocks is given; `captured`: it goes into a graph."""
+        self._late = late
+        if self._arena is None:
+            self._allocate(late)
+        with self._lock:
+            tag = source.tags.get((late, token, captured)) or self._tag(
+                source, late, token, captured
+            )
+            self._changed.add(tag)
+            every = -(-blocks // (BLOCKS_OF_REPLAYS if captured else BLOCKS))
+            slots = -(-blocks // max(every, 1)) * source.warps
+            granted = captured or self._budget.grants(tag.share, slots)
+            if self._arena is None or self._failure or not granted:
+                tag.skipped += 1
+                return NOTHING
+            tag.count += 1
+            if not captured:
+                tag.issued += 1
+                tag.slots, tag.awaited = slots, tag.awaited + slots
+            made = tag.argument(self._arena.address, self._arena.capacity, every)
+        reader().notice(soon=self._budget.is_short)
+        return made
+
+    def _allocate(self, late: hooks.LateListener) -> None:
+        with self._reading:
+            if self._arena is not None or self._failure:
+                return
+            try:
+                with hooks.unrecorded():
+                    self._arena = DeviceArena(self.device, *self._size)
+            except DriverFailure as failure:
+                self._failure = failure.message
+                late.lost(f"{self._name} has no memory for records: {failure.message}")
+
+    def _tag(self, source: Source, late: hooks.LateListener, token: int, captured: bool) -> Tag:
+        for old in [t for t in self._tags.values() if t.late.closed]:
+            del self._tags[old.number], old.source.tags[old.late, old.token, old.captured]
+            self._changed.discard(old)
+        self._numbered = self._numbered % 0xFFFFFFFF + 1
+        tag = Tag(self._numbered, source, late, token, captured)
+        if source.compare is not None:
+            self._comparisons.add(source.compare)
+            source.compare = None
+        self._tags[tag.number] = source.tags[late, token, captured] = tag
+        return tag
+
+    # -- reading
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there may be something to read soon."""
+        if self._arena is None or self._failure:
+            return False
+        with self._lock:
+            replays = any(t.captured and not t.late.closed for t in self._tags.values())
+        return replays or self._budget.outstanding > 0
+
+    def read(self) -> None:
+        """Copy what is ready to the host, so that its room is free again."""
+        with self._reading:
+            if self._arena is None or self._failure:
+                return
+            try:
+                with hooks.unrecorded():
+                    taken, refused = self._arena.take()
+            except TileprofError as error:
+                self._fail(error)
+                return
+            for each in taken:
+                self._give_back(each)
+            self._budget.give_back(sum(map(len, taken)))
+            self._kept += taken
+            if refused and self._late is not None:
+                self._late.lost(
+                    f"warps found no room for records in {self._arena_size} of {self._name}",
+                    refused,
+                )
+            if sum(len(each.records) for each in self._kept) > _MOST_RECORDS:
+                self.tell()
+
+    def _give_back(self, slots: Slots) -> None:
+        numbers, counts = np.unique(slots.heads["tag"], return_counts=True)
+        with self._lock:
+            for number, count in zip(numbers.tolist(), counts.tolist()):
+                if (tag := self._tags.get(number)) is not None:
+                    tag.awaited = max(tag.awaited - count, 0)
+
+    def tell(self, *, over: bool = False) -> None:
+        """Decode what was read, and hand it to those who listened; `over`: what was not read by
+        now will not be."""
+        with self._reading:
+            kept, self._kept = self._kept, []
+            with self._lock:
+                changed, self._changed = self._changed, set()
+                tags = dict(self._tags)
+            by_tag = Slots.join(kept).by_tag() if kept else {}
+            for number, slots in by_tag.items():
+                tag = tags.get(number)
+                if tag is not None and not tag.late.closed:
+                    changed.add(tag)
+                    self._decode(tag, slots)
+            for tag in changed:
+                self._tell_counts(tag, over=over or bool(self._failure))
+
+    def _decode(self, tag: Tag, slots: Slots) -> None:
+        try:
+            sites = tag.source.decode(slots)
+        except TileprofError as error:
+            tag.late.lost(f"warps whose records made no sense ({error.message})", len(slots))
+            return
+        if tag.source.numbers is not None:
+            sites = replace(sites, site=tag.source.numbers[sites.site])
+        measured = hooks.Measured(sites, warps=len(slots))
+        tag.late.measured(tag.token, measured, replayed=tag.captured)
+
+    def _tell_counts(self, tag: Tag, *, over: bool) -> None:
+        with self._lock:
+            issued, tag.issued = tag.issued, 0
+            skipped, tag.skipped = tag.skipped, 0
+            unread = min(-(-tag.awaited // max(tag.slots, 1)), issued) if over else 0
+        if (issued or skipped) and not tag.late.closed:
+            measured = hooks.Measured(None, issued - unread, 0, skipped, unread)
+            tag.late.measured(tag.token, measured, replayed=False)
+
+    def collect(self, final: bool) -> None:
+        """Read and tell; `final`: what is under way too."""
+        ended = not (final and self.is_busy) or self._wait()
+        self.read()
+        self.tell(over=not ended)
+        if final:
+            self._compare()
+
+    def _compare(self) -> None:
+        """Find out what marks cost, for as many kernels as there is time for; others are left for
+        the next recording."""
+        until = time.monotonic() + COMPARING_S
+        while self._comparisons and time.monotonic() < until:
+            with suppress(TileprofError):
+                self._comparisons.pop()()
+
+    def _wait(self) -> bool:
+        """Wait until the device has nothing to do, but not for ever: a kernel may never end."""
+        waiting = threading.Thread(target=self._synchronize, name="tileprof waits", daemon=True)
+        try:
+            waiting.start()
+        except RuntimeError:  # the interpreter ends
+            self._synchronize()
+        else:
+            waiting.join(PATIENCE_S)
+        if not waiting.is_alive():
+            return True
+        if self._late is not None:
+            self._late.lost(f"{self._name} was still at work at the end")
+        return False
+
+    def _synchronize(self) -> None:
+        # A failure shows when the records are read.
+        with suppress(DriverFailure), hooks.unrecorded(), self.device.current():
+            self.device.driver.call("cuCtxSynchronize")
+
+    def _fail(self, error: TileprofError) -> None:
+        """What was read stays; nothing more will come."""
+        self._failure = error.message
+        if self._late is not None:
+            self._late.lost(f"records of {self._name} could not be read: {error.message}")
+
+    @property
+    def _name(self) -> str:
+        return f"cuda:{self.device.number}"
+
+    @property
+    def _arena_size(self) -> str:
+        slots, capacity = self._size
+        return f"the {slots * capacity * 8 >> 20} MB"
+
+
+# -- the thread that reads
+
+
+class Reader:
+    """Copies records to the host while launches are under way; for all devices of the process."""
+
+    def __init__(self) -> None:
+        self.devices: dict[int, Records] = {}
+        self._wanted, self._soon = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        hooks.collectors.append(self)
+
+    def notice(self, *, soon: bool) -> None:
+        """A launch will write records; `soon`: there is not much room left."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tileprof records", daemon=True)
+            self._thread.start()
+        if not self._wanted.is_set():
+            self._wanted.set()
+        if soon and not self._soon.is_set():
+            self._soon.set()
+
+    def collect(self, final: bool) -> None:
+        """Hand over what all devices have."""
+        for each in list(self.devices.values()):
+            each.collect(final)
+
+    def _run(self) -> None:
+        hooks.own_threads.add(threading.get_ident())
+        while True:
+            self._wanted.wait()
+            self._soon.wait(PERIOD_S)
+            self._soon.clear()
+            self._wanted.clear()
+            for each in list(self.devices.values()):
+                each.read()
+                if each.is_busy:
+                    self._wanted.set()
+
+
+@cache
+def reader() -> Reader:
+    """That of this process."""
+    return Reader()
+
+
+def records_of(device: CudaDevice) -> Records:
+    """Those of a device; they are made when it is first asked for."""
+    devices = reader().devices
+    return devices.get(device.number) or devices.setdefault(device.number, Records(device))
+
+
+def _after_fork() -> None:
+    """A child has neither the devices nor the thread."""
+    if reader.cache_info().currsize:
+        hooks.collectors.remove(reader())
+        reader.cache_clear()
+    hooks.own_threads.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

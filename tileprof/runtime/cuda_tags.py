@@ -1,0 +1,151 @@
+"""What a launch's records are known by: a number, which stands for the listener's token.
+
+In: a function of a kernel with marks, who listens to a launch of it.  Out: the launch's argument,
+which blocks take turns in; and the meaning of what comes back under the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof import ir
+from tileprof.instrument import SiteTimes
+from tileprof.instrument.slots import RECORDING, Slots, recording
+
+from .cuda_budget import Share
+from .hooks import LateListener
+
+if TYPE_CHECKING:
+    from tileprof.compiler.cuda.source import LaunchSpec
+
+    from .cuda_binary import CudaBinary
+
+__all__ = ["NOTHING", "SiteTable", "Source", "Tag"]
+
+NOTHING = bytes(RECORDING.itemsize)
+"""The argument of a launch that records nothing."""
+
+_GOLDEN = 0.6180339887498949
+_MOST_PHASES = 64
+"""Sets of blocks that launches take turns in."""
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One function whose warps write records, and what they mean."""
+
+    decode: Callable[[Slots], SiteTimes]
+    warps: int
+    """Of a block, that record."""
+    numbers: NDArray[np.int64] | None = None
+    """The kernel's number of each site of this function; None where they are the same."""
+    compare: Callable[[], None] | None = None
+    """Finds out what the marks cost the kernel; takes long."""
+    tags: dict[tuple[LateListener, int, bool], Tag] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Tag:
+    """Launches of one function under one token; `captured`: of graphs, whose replays have it."""
+
+    number: int
+    source: Source
+    late: LateListener
+    token: int
+    captured: bool
+    issued: int = 0
+    """Launches that write records, since the listener was told."""
+    skipped: int = 0
+    slots: int = 0
+    """Of its last launch."""
+    awaited: int = 0
+    """Slots of launches that were not read yet."""
+    count: int = 0
+    share: Share = field(default_factory=Share)
+    _made: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    def argument(self, arena: int, capacity: int, every: int) -> bytes:
+        """That of the next launch: of each `every` blocks one records, another in each launch."""
+        phases = min(every, _MOST_PHASES)
+        first = int(self.count * _GOLDEN % 1 * phases) * every // phases
+        made = self._made.get((every, first))
+        if made is None:
+            if len(self._made) >= 4 * _MOST_PHASES:
+                self._made.clear()
+            made = recording(arena, capacity, tag=self.number, every=every, first=first)
+            self._made[every, first] = made
+        return made
+
+
+class SiteTable:
+    """The sites of all variants of a kernel under one numbering; those of the first keep theirs.
+
+    A site's `id` is its place among its kernel's.
+    """
+
+    def __init__(self) -> None:
+        self.sites: list[ir.Site] = []
+
+    def sources(
+        self, binary: CudaBinary, clock_khz: int, compare: Callable[[], None]
+    ) -> dict[int, Source]:
+        """By number of those launches of a binary that write records: what these mean.
+
+        `clock_khz`: of the device, for launches too short to tell.
+        """
+        numbers = self._take(binary.sites)
+        return {
+            at: Source(
+                partial(_decoded, binary, spec, clock_khz),
+                _recording_warps(spec),
+                numbers,
+                compare,
+            )
+            for at, spec in enumerate(binary.launches)
+            if spec.records
+        }
+
+    def _take(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:
+        """The number here of each site; None where they are the same."""
+        known = {_identity(s, self.sites): s.id for s in self.sites}
+        numbers: list[int] = []
+        for site in sites:
+            key = _identity(site, sites)
+            if key not in known:
+                known[key] = len(self.sites)
+                parent = None if site.parent is None else numbers[site.parent]
+                self.sites.append(replace(site, id=known[key], parent=parent))
+            numbers.append(known[key])
+        if numbers == [site.id for site in sites]:
+            return None
+        return np.array(numbers, np.int64)
+
+
+def _recording_warps(spec: LaunchSpec) -> int:
+    """Of a block: all that work, and one that loads for them."""
+    working = spec.consumer_warps or spec.warps
+    return working + min(spec.warps - working, 1)
+
+
+def _decoded(binary: CudaBinary, spec: LaunchSpec, clock_khz: int, slots: Slots) -> SiteTimes:
+    from tileprof.instrument.warp_times import decode_slots
+
+    return decode_slots(
+        slots,
+        binary.sites,
+        binary.states,
+        consumer_warps=spec.consumer_warps or None,
+        ns_per_cycle=1e6 / clock_khz if clock_khz else None,
+    )
+
+
+def _identity(site: ir.Site, sites: Sequence[ir.Site]) -> tuple[object, ...]:
+    """What a site is, and what encloses it."""
+    above = None if site.parent is None else _identity(sites[site.parent], sites)
+    return above, site.kind, site.name, site.location
