@@ -80,6 +80,23 @@ def sums(A, block=64):
 
 
 @jit
+def sums_in_scopes(A, block=64):
+    """As `sums`, with a scope for each of its two steps."""
+    N = T.dynamic("N")
+    A: T.Tensor((N,), T.float32)
+    C = T.empty((T.ceildiv(N, block),), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        held = T.alloc_fragment((block,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        with T.scope("load"):
+            T.copy(A[bx * block], held)
+        with T.scope("sum"):
+            T.reduce_sum(held, total)
+            C[bx] = total[0]
+    return C
+
+
+@jit
 def checked(A, block=64):
     """Stops where an element is 70 or more."""
     N = T.const("N")

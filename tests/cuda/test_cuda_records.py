@@ -5,13 +5,17 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import tileprof
 import tileprof.profiler as profiler
+from tests.cuda import runtime_kernels
 from tests.cuda.fake_driver import FakeDriver, Launched
 from tests.cuda.test_runtime import KERNEL, SPEC, aligned, binary
 from tests.profiler_programs import Clock, expect, tree
@@ -21,7 +25,7 @@ from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import Location
 from tileprof.instrument import slots
 from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_records, hooks
+from tileprof.runtime import cuda_device, cuda_records, hooks
 from tileprof.runtime.cuda import CudaExecutable, Need
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_budget import Budget, Share
@@ -539,3 +543,57 @@ def test_what_marks_cost() -> None:
     found = worse.attributes()
     assert (found["registers"], found["clean_registers"], found["l.registers"]) == (168, 128, 40)
     assert (found["blocks_per_sm"], found["clean_blocks_per_sm"]) == (1, 2)
+
+
+# -- kernels of the language
+
+
+@pytest.fixture
+def compiled(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """The machine for kernels of the language; each launch has as many warps as its block."""
+    monkeypatch.setattr(cuda_device, "find_device", lambda number: machine.gpu.device)
+    hooks.collectors.append(machine.records)
+    yield machine
+    hooks.collectors.remove(machine.records)
+
+
+def prepared(machine: Machine, kernel: Any, instrument: hooks.Instrument) -> LoadedKernel:
+    """A kernel on the machine, whose launches the fake driver understands."""
+    loaded: LoadedKernel = kernel.variant.loaded("cuda:0", instrument)
+    for function in loaded.executable.variant((frozenset(), False)).functions:  # type: ignore[attr-defined]
+        name = function.spec.function
+        machine.gpu.sizes[name] = tuple(p.size for p in function.layout)
+        if function.spec.records:
+            machine.gpu.kernels[name] = machine.warps
+    return loaded
+
+
+def test_only_kernels_with_scopes_are_measured_by_default(compiled: Machine) -> None:
+    """Others are the very kernel that runs unmeasured, and take no memory."""
+    plain = runtime_kernels.double.compile(N=128)
+    assert prepared(compiled, plain, "scopes") is prepared(compiled, plain, "off")
+    with profiler.profile(clock=Clock(), context="scopes"), tileprof.device("cuda:0"):
+        plain(torch.zeros(128))
+    assert not compiled.gpu.memory
+    held = prepared(compiled, runtime_kernels.sums_in_scopes.compile(), "scopes")
+    assert held is not prepared(compiled, runtime_kernels.sums_in_scopes.compile(), "off")
+
+
+def test_a_kernel_with_scopes(compiled: Machine) -> None:
+    """From the language to the profile: its sites, the time at them, what the marks cost."""
+    kernel = runtime_kernels.sums_in_scopes.compile()
+    clean, loaded = prepared(compiled, kernel, "off"), prepared(compiled, kernel, "scopes")
+    with profiler.profile(clock=Clock(), context="scopes") as session:
+        with tileprof.device("cuda:0"):
+            kernel(torch.zeros(1024))
+    profile = session.profile
+    assert profile is not None
+    (info,) = profile.tables.kernels
+    assert [site.name for site in info.sites] == ["load", "sum"]
+    assert [profile.node(at).name for at in profile.find(kind="site")] == ["load", "sum"]
+    assert "record" not in info.ir
+    assert info.attributes["instrument"] == "scopes"
+    for name in ("registers", "clean_registers", "blocks_per_sm", "clean_blocks_per_sm"):
+        assert int(info.attributes[name]) > 0
+    assert loaded.source != clean.source
+    assert clean.source == kernel.variant.program().lowered("sm_90a").source.text
