@@ -583,11 +583,10 @@ def test_a_kernel_with_scopes(compiled: Machine) -> None:
     """From the language to the profile: its sites, the time at them, what the marks cost."""
     kernel = runtime_kernels.sums_in_scopes.compile()
     clean, loaded = prepared(compiled, kernel, "off"), prepared(compiled, kernel, "scopes")
-    with profiler.profile(clock=Clock(), context="scopes") as session:
-        with tileprof.device("cuda:0"):
-            kernel(torch.zeros(1024))
-    profile = session.profile
-    assert profile is not None
+    session = profiler.start(clock=Clock(), context="scopes")
+    with tileprof.device("cuda:0"):
+        kernel(torch.zeros(1024))
+    profile = session.finalize()
     (info,) = profile.tables.kernels
     assert [site.name for site in info.sites] == ["load", "sum"]
     assert [profile.node(at).name for at in profile.find(kind="site")] == ["load", "sum"]

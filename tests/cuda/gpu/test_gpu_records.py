@@ -323,7 +323,7 @@ except RuntimeError as error:
     assert "records of cuda:0 could not be read" in profile.tables.provenance["lost records"]
 
 
-def test_all_detail(tmp_path: Path) -> None:
+def test_all_detail() -> None:
     """Stages and ops are measured as scopes are; nested times never exceed those around them."""
     kernels: Any = importlib.import_module("benchmarks.instrument_kernels")
     query = torch.randn(1, 1024, 8, 64, device="cuda", dtype=torch.bfloat16)
