@@ -12,6 +12,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
+from tileprof.instrument.samples import NOT_SAMPLED
 from tileprof.runtime.cuda_host import HostProgram
 
 from .arguments import DeviceArray, number_bytes, tensor_map
@@ -116,6 +117,8 @@ class _Call:
     values: Sequence[Any]
     symbols: Mapping[str, int]
     arrays: dict[int, DeviceArray] = field(default_factory=dict)
+    recording: bytes = bytes(32)
+    sampling: bytes = NOT_SAMPLED
     report: _Report = field(default_factory=lambda: _Report(capacity=_PRINTED))
 
     def __post_init__(self) -> None:
@@ -143,6 +146,10 @@ class _Call:
                 return tensor_map(wanted, self.arrays[wanted.param].address, self.symbols)
             case "report":
                 return ctypes.addressof(self.report).to_bytes(8, "little")
+            case "recording":
+                return self.recording
+            case "sampling":
+                return self.sampling
             case "scalar":
                 value = self.values[at]
             case "symbol":
@@ -161,13 +168,17 @@ def emulate(
     *,
     seed: int = 0,
     blocks: Sequence[int] | None = None,
+    recording: bytes = bytes(32),
+    sampling: bytes = NOT_SAMPLED,
 ) -> list[Printed]:
     """Run every launch on arrays (written in place) and scalars, one for each parameter.
 
-    `blocks`: numbers of the blocks to run, all by default.  Gives what the kernel printed;
-    EmulationError for what a GPU would refuse, wait for without end, or get wrong.
+    `blocks`: numbers of the blocks to run, all by default; `recording`, `sampling`: what a kernel
+    with marks is given (`slots.recording`, `samples.sampling` of `instrument`), by default nothing.
+    Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
+    or get wrong.
     """
-    call = _Call(source, kernel, arrays, symbols or {})
+    call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
     for spec in source.launches:
         _launch(call, spec, seed, blocks)
     for at, held in call.arrays.items():

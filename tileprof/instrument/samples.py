@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 
-__all__ = ["FEWEST", "Counts", "Role", "Share", "read_counts", "shares"]
+__all__ = ["FEWEST", "NOT_SAMPLED", "SAMPLING", "Counts", "Role", "Share", "counted_words"]
+__all__ += ["read_counts", "sampling", "shares"]
 
 Role = Literal["block", "producer", "consumer"]
 
@@ -65,14 +66,38 @@ class Share:
     high: float
 
 
+SAMPLING = np.dtype(
+    [("counts", "<u8"), ("every", "<u4"), ("first", "<u4"), ("period", "<u4"), ("seed", "<u4")]
+)
+"""What a launch is given; `TpSampling` of `prelude/sampling.cuh` says what the fields mean."""
+
+
+def counted_words(warps: int, states: int) -> int:
+    """How many 64-bit words a kernel's launches add to."""
+    return 1 + warps * states
+
+
+def sampling(counts: int, *, period: int, every: int = 1, first: int = 0, seed: int = 0) -> bytes:
+    """The argument of a launch whose blocks number `first` modulo `every` are looked at.
+
+    `counts`: address of zeroed words on the device; `period`: mean time between two looks in ns.
+    """
+    return np.array((counts, every, first, period, seed), SAMPLING).tobytes()
+
+
+NOT_SAMPLED = bytes(SAMPLING.itemsize)
+"""The argument of a launch that nobody looks at."""
+
+
 def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
     """The counts of a kernel from the 64-bit words that its launches added to.
 
     ProfileFileError where there are not as many as warps and states ask for.
     """
-    if words.shape != (1 + warps * states,):
+    if words.shape != (counted_words(warps, states),):
         raise ProfileFileError(
-            f"{warps} warps and {states} states have {1 + warps * states} counts, not {words.size}",
+            f"{warps} warps and {states} states have {counted_words(warps, states)} counts, not"
+            f" {words.size}",
             hint="Read them with the description of the kernel that wrote them.",
         )
     held = words.astype(np.int64)

@@ -27,6 +27,7 @@ from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
 from .passes.persist import persist
 from .passes.pipeline import pipeline
+from .passes.sampler import plan_samplers
 from .passes.waits import insert_waits
 from .remarks import Remarks
 from .source import CudaSource
@@ -70,6 +71,8 @@ PASSES: tuple[Pass, ...] = (
     # Last: waits, barriers and what a role does are what is measured, and no other pass has to know
     # of marks or decides otherwise because of them.
     Pass("marks", lambda kernel, lowering: place_marks(kernel, lowering.instrument)),
+    # How much the sampler counts depends on how many states there are.
+    Pass("sampler", plan_samplers),
 )
 
 

@@ -14,7 +14,9 @@ __all__ = ["MOST_BLOCKS", "Argument", "CudaSource", "LaunchSpec", "TensorMapSpec
 MOST_BLOCKS = (1 << 31) - 1
 """Of a launch: blocks are numbered along the first axis of CUDA's grid."""
 
-ArgumentKind = Literal["pointer", "scalar", "symbol", "host", "map", "report", "recording"]
+ArgumentKind = Literal[
+    "pointer", "scalar", "symbol", "host", "map", "report", "recording", "sampling"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Argument:
     `pointer`, `scalar`: parameter `index` of the kernel; `symbol`: the value of symbol `index`
     (int64); `host`: value `index` of `CudaSource.host` (by its type); `map`: `maps[index]`, 128
     bytes by value, 64-byte aligned; `report`: address of the report buffer; `recording`: what
-    `instrument.slots.recording` gives, 32 bytes by value, 8-byte aligned.
+    `instrument.slots.recording` gives, `sampling`: what `instrument.samples.sampling` gives, both
+    by value and 8-byte aligned.
     """
 
     kind: ArgumentKind

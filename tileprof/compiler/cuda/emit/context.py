@@ -146,7 +146,8 @@ class Context(Values):
         """The statement at which all threads of the role meet."""
         self.headers.add("barriers.cuh")
         # Barrier 0 is that of the whole block, which a role must not use.
-        return "tp_barrier();" if self.role == "block" else f"tp_barrier(1, {self.threads});"
+        whole = self.role == "block" and not (self.marks and self.marks.extra_warps)
+        return "tp_barrier();" if whole else f"tp_barrier(1, {self.threads});"
 
     def fail_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
         """A statement that ends the launch where the condition does not hold."""

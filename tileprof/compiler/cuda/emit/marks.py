@@ -2,7 +2,7 @@
 
 A way of saying it is a `Marks`: what a function takes for it, and what stands where a role begins,
 at each mark, and where the role ends.  `Recording` writes each mark with the time into a slot of
-device memory (`instrument/slots.py`).  A way without marks writes nothing, and the text of a kernel
+device memory (`instrument/slots.py`); `Sampling` lets another warp see it.  The text of a kernel
 that is not measured knows nothing of this module.
 """
 
@@ -18,6 +18,7 @@ from tileprof.instrument import Mode
 from tileprof.instrument.slots import cuda_text
 
 from .context import Context
+from .sampling import Sampling
 
 __all__ = ["RECORDS_HEADER", "Marks", "emit_mark", "marks_of", "producer_registers"]
 
@@ -35,6 +36,14 @@ class Marks(Protocol):
     parameter: str
     """Of the function."""
     argument: Argument
+    extra_warps: int
+    """Of a block, beside those of the kernel and its producers."""
+
+    def prologue(self, ctx: Context) -> None:
+        """Before all else, by all threads."""
+
+    def beside(self, ctx: Context) -> None:
+        """By the warps of a producer group that do not load."""
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Where a role begins: run by whole warps, or `alone` by one thread of a warp."""
@@ -52,6 +61,13 @@ class Recording:
     header = (RECORDS_HEADER, cuda_text())
     parameter = "const __grid_constant__ TpRecording recording"
     argument = Argument("recording", 0)
+    extra_warps = 0
+
+    def prologue(self, ctx: Context) -> None:
+        """Nothing."""
+
+    def beside(self, ctx: Context) -> None:
+        """Nothing."""
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Claim a slot."""
@@ -67,11 +83,11 @@ class Recording:
         ctx.writer.line("tp_end(tp_record);")
 
 
-def marks_of(launch: ir.Launch, mode: Mode) -> Marks | None:
-    """How the marks of a launch are emitted; None where it has none."""
+def marks_of(launch: ir.Launch, mode: Mode, states: int) -> Marks | None:
+    """How the marks of a launch, among so many states, are emitted; None where it has none."""
     if mode == "off" or not any(isinstance(op, ir.Mark) for op in ir.walk(launch.body)):
         return None
-    return Recording()
+    return Sampling(launch, states) if mode == "sample" else Recording()
 
 
 def emit_mark(ctx: Context, op: ir.Mark) -> None:

@@ -139,7 +139,7 @@ class _Unit:
             threads=threads,
             wgmma=self.wgmma,
             aliased=self.aliased,
-            marks=marks_of(op, self.instrument),
+            marks=marks_of(op, self.instrument, len(self.kernel.states)),
         )
         name = f"{self.name}_{number}"
         candidates = self._parameters(ctx, op)
@@ -147,6 +147,8 @@ class _Unit:
         roles = any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
         if roles:
             whole += PRODUCER_THREADS
+        if ctx.marks:
+            whole += 32 * ctx.marks.extra_warps
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
@@ -283,6 +285,8 @@ class _Unit:
             writer.line("const int tp_lane = tp_thread & 31;")
             # The same in all lanes, and the compiler may know it.
             writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
+            if ctx.marks:
+                ctx.marks.prologue(ctx)
 
 
 def _captured(op: ir.Launch) -> list[ir.Value]:

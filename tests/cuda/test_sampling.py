@@ -1,0 +1,137 @@
+"""Sampling: what a kernel says of where it is, who looks, and where there is no room to look."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileprof
+from tests.cuda.compiled_kernels import STUDIES, kernel, lowered
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import CudaProgram
+from tileprof.compiler.cuda.target import TARGETS
+from tileprof.instrument.samples import Counts, counted_words, read_counts, sampling, shares
+
+small: Any = importlib.import_module("tests.cuda.small_kernels")
+
+Array = np.ndarray[Any, Any]
+
+
+def sampled(program: CudaProgram, values: list[Any], **given: Any) -> tuple[list[Any], Counts]:
+    """Copies of the values after a launch, and what was seen."""
+    (launch,) = [op for op in program.kernel.body.ops if isinstance(op, ir.Launch)]
+    warps = int(dict(launch.hints)["sampler"])
+    words = np.zeros(counted_words(warps, len(program.source.states)), np.uint64)
+    argument = sampling(words.ctypes.data, period=1000, **given)
+    held = [v.copy() for v in values]
+    emulate(program.source, program.kernel, held, {}, sampling=argument)
+    return held, read_counts(words, warps, len(program.source.states))
+
+
+def matrices() -> list[Array]:
+    """Of a small product, and where it goes."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (128, 256)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    return [a, b, np.zeros((128, 128), ml_dtypes.bfloat16)]
+
+
+def test_warps_of_roles_are_seen_where_they_can_be() -> None:
+    """The spare warp of the producers looks; results are unchanged; each role is in its steps."""
+    program = lowered(kernel("small matmul"), "sm_90a", None, "sample")
+    a, b, _ = given = matrices()
+    found, counts = sampled(program, given)
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    np.testing.assert_array_equal(found[2], expected.astype(ml_dtypes.bfloat16))
+    (spec,) = program.source.launches
+    assert spec.threads == 256  # as without
+    assert counts.looks > 0
+    assert (counts.seen.sum(1) <= counts.looks).all()
+    sites = program.source.sites
+    seen = shares([counts], sites, program.source.states, spec.consumer_warps)
+    names = {role: {sites[s.site].name for s in seen if s.role == role and s.site >= 0}
+             for role in ("consumer", "producer")}  # fmt: skip
+    assert {"gemm", "wait for gemm", "wait for a, b"} <= names["consumer"]
+    assert {"load A, B", "wait for a free slot"} <= names["producer"]
+    assert not {"gemm", "fill c"} & names["producer"]
+    assert not {"load A, B"} & names["consumer"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_without_roles_the_block_gets_one_more_warp(target: str) -> None:
+    """Barriers count the warps with work alone."""
+    made = kernel("small softmax")
+    x = np.random.default_rng(0).standard_normal((8, 256)).astype(np.float32)
+    expected = [x.copy(), np.zeros_like(x)]
+    plain = lowered(made, target)
+    emulate(plain.source, plain.kernel, expected, {})
+    program = lowered(made, target, None, "sample")
+    (before,), (spec,) = plain.source.launches, program.source.launches
+    assert spec.threads == before.threads + 32
+    found, counts = sampled(program, [x, np.zeros_like(x)])
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert counts.looks > 0
+    assert len(counts.seen) == spec.consumer_warps
+    assert "tp_barrier();" not in program.source.text.split("return;")[1]
+
+
+def test_blocks_that_are_not_looked_at() -> None:
+    """Of two blocks in four half as much is seen as the looks at them say; of none nothing."""
+    program = lowered(kernel("small matmul"), "sm_90a", None, "sample")
+    _, none = sampled(program, matrices(), every=5, first=4)
+    assert (none.looks, none.seen.sum()) == (0, 0)
+    _, some = sampled(program, matrices(), every=2, first=1)
+    assert some.looks > 0
+    found = [v.copy() for v in matrices()]
+    emulate(program.source, program.kernel, found, {})
+    assert found[2].any()
+
+
+def test_a_kernel_without_room_says_what_is_missing() -> None:
+    """Of threads or of shared memory; it runs unmeasured, as it would without."""
+    full = tileprof.compile(small.full_block).program.kernel
+    program = lowered(full, "sm_90a", None, "sample")
+    (remark,) = [r for r in program.remarks if r.chosen == "not sampled"]
+    assert remark.rejected == (
+        ("a sampler warp", "no spare warp: 1024 of 1024 threads are the kernel's"),
+    )
+    assert program.source.text == lowered(full, "sm_90a").source.text
+    large = tileprof.compile(small.full_memory).program.kernel
+    (remark,) = [
+        r for r in lowered(large, "sm_90a", None, "sample").remarks if r.chosen == "not sampled"
+    ]
+    assert "bytes of shared memory, and 64 are left" in remark.rejected[0][1]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_case_studies_have_room(name: str) -> None:
+    """All of them; nothing spills for it, and products stay asynchronous."""
+    program = lowered(kernel(name), "sm_90a", None, "sample")
+    assert not [r for r in program.remarks if r.chosen == "not sampled"]
+    before = lowered(kernel(name), "sm_90a").cubin
+    for function, used in program.cubin.resources.items():
+        assert used.spill_stores <= before.resources[function].spill_stores
+    assert {n.code for n in program.cubin.notes} <= {n.code for n in before.notes}
+
+
+def test_sites_keep_their_instructions() -> None:
+    """Arithmetic of a step stays between the stores that say so: in the machine code exponentials
+    stand in those of softmax alone."""
+    from tileprof import binary
+
+    program = lowered(kernel("softmax bf16"), "sm_90a", None, "sample")
+    (function,) = [
+        f for f in binary.read(program.cubin.bytes).functions.values() if "softmax" in f.name
+    ]
+    step, found = 0, dict[str, set[int]]()
+    for instruction in function.instructions:
+        opcode = instruction.opcode
+        step += opcode.startswith("STS.64")
+        for what in ("MUFU.EX2", "LDG", "STG"):
+            if opcode.startswith(what):
+                found.setdefault(what, set()).add(step)
+    assert max(found["LDG"]) < min(found["MUFU.EX2"]) <= max(found["MUFU.EX2"]) < min(found["STG"])

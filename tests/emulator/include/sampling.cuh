@@ -1,0 +1,43 @@
+// States of warps and the warp that looks at them: a look is whenever its turn comes.
+#pragma once
+#include "base.cuh"
+
+#define TP_STATE_ENDED 0xffffffffu
+
+struct TpSampling {
+  uint64_t *counts;
+  uint32_t every, first, period, seed;
+};
+struct TpState {
+  uint32_t state, clock;
+};
+
+TP_INLINE void tp_publish(TpState *place, uint32_t state) {
+  if (!tp_emulator::is_shared(place)) tp_emulator::fail("a state outside of shared memory");
+  tp_emulator::yield();
+  *place = {state, 0};
+}
+TP_INLINE bool tp_is_sampled(const TpSampling &sampling) {
+  return sampling.counts && blockIdx.x % sampling.every == sampling.first;
+}
+
+template <int WARPS, int STATES>
+static void tp_sample(TpSampling sampling, const TpState *states, uint32_t *counts, int lane) {
+  if (!tp_emulator::is_shared(counts) || !tp_emulator::is_shared(counts + WARPS * STATES - 1))
+    tp_emulator::fail("counts outside of shared memory");
+  uint32_t looks = 0;
+  if (lane < WARPS)
+    for (int at = 0; at < STATES; ++at) counts[lane * STATES + at] = 0;
+  for (;;) {
+    tp_emulator::yield();
+    const uint32_t state = lane < WARPS ? states[lane].state : TP_STATE_ENDED;
+    if (state != TP_STATE_ENDED && state >= STATES) tp_emulator::fail("a state that is none");
+    if (state < STATES) ++counts[lane * STATES + state];
+    if (__all_sync(TP_ALL_LANES, state == TP_STATE_ENDED)) break;
+    ++looks;
+  }
+  if (lane == 0) sampling.counts[0] += looks;
+  if (lane < WARPS)
+    for (int at = 0; at < STATES; ++at)
+      sampling.counts[1 + lane * STATES + at] += counts[lane * STATES + at];
+}

@@ -1,0 +1,67 @@
+"""Marks that are looked at: each warp says its state in shared memory, one counts what it sees.
+
+    warps with work   tp_publish(tp_state, 7);
+    the sampler       tp_sample<9, 16>(sampling, tp_states, tp_counts, tp_lane);
+
+`prelude/sampling.cuh` has both; `passes/sampler.py` says which warp it is and where its memory is.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda import prelude
+from tileprof.compiler.cuda.passes.sampler import STATE_BYTES, watched_warps
+from tileprof.compiler.cuda.source import Argument
+
+from .context import Context
+
+__all__ = ["Sampling"]
+
+HEADER = "sampling.cuh"
+
+
+class Sampling:
+    """Each mark is a store to shared memory."""
+
+    header = (HEADER, prelude.text(HEADER))
+    parameter = "const __grid_constant__ TpSampling sampling"
+    argument = Argument("sampling", 0)
+
+    def __init__(self, launch: ir.Launch, states: int) -> None:
+        hints = dict(launch.hints)
+        self._sampler, self._at = int(hints["sampler"]), int(hints["sampled"])
+        self._watched, self._states = watched_warps(launch), states
+        self.extra_warps = 0 if any(isinstance(o, ir.Roles) for o in ir.walk(launch.body)) else 1
+
+    def prologue(self, ctx: Context) -> None:
+        """No warp is anywhere before it says so."""
+        line = ctx.writer.line
+        line(f"TpState *const tp_states = (TpState *)(tp_shared + {self._at});")
+        line("TpState *const tp_state = tp_states + tp_warp;")
+        line(f"if (tp_thread < {self._watched}) tp_states[tp_thread] = {{0, 0}};")
+        if self.extra_warps:
+            ctx.headers.add("barriers.cuh")
+            line("tp_barrier();")
+            self.beside(ctx)
+
+    def beside(self, ctx: Context) -> None:
+        """What warps do that have no part in the kernel."""
+        counts = self._at + STATE_BYTES * self._watched
+        with ctx.writer.braces(f"if (tp_warp == {self._sampler})"):
+            ctx.writer.line(
+                f"if (tp_is_sampled(sampling)) tp_sample<{self._watched}, {self._states}>"
+                f"(sampling, tp_states, (uint32_t *)(tp_shared + {counts}), tp_lane);"
+            )
+            if self.extra_warps:
+                ctx.writer.line("return;")
+
+    def begin(self, ctx: Context, *, alone: bool = False) -> None:
+        """Nothing: the first mark says where the warp is."""
+
+    def mark(self, ctx: Context, state: int) -> None:
+        """Say it."""
+        ctx.writer.line(f"tp_publish(tp_state, {state});")
+
+    def end(self, ctx: Context) -> None:
+        """Say that there is nothing more to see."""
+        ctx.writer.line("tp_publish(tp_state, TP_STATE_ENDED);")
