@@ -15,7 +15,7 @@ from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.target import TARGETS
-from tileprof.instrument.samples import Counts, counted_words, read_counts, sampling, shares
+from tileprof.instrument.samples import Counts, SampleTotals, counted_words, read_counts, sampling
 
 small: Any = importlib.import_module("tests.cuda.small_kernels")
 
@@ -52,7 +52,8 @@ def test_warps_of_roles_are_seen_where_they_can_be() -> None:
     assert counts.looks > 0
     assert (counts.seen.sum(1) <= counts.looks).all()
     sites = program.source.sites
-    seen = shares([counts], sites, program.source.states, spec.consumer_warps)
+    totals = SampleTotals.of(counts, sites, program.source.states, spec.consumer_warps)
+    seen = totals.shares()
     names = {role: {sites[s.site].name for s in seen if s.role == role and s.site >= 0}
              for role in ("consumer", "producer")}  # fmt: skip
     assert {"gemm", "wait for gemm", "wait for a, b"} <= names["consumer"]

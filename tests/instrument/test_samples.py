@@ -9,7 +9,14 @@ import pytest
 
 from tileprof import ir
 from tileprof.errors import ProfileFileError
-from tileprof.instrument.samples import FEWEST, Counts, _student, read_counts, shares
+from tileprof.instrument.samples import (
+    FEWEST,
+    Counts,
+    SampleTotals,
+    Share,
+    _student,
+    read_counts,
+)
 
 SITES = (
     ir.Site(0, "loop k", "stage"),
@@ -24,19 +31,25 @@ def counts(looks: int, *rows: list[int]) -> Counts:
     return Counts(looks, np.array(rows, np.int64))
 
 
+def shares(launches: list[Counts], consumer_warps: int) -> list[Share]:
+    """Of all launches together."""
+    first, *rest = (SampleTotals.of(each, SITES, STATES, consumer_warps) for each in launches)
+    return sum(rest, start=first).shares()
+
+
 def test_a_sample_counts_for_its_site_and_all_around_it() -> None:
     """Inclusive, as times are."""
-    found = shares([counts(100, [10, 20, 60, 10])], SITES, STATES, 1)
+    found = shares([counts(100, [10, 20, 60, 10])], 1)
     assert [(s.role, s.site, s.samples) for s in found] == [
-        ("block", -1, 10), ("block", 0, 90), ("block", 1, 30), ("block", 2, 60),
+        ("block", 0, 90), ("block", 1, 30), ("block", 2, 60), ("block", -1, 10),
     ]  # fmt: skip
-    assert [s.share for s in found] == [0.1, 0.9, 0.3, 0.6]
+    assert [s.share for s in found] == [0.9, 0.3, 0.6, 0.1]
     assert all(s.low < s.share < s.high for s in found)
 
 
 def test_roles_have_shares_of_their_own() -> None:
     """A producer's share is not of the consumers' time."""
-    found = shares([counts(100, [0, 100, 0, 0], [0, 50, 50, 0], [100, 0, 0, 0])], SITES, STATES, 2)
+    found = shares([counts(100, [0, 100, 0, 0], [0, 50, 50, 0], [100, 0, 0, 0])], 2)
     assert {(s.role, s.site): s.share for s in found} == {
         ("consumer", 0): 1.0, ("consumer", 1): 0.75, ("consumer", 2): 0.25, ("producer", -1): 1.0,
     }  # fmt: skip
@@ -44,18 +57,18 @@ def test_roles_have_shares_of_their_own() -> None:
 
 def test_warps_seen_together_do_not_narrow_the_interval() -> None:
     """Eight warps that do the same are one witness."""
-    (one, *_) = shares([counts(400, [100, 300, 0, 0])], SITES, STATES, 1)
-    (eight, *_) = shares([counts(400, *[[100, 300, 0, 0]] * 8)], SITES, STATES, 8)
+    (one, *_) = shares([counts(400, [100, 300, 0, 0])], 1)
+    (eight, *_) = shares([counts(400, *[[100, 300, 0, 0]] * 8)], 8)
     assert (one.low, one.high) == (eight.low, eight.high)
     assert eight.samples == 8 * one.samples
 
 
 def test_too_few_looks_give_no_estimate() -> None:
     """A number from so little would be believed."""
-    few = shares([counts(FEWEST - 1, [0, FEWEST - 1, 0, 0])], SITES, STATES, 1)
+    few = shares([counts(FEWEST - 1, [0, FEWEST - 1, 0, 0])], 1)
     assert all(math.isnan(s.share) for s in few)
     assert (few[0].low, few[0].high) == (0.0, 1.0)
-    enough = shares([counts(FEWEST, [0, FEWEST, 0, 0])], SITES, STATES, 1)
+    enough = shares([counts(FEWEST, [0, FEWEST, 0, 0])], 1)
     assert enough[0].share == 1.0
 
 
@@ -63,7 +76,7 @@ def test_launches_that_differ_widen_the_interval() -> None:
     """Looks of one launch may all have seen the same."""
     even = [counts(1000, [500, 500, 0, 0])] * 10
     uneven = [counts(1000, [100, 900, 0, 0]), counts(1000, [900, 100, 0, 0])] * 5
-    narrow, wide = (shares(held, SITES, STATES, 1)[0] for held in (even, uneven))
+    narrow, wide = (shares(held, 1)[0] for held in (even, uneven))
     assert narrow.share == wide.share == 0.5
     assert wide.high - wide.low > 5 * (narrow.high - narrow.low)
 
@@ -78,7 +91,7 @@ def test_the_interval_holds_the_true_share(stays: int) -> None:
         for _ in range(30):
             seen = int(np.repeat(generator.random(200 // stays) < 0.3, stays).sum())
             launches.append(counts(200, [200 - seen, seen, 0, 0]))
-        (gemm,) = (s for s in shares(launches, SITES, STATES, 1) if s.site == 1)
+        (gemm,) = (s for s in shares(launches, 1) if s.site == 1)
         held += gemm.low <= 0.3 <= gemm.high
     assert held >= 180  # 190 are expected; below 180 has a chance of 1 in 3,000
 
@@ -102,5 +115,4 @@ def test_counts_are_read_as_they_lie() -> None:
 
 def test_nothing_seen_is_nothing_said() -> None:
     """No shares of nothing."""
-    assert shares([], SITES, STATES, 1) == []
-    assert shares([counts(0, [0, 0, 0, 0])], SITES, STATES, 1) == []
+    assert shares([counts(0, [0, 0, 0, 0])], 1) == []

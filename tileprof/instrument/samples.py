@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 
-__all__ = ["FEWEST", "NOT_SAMPLED", "SAMPLING", "Counts", "Role", "Share", "counted_words"]
-__all__ += ["read_counts", "sampling", "shares"]
+__all__ = ["FEWEST", "NOT_SAMPLED", "SAMPLING", "Counts", "Role", "SampleTotals", "Share"]
+__all__ += ["counted_words", "read_counts", "sampling"]
 
 Role = Literal["block", "producer", "consumer"]
+Floats = NDArray[np.float64]
 
 FEWEST = 30
 """Looks from which a share is estimated."""
@@ -104,69 +105,116 @@ def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
     return Counts(int(held[0]), held[1:].reshape(warps, states))
 
 
-def shares(
-    launches: Sequence[Counts],
-    sites: Sequence[ir.Site],
-    states: Sequence[ir.State],
-    consumer_warps: int,
-) -> list[Share]:
-    """The shares of all sites that were seen, by role, a site before those inside it.
+@dataclass(slots=True, eq=False)
+class SampleTotals:
+    """What launches of one kernel gave, for any number of them in the same memory.
 
-    `launches`: of one kernel; `consumer_warps`: how many of its warps, from the first, are no
-    producers.  A kernel without producers has the role `block`.
+    Arrays are (roles, sites + 1), the last column for what lies outside of all sites; counts of a
+    site include those inside of it.  `squares` and `products` are what the variance of a ratio over
+    launches takes.
     """
-    if not launches:
-        return []
-    warps = len(launches[0].seen)
-    roles: list[tuple[Role, slice]] = [("block", slice(0, warps))]
-    if consumer_warps < warps:
-        roles = [("consumer", slice(0, consumer_warps)), ("producer", slice(consumer_warps, warps))]
-    inside = _inside(sites, states)
-    found: list[Share] = []
-    for role, rows in roles:
-        by_launch = np.stack([each.seen[rows].sum(0) for each in launches])
-        found += _of_role(role, by_launch, sum(each.looks for each in launches), inside)
-    return found
 
+    roles: tuple[Role, ...]
+    looks: int
+    launches: int
+    """Batches that were added: one launch each, or those between two readings."""
+    seen: Floats
+    squares: Floats
+    """Of `seen` by launch, summed."""
+    products: Floats
+    """Of `seen` and the role's samples by launch, summed."""
+    samples: Floats
+    """(roles,)"""
+    samples_squares: Floats
 
-def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> dict[int, NDArray[np.bool_]]:
-    """For each site, which states lie in it; -1: outside of all."""
-    parents = {site.id: site.parent for site in sites}
-    found = {-1: np.array([state.site == -1 for state in states])}
-    found |= {site.id: np.zeros(len(states), np.bool_) for site in sites}
-    for number, state in enumerate(states):
-        at: int | None = state.site
-        while at is not None and at >= 0:
-            found[at][number] = True
-            at = parents[at]
-    return found
+    def __add__(self, other: SampleTotals) -> SampleTotals:
+        return SampleTotals(
+            self.roles,
+            self.looks + other.looks,
+            self.launches + other.launches,
+            self.seen + other.seen,
+            self.squares + other.squares,
+            self.products + other.products,
+            self.samples + other.samples,
+            self.samples_squares + other.samples_squares,
+        )
 
+    @classmethod
+    def of(
+        cls,
+        counts: Counts,
+        sites: Sequence[ir.Site],
+        states: Sequence[ir.State],
+        consumer_warps: int,
+    ) -> SampleTotals:
+        """What one launch gave.
 
-def _of_role(
-    role: Role,
-    by_launch: NDArray[np.int64],
-    looks: int,
-    inside: dict[int, NDArray[np.bool_]],
-) -> list[Share]:
-    totals = by_launch.sum(1)
-    total = int(totals.sum())
-    made = []
-    for site, states in inside.items():
-        seen = by_launch[:, states].sum(1)
-        samples = int(seen.sum())
-        if not samples:
-            continue
+        `consumer_warps`: how many of its warps, from the first, are no producers.  A kernel without
+        producers has the role `block`.
+        """
+        warps = len(counts.seen)
+        roles: tuple[Role, ...] = ("block",)
+        parts = [counts.seen]
+        if consumer_warps < warps:
+            roles = ("consumer", "producer")
+            parts = [counts.seen[:consumer_warps], counts.seen[consumer_warps:]]
+        by_state = np.stack([part.sum(0) for part in parts]).astype(np.float64)
+        seen = by_state @ _inside(sites, states).T
+        total = by_state.sum(1)
+        some = int(total.any())
+        squared = total * total
+        products = seen * total[:, None]
+        return cls(roles, counts.looks, some, seen, seen * seen, products, total, squared)
+
+    def shares(self) -> list[Share]:
+        """Those of all sites that were seen, by role; what is outside of all sites last."""
+        return [
+            self._share(row, column)
+            for row in range(len(self.roles))
+            for column in np.flatnonzero(self.seen[row]).tolist()
+        ]
+
+    def _share(self, row: int, column: int) -> Share:
+        role, site = self.roles[row], column if column < self.seen.shape[1] - 1 else -1
+        samples, total = int(self.seen[row, column]), float(self.samples[row])
         # Warps that ended early are seen less often than there were looks.
-        trials = min(looks, total)
+        trials = min(self.looks, int(total))
         if trials < FEWEST:
-            made.append(Share(role, site, samples, math.nan, 0.0, 1.0))
-            continue
+            return Share(role, site, samples, math.nan, 0.0, 1.0)
         share = samples / total
         low, high = _wilson(share, trials)
-        wide = _over_launches(seen, totals)
-        low, high = max(min(low, share - wide), 0.0), min(max(high, share + wide), 1.0)
-        made.append(Share(role, site, samples, share, low, high))
-    return made
+        wide = self._over_launches(row, column)
+        return Share(
+            role, site, samples, share,
+            max(min(low, share - wide), 0.0), min(max(high, share + wide), 1.0),
+        )  # fmt: skip
+
+    def _over_launches(self, row: int, column: int) -> float:
+        """Half the width of the interval of a ratio over launches; 0 where there are too few."""
+        count, total = self.launches, float(self.samples[row])
+        if count < FEWEST_LAUNCHES:
+            return 0.0
+        share = float(self.seen[row, column]) / total
+        rest = (
+            self.squares[row, column]
+            - 2 * share * self.products[row, column]
+            + share * share * self.samples_squares[row]
+        )
+        variance = count / (count - 1) * max(float(rest), 0.0) / total**2
+        return _student(count - 1) * math.sqrt(variance)
+
+
+def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
+    """(sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
+    found = np.zeros((len(sites) + 1, len(states)))
+    for number, state in enumerate(states):
+        if state.site < 0:
+            found[-1, number] = 1
+        at: int | None = state.site
+        while at is not None and at >= 0:
+            found[at, number] = 1
+            at = sites[at].parent
+    return found
 
 
 def _wilson(share: float, trials: int) -> tuple[float, float]:
@@ -175,17 +223,6 @@ def _wilson(share: float, trials: int) -> tuple[float, float]:
     middle = (share + spread / 2) / (1 + spread)
     half = Z / (1 + spread) * math.sqrt((share * (1 - share) + spread / 4) / trials)
     return middle - half, middle + half
-
-
-def _over_launches(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> float:
-    """Half the width of the interval of a ratio over launches; 0 where there are too few."""
-    seen, totals = seen[totals > 0], totals[totals > 0]
-    count = len(totals)
-    if count < FEWEST_LAUNCHES:
-        return 0.0
-    rest = seen - seen.sum() / totals.sum() * totals
-    variance = count / (count - 1) * float((rest * rest).sum()) / float(totals.sum()) ** 2
-    return _student(count - 1) * math.sqrt(variance)
 
 
 def _student(freedom: int) -> float:
