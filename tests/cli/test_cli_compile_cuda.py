@@ -62,9 +62,12 @@ def calls(write: Any, monkeypatch: pytest.MonkeyPatch) -> list[Controls]:
         target: Target,
         controls: Controls,
         *,
+        instrument: str,
         observe: Callable[[str, ir.Kernel], None] = lambda name, kernel: None,
     ) -> Lowered:
         done.append(controls)
+        if instrument != "off":
+            kernel = replace(kernel, name=f"{kernel.name}_{instrument}")
         for name in ("choose", "waits"):
             kernel = replace(kernel, name=f"{kernel.name}_{name}")
             observe(name, kernel)
@@ -225,8 +228,8 @@ def test_controls(cli: Any, calls: list[Controls]) -> None:
         ),
         ("--target sm_90", "there is no target `sm_90`\nTargets are: cpu, sm_90a, sm_80.\n"),
         (
-            "--target sm_90a --instrument ops",
-            "`--instrument ops` for a GPU is not available in this version of tileprof\n",
+            "--instrument sample",
+            "`--instrument sample` is for a GPU\nAdd --target sm_90a or sm_80.\n",
         ),
     ],
 )
@@ -235,3 +238,14 @@ def test_wrong_use(cli: Any, arguments: str, message: str) -> None:
     found = cli("compile", "prog.py:row_sums", *BOUND, *arguments.split())
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith(f"tileprof: {message}")
+
+
+@pytest.mark.parametrize("mode", ["scopes", "stages", "ops", "sample"])
+def test_what_is_measured_reaches_the_lowering(cli: Any, mode: str) -> None:
+    """And leaves the passes before it alone: a GPU has marks of its own."""
+    measured = cli(*GPU, "--instrument", mode)
+    assert (measured.code, measured.err) == (0, "")
+    assert measured.out == cli(*GPU).out.replace("@row_sums_", f"@row_sums_{mode}_")
+    assert cli(*GPU, "--instrument", mode, "--emit", "ir:bounds").out == (
+        cli(*GPU, "--emit", "ir:bounds").out
+    )

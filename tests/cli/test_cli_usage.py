@@ -78,7 +78,7 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
         ),
         (
             ["compile", "x.py:k", "--instrument", "all"],
-            "argument --instrument: `all` is none of off, scopes, stages, ops\n"
+            "argument --instrument: `all` is none of off, scopes, stages, ops, sample\n"
             "See `tileprof compile --help`.",
         ),
         (

@@ -45,6 +45,7 @@ def library(source: CudaSource) -> ctypes.CDLL:
     names = dict.fromkeys(spec.function for spec in source.launches)
     files = {
         "generated_wgmma.h": _products(source.text),
+        "generated_records.h": _records(dict(source.headers).get("records.cuh", "")),
         "kernel.cpp": "\n".join(
             [source.text, '#include "entry.h"', *(f"TP_ENTRY({name})" for name in names), ""]
         ),
@@ -86,6 +87,11 @@ def _build(key: str, arguments: Sequence[str], folder: Path) -> Path:
     assert done.returncode == 0, f"the emulator's compiler refused the text:\n{done.stderr[:6000]}"
     unfinished.rename(made)
     return made
+
+
+def _records(header: str) -> str:
+    """The structs of the header `records.cuh`, whose functions have twins."""
+    return "".join(re.findall(r"^struct Tp(?!Warp).*?^};\n", header, re.MULTILINE | re.DOTALL))
 
 
 def _products(text: str) -> str:

@@ -14,6 +14,8 @@ import tileprof
 from tests.cuda.compiled_kernels import STUDIES, kernel, lowered
 from tests.instrument.walking import Seen, path_of, walks
 from tileprof import ir
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode, note_scopes, place_marks, strip_marks
 from tileprof.instrument.steps import Steps, is_glue
 
@@ -40,8 +42,10 @@ def given(name: str) -> ir.Kernel:
 
 @cache
 def made(name: str, mode: Mode, target: str = "sm_90a") -> ir.Kernel:
-    """The kernel with marks."""
-    return lowered(given(name), target, None, mode).kernel
+    """The kernel as it is after the pass that places marks."""
+    seen: dict[str, ir.Kernel] = {}
+    compile_cuda(given(name), find_target(target), instrument=mode, observe=seen.__setitem__)
+    return seen["marks"]
 
 
 NAMES = [*SMALL, *STUDIES, "gemm"]

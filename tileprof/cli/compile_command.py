@@ -12,7 +12,6 @@ from tileprof.errors import UsageError
 
 from . import compile_cuda, terminal
 from .kernels import bindings, find, traced
-from .later import refuse
 from .parsing import Command, Parser, one_of
 from .stages import Stages, empty_cache
 
@@ -49,10 +48,10 @@ def _parser() -> Parser:
     )
     add(
         "--instrument",
-        type=one_of("off", "scopes", "stages", "ops"),
+        type=one_of("off", "scopes", "stages", "ops", "sample"),
         default="off",
         metavar="MODE",
-        help="what is measured inside: off (default), scopes, stages or ops",
+        help="what is measured inside: off (default), scopes, stages, ops or, on a GPU, sample",
     )
     add(
         "--emit",
@@ -107,8 +106,8 @@ def _check(args: Any, emit: str) -> None:
         )
     if args.controls and on_cpu:
         raise UsageError("`--control` is for a GPU", hint="Add --target sm_90a or sm_80.")
-    if args.instrument != "off" and not on_cpu:
-        refuse(f"`--instrument {args.instrument}` for a GPU")
+    if args.instrument == "sample" and on_cpu:
+        raise UsageError("`--instrument sample` is for a GPU", hint="Add --target sm_90a or sm_80.")
 
 
 def _gpus() -> list[str]:
@@ -122,7 +121,7 @@ def _cuda(kernel: ir.Kernel, args: Any) -> compile_cuda.CudaCompilation:
     from tileprof.compiler.cuda.target import find_target
 
     return compile_cuda.CudaCompilation(
-        kernel, find_target(args.target), parse_controls(args.controls)
+        kernel, find_target(args.target), parse_controls(args.controls), args.instrument
     )
 
 

@@ -1,7 +1,7 @@
 """What `tileprof compile` shows of a kernel for a GPU; the CUDA side of `compile_command`.
 
-In: a traced kernel, a target, lowering controls from the command line.  Out: texts.  Only PTX,
-SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.
+In: a traced kernel, a target, lowering controls and what is measured inside.  Out: texts.  Only
+PTX, SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
     from tileprof.compiler.cuda.target import Target
     from tileprof.compiler.pipeline import Pass
+    from tileprof.instrument import Mode
 
 __all__ = ["EMITS", "CudaCompilation"]
 
@@ -44,6 +45,7 @@ class CudaCompilation:
     traced: ir.Kernel
     target: Target
     controls: Controls
+    instrument: Mode = "off"
 
     @cached_property
     def program(self) -> CudaProgram:
@@ -59,7 +61,9 @@ class CudaCompilation:
         for each in _common_passes():
             kernel = each.apply(kernel, Options())
             observe(each.name, kernel)
-        return compile_cuda(kernel, self.target, self.controls, observe=observe)
+        return compile_cuda(
+            kernel, self.target, self.controls, instrument=self.instrument, observe=observe
+        )
 
     def text(self, what: str) -> str:
         """`cuda`, `ptx` or `sass`."""
@@ -107,7 +111,7 @@ class CudaCompilation:
         kernel = self.traced
         for each in _common_passes():
             kernel = stages.timed(each.name, partial(each.apply, kernel, Options()))
-        program = compile_cuda(kernel, self.target, self.controls)
+        program = compile_cuda(kernel, self.target, self.controls, instrument=self.instrument)
         try:
             # Loading NVRTC is no part of a kernel: once serves all.
             nvrtc.version()
@@ -121,7 +125,7 @@ class CudaCompilation:
 
 
 def _common_passes() -> list[Pass]:
-    """The passes in front of those of the target; instrumentation comes after them."""
+    """The passes in front of those of the target, which have marks in place of records."""
     from tileprof.compiler import PASSES
 
     return [each for each in PASSES if each.name != "instrument"]

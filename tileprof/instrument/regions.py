@@ -78,7 +78,8 @@ class Regions:
 
     def _scopes(self, op: ir.OpBase) -> _Path:
         """The scopes around an op in the author's text, outermost first."""
-        at = op.span.scope if op.span is not None else None
+        span = (_guarded_load(op) or op).span
+        at = span.scope if span is not None else None
         path: list[int] = []
         while at is not None:
             path.append(at)
@@ -208,7 +209,7 @@ class _Runs:
             assert self._run is not None
             self._run.items += [*self._idle, op]
             self._run.step = _joined(before, step)
-            self._run.name = self._run.step.title
+            self._run.name = self._run.step.name
         elif step is None or (step.kind == "barrier" and self._by_kind):
             self._idle.append(op)
             return
@@ -246,7 +247,10 @@ def _coarse(step: Step) -> Step:
 
 
 def _joined(before: Step, after: Step) -> Step:
-    return before if after.kind == "barrier" else replace(before, what=before.what + after.what)
+    if after.kind == "barrier":
+        return before
+    made = replace(before, what=before.what + after.what)
+    return replace(made, name=made.title)
 
 
 def _loop_name(op: ir.For | ir.While) -> str:
@@ -262,6 +266,16 @@ def _leaves(op: ir.OpBase) -> Iterator[ir.OpBase]:
                 yield from _leaves(inner)
             else:
                 yield inner
+
+
+def _guarded_load(op: ir.OpBase) -> ir.OpBase | None:
+    """The first load of a group of cp.async that a branch leaves out beyond the last turn: such a
+    branch is the loads' own, and the group counts where it is empty too."""
+    if not isinstance(op, ir.If):
+        return None
+    inside = [o for o in _leaves(op) if o.SPEC.effect and not is_glue(o)]
+    loads = [o for o in inside if isinstance(o, ir.AsyncCopy) and o.lowering.startswith("cp.async")]
+    return loads[0] if loads and len(loads) == len(inside) else None
 
 
 def _innermost(opened: list[tuple[int, Region]], items: list[Item]) -> list[Item]:
