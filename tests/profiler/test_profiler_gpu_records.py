@@ -154,6 +154,32 @@ def test_copies_waits_and_allocations(names: dict[str, Any]) -> None:
     """)
 
 
+def test_work_of_the_measurement_is_not_the_programs(names: dict[str, Any]) -> None:
+    """Its copies, waits and memory are nowhere; what another thread does meanwhile is recorded."""
+    profile = run(
+        """
+        from tileprof.runtime import hooks
+        import threading
+        other = threading.Thread(target=lambda: kernel("theirs", 1000, 1100))
+        with hooks.unrecorded():
+            copy(277, 2, 3, 64, 1200, 1300)
+            wait(126, 1200, 1300)
+            memory(1, 4096, 1 << 20)
+            other.start()
+            other.join()
+        kernel("ours", 1400, 1500)
+        deliver()
+        """,
+        native=True,
+        context="scopes",
+        names=names,
+    )
+    assert {profile.names[at] for at in profile.find(kind="kernel")} == {"theirs", "ours"}
+    assert not profile.find(kind="memcpy") + profile.find(kind="sync")
+    assert [profile.names[at] for at in profile.find(kind="api")] == ["cuLaunchKernel"]
+    assert "allocated_bytes" not in profile.metrics
+
+
 def test_sessions_get_what_was_launched_while_they_listened(names: dict[str, Any]) -> None:
     """Records come late: they belong to who was active at the launch."""
     whole = profiler.start(context="scopes")
