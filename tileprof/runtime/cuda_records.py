@@ -80,10 +80,12 @@ class Records:
         captured: bool = False,
     ) -> bytes:
         """What a launch of so many blocks is given; `captured`: it goes into a graph."""
-        self._late = late
-        if self._arena is None:
+        if self._arena is None and not self._failure:
             self._allocate(late)
         with self._lock:
+            if late is not self._late:
+                self._late = late
+                self._forget()
             tag = source.tags.get((late, token, captured)) or self._tag(
                 source, late, token, captured
             )
@@ -113,10 +115,13 @@ class Records:
                 self._failure = failure.message
                 late.lost(f"{self._name} has no memory for records: {failure.message}")
 
-    def _tag(self, source: Source, late: hooks.LateListener, token: int, captured: bool) -> Tag:
+    def _forget(self) -> None:
+        """Drop what nobody will ask for."""
         for old in [t for t in self._tags.values() if t.late.closed]:
             del self._tags[old.number], old.source.tags[old.late, old.token, old.captured]
             self._changed.discard(old)
+
+    def _tag(self, source: Source, late: hooks.LateListener, token: int, captured: bool) -> Tag:
         self._numbered = self._numbered % 0xFFFFFFFF + 1
         tag = Tag(self._numbered, source, late, token, captured)
         if source.compare is not None:
