@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .buckets import PLACES, count_places, place_of
 from .records import Bytes, Records, read, read_lost
-from .times import Ints, PathTimes, SiteTimes
+from .times import Counted, Ints, PathTimes, SiteTimes, combine
 
 __all__ = ["decode", "decode_records"]
 
@@ -38,7 +40,7 @@ class _Totals:
 
     def add(self, new: PathTimes) -> None:
         old = self.entries.get(new.path)
-        self.entries[new.path] = new if old is None else _combine(old, new)
+        self.entries[new.path] = new if old is None else combine([old, new])
 
 
 def decode(buffers: Sequence[Bytes], *, block_ns: int | None = None) -> SiteTimes:
@@ -69,19 +71,6 @@ def decode_records(
         block_ns=totals.block_ns if block_ns is None else block_ns,
         lost=lost,
         unmatched=totals.unmatched,
-    )
-
-
-def _combine(a: PathTimes, b: PathTimes) -> PathTimes:
-    return PathTimes(
-        a.path,
-        a.count + b.count,
-        a.total_ns + b.total_ns,
-        min(a.min_ns, b.min_ns),
-        max(a.max_ns, b.max_ns),
-        a.blocks + b.blocks,
-        min(a.block_min_ns, b.block_min_ns),
-        max(a.block_max_ns, b.block_max_ns),
     )
 
 
@@ -126,7 +115,9 @@ class _Piece:
     def add_to(self, totals: _Totals) -> None:
         """Add the times of the piece, by the fastest way that its blocks allow."""
         if (length := self._common_length()) and (levels := _match(self.tag[:length])) is not None:
-            entries = [e for level in levels for e in self._equal_blocks(level, length)]
+            # One row a record and one column a block: sums over visits run along contiguous memory.
+            clock = np.ascontiguousarray(self.clock.reshape(-1, length).T)
+            entries = [e for level in levels for e in self._equal_blocks(level, clock)]
         elif (levels := _match(self.tag, self.starts[1:])) is not None:
             run = np.repeat(np.arange(len(self.starts), dtype=np.int32), self._lengths())
             entries = [e for level in levels for e in self._any_blocks(level, run)]
@@ -154,14 +145,13 @@ class _Piece:
     def _lengths(self) -> Ints:
         return np.diff(np.append(self.starts, len(self.tag)))
 
-    def _equal_blocks(self, level: _Level, length: int) -> Iterator[PathTimes]:
+    def _equal_blocks(self, level: _Level, clock: Ints) -> Iterator[PathTimes]:
         """The entries of a level where `level` describes one block and all others are alike."""
         order, first = _by_path(level)
-        # One row a record and one column a block: sums over visits run along contiguous memory.
-        clock = np.ascontiguousarray(self.clock.reshape(-1, length).T)
         time = clock[level.end[order]] - clock[level.begin[order]]
         spent = np.add.reduceat(time, first)
         blocks = clock.shape[1]
+        counted = _counted(time, np.diff(np.append(first, len(order))))
         columns = (
             np.diff(np.append(first, len(order))) * blocks,
             spent.sum(1),
@@ -171,7 +161,7 @@ class _Piece:
             spent.min(1),
             spent.max(1),
         )
-        return _rows(level, order[first], columns)
+        return _rows(level, order[first], columns, counted)
 
     def _any_blocks(self, level: _Level, run: NDArray[np.int32]) -> Iterator[PathTimes]:
         """The entries of a level that describes the whole piece; `run` numbers the blocks."""
@@ -184,16 +174,17 @@ class _Piece:
         visit = np.flatnonzero(new)
         spent = np.add.reduceat(time, visit)
         by_path = np.searchsorted(visit, first)
+        counted = _counted(time, np.diff(np.append(first, len(time))))
         columns = (
             np.diff(np.append(first, len(time))),
-            np.add.reduceat(time, first),
+            np.add.reduceat(spent, by_path),
             np.minimum.reduceat(time, first),
             np.maximum.reduceat(time, first),
             np.diff(np.append(by_path, len(visit))),
             np.minimum.reduceat(spent, by_path),
             np.maximum.reduceat(spent, by_path),
         )
-        return _rows(level, order[first], columns)
+        return _rows(level, order[first], columns, counted)
 
 
 def _by_path(level: _Level) -> tuple[Ints, Ints]:
@@ -205,10 +196,23 @@ def _by_path(level: _Level) -> tuple[Ints, Ints]:
     return order, np.flatnonzero(np.append(True, path[1:] != path[:-1]))
 
 
-def _rows(level: _Level, pairs: Ints, columns: tuple[Ints, ...]) -> Iterator[PathTimes]:
-    numbers = zip(*(c.tolist() for c in columns), strict=True)
+def _rows(
+    level: _Level, pairs: Ints, columns: tuple[Ints, ...], counted: list[Counted]
+) -> Iterator[PathTimes]:
+    numbers = zip(*(c.tolist() for c in columns), counted, strict=True)
     for path, row in zip(level.which[pairs].tolist(), numbers, strict=True):
         yield PathTimes(level.paths[path], *row)
+
+
+def _counted(time: Ints, rows: Ints) -> list[Counted]:
+    """Counts of times by place, for each path; the next `rows` rows of `time` are of one path."""
+    keys = place_of(time)
+    path = np.repeat(np.arange(len(rows)) * PLACES, rows)
+    keys += path if time.ndim == 1 else path[:, None]
+    distinct, counts = count_places(keys.ravel(), len(rows))
+    bounds = np.searchsorted(distinct, np.arange(len(rows) + 1) * PLACES).tolist()
+    place = distinct % PLACES
+    return [((place[a:b], counts[a:b]),) for a, b in pairwise(bounds)]
 
 
 def _match(tag: NDArray[np.uint32], cuts: Ints | None = None) -> list[_Level] | None:
@@ -289,7 +293,12 @@ def _walk(tags: list[int], clocks: list[int]) -> tuple[list[PathTimes], int]:
         visits.setdefault(path, []).append(clock - opened[at][1])
         del opened[at:]
     entries = [
-        PathTimes(path, len(times), sum(times), min(times), max(times), 1, sum(times), sum(times))
+        PathTimes(
+            path,
+            *(len(times), sum(times), min(times), max(times)),
+            *(1, sum(times), sum(times)),
+            *_counted(np.array(times, np.int64), np.array([len(times)])),
+        )
         for path, times in visits.items()
     ]
     return entries, unmatched + len(opened)

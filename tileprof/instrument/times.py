@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ints", "PathTimes", "SiteTimes"]
+from .buckets import PLACES, Histograms
+from .spread import Spread
+
+__all__ = ["Counted", "Floats", "Ints", "PathTimes", "SiteTimes", "combine"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Counted = tuple[tuple[Ints, Ints], ...]
+"""Counts of times of one path: places of `buckets` and how many are there, in several parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class PathTimes:
     blocks: int
     block_min_ns: int
     block_max_ns: int
+    counted: Counted | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +40,7 @@ class SiteTimes:
     """Times of a launch by nesting path: entry i is site `site[i]` inside the path `parents[i]`.
 
     All arrays are int64 of one length; a parent stands before its children.  Times include what is
-    nested inside.
+    nested inside.  What a block spent is the mean of its workers that were there.
     """
 
     parents: Ints
@@ -56,14 +62,29 @@ class SiteTimes:
     block_max_ns: Ints
     """Most time that a block spent here, over all its visits."""
     block_ns: int = 0
-    """Time of all blocks whose records were kept, summed: what shares refer to."""
+    """Time of all workers while their records were kept, summed: what shares refer to."""
     lost: int = 0
     """Records that found their buffer full."""
     unmatched: int = 0
-    """Records whose other end is missing; they count nowhere else."""
+    """On a CPU, records whose other end is missing, which count nowhere else.  On a GPU, visits
+    whose begin or end is missing: they count, with the time that is known of them, but are not
+    among the shortest, the longest and the quantiles."""
+    histograms: Histograms | None = None
+    """Times of whole visits; None where they were not told."""
+    spread: Spread | None = None
+    """None where it is not known."""
+    clock_error: float = 0.0
+    """Standard error of the length of a ns, as a share: all times may be off by it, together."""
 
     def __len__(self) -> int:
         return len(self.site)
+
+    def quantile(self, q: float) -> Floats:
+        """For each entry the time that a share `q` of its visits reach at most, to 1.6 %; NaN where
+        that is not known."""
+        return (
+            np.full(len(self), np.nan) if self.histograms is None else self.histograms.quantile(q)
+        )
 
     def paths(self) -> list[tuple[int, ...]]:
         """For each entry, the site ids from the outermost to its own."""
@@ -98,39 +119,122 @@ class SiteTimes:
                 rows.setdefault(each.path[:depth], [])
             rows.setdefault(each.path, []).append(each)
         ordered = _depth_first(list(rows))
-        place = {path: at for at, path in enumerate(ordered)}
-
-        def column(values: list[int]) -> Ints:
-            return np.array(values, np.int64)
-
-        def each_of(name: str, combine: Any) -> Ints:
-            held = [[getattr(e, name) for e in rows[p]] for p in ordered]
-            return column([combine(values) if values else 0 for values in held])
-
+        made = [combine(rows[path]) if rows[path] else _unvisited(path) for path in ordered]
+        count, total, least, most, blocks, block_least, block_most = _columns(made)
         return cls(
-            column([place.get(p[:-1], -1) for p in ordered]),
-            column([p[-1] for p in ordered]),
-            each_of("count", sum),
-            each_of("total_ns", sum),
-            each_of("min_ns", min),
-            each_of("max_ns", max),
-            each_of("blocks", sum),
-            each_of("block_min_ns", min),
-            each_of("block_max_ns", max),
-            block_ns,
-            lost,
-            unmatched,
+            *_tree(ordered),
+            *(count, total, least, most, blocks, block_least, block_most),
+            block_ns=block_ns,
+            lost=lost,
+            unmatched=unmatched,
+            histograms=_histograms(made),
+            spread=Spread.of_single_workers(total, blocks, block_least, block_most),
         )
 
     @classmethod
     def merge(cls, parts: Sequence[SiteTimes]) -> SiteTimes:
         """The times of several launches of one kernel as one."""
-        return cls.collect(
-            [entry for part in parts for entry in part.entries()],
-            block_ns=sum(p.block_ns for p in parts),
-            lost=sum(p.lost for p in parts),
-            unmatched=sum(p.unmatched for p in parts),
+        if len(parts) == 1:
+            return parts[0]
+        found = [part.paths() for part in parts]
+        ordered = _depth_first(list(dict.fromkeys(path for paths in found for path in paths)))
+        place = {path: at for at, path in enumerate(ordered)}
+        rows = [np.array([place[path] for path in paths], np.int64) for paths in found]
+        size = len(ordered)
+        adds = _Rows(rows, size, [np.ones(len(part), np.bool_) for part in parts])
+        visits = _Rows(rows, size, [part.count > 0 for part in parts])
+        histograms = [part.histograms for part in parts if part.histograms is not None]
+        spreads = [part.spread for part in parts if part.spread is not None]
+        return cls(
+            *_tree(ordered),
+            adds.sum([part.count for part in parts]),
+            adds.sum([part.total_ns for part in parts]),
+            visits.least([part.min_ns for part in parts]),
+            visits.most([part.max_ns for part in parts]),
+            adds.sum([part.blocks for part in parts]),
+            visits.least([part.block_min_ns for part in parts]),
+            visits.most([part.block_max_ns for part in parts]),
+            sum(part.block_ns for part in parts),
+            sum(part.lost for part in parts),
+            sum(part.unmatched for part in parts),
+            Histograms.merge(histograms, rows, size) if len(histograms) == len(parts) else None,
+            Spread.merge(spreads, rows, size) if len(spreads) == len(parts) > 0 else None,
+            max((part.clock_error for part in parts), default=0.0),
         )
+
+
+class _Rows:
+    """Columns of several parts, put together: entry i of part p belongs to row `rows[p][i]`."""
+
+    def __init__(self, rows: Sequence[Ints], size: int, kept: Sequence[NDArray[np.bool_]]) -> None:
+        self.kept = kept
+        self.rows = [row[keep] for row, keep in zip(rows, kept)]
+        self.size = size
+
+    def sum(self, columns: Sequence[Ints]) -> Ints:
+        made = np.zeros(self.size, np.int64)
+        for row, keep, column in zip(self.rows, self.kept, columns):
+            np.add.at(made, row, column[keep])
+        return made
+
+    def least(self, columns: Sequence[Ints]) -> Ints:
+        made = np.full(self.size, np.iinfo(np.int64).max)
+        for row, keep, column in zip(self.rows, self.kept, columns):
+            np.minimum.at(made, row, column[keep])
+        made[made == np.iinfo(np.int64).max] = 0
+        return made
+
+    def most(self, columns: Sequence[Ints]) -> Ints:
+        made = np.zeros(self.size, np.int64)
+        for row, keep, column in zip(self.rows, self.kept, columns):
+            np.maximum.at(made, row, column[keep])
+        return made
+
+
+def combine(parts: Sequence[PathTimes]) -> PathTimes:
+    """One entry of several parts of a launch, which are of one path."""
+    if len(parts) == 1:
+        return parts[0]
+    counted = [part.counted for part in parts]
+    return PathTimes(
+        parts[0].path,
+        sum(part.count for part in parts),
+        sum(part.total_ns for part in parts),
+        min(part.min_ns for part in parts),
+        max(part.max_ns for part in parts),
+        sum(part.blocks for part in parts),
+        min(part.block_min_ns for part in parts),
+        max(part.block_max_ns for part in parts),
+        None if None in counted else tuple(each for part in counted if part for each in part),
+    )
+
+
+def _unvisited(path: tuple[int, ...]) -> PathTimes:
+    return PathTimes(path, 0, 0, 0, 0, 0, 0, 0, ())
+
+
+def _columns(entries: list[PathTimes]) -> tuple[Ints, ...]:
+    """From `count` on."""
+    names = ("count", "total_ns", "min_ns", "max_ns", "blocks", "block_min_ns", "block_max_ns")
+    return tuple(np.array([getattr(e, name) for e in entries], np.int64) for name in names)
+
+
+def _histograms(entries: list[PathTimes]) -> Histograms | None:
+    """None where some entry does not tell its times."""
+    keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, entry in enumerate(entries):
+        if entry.counted is None:
+            return None
+        keys += [number * PLACES + place for place, _ in entry.counted]
+        counts += [count for _, count in entry.counted]
+    return Histograms.of_places(np.concatenate(keys), np.concatenate(counts), len(entries))
+
+
+def _tree(paths: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
+    """For each path the position of its parent, and its site."""
+    place = {path: at for at, path in enumerate(paths)}
+    parents = [place.get(path[:-1], -1) for path in paths]
+    return np.array(parents, np.int64), np.array([path[-1] for path in paths], np.int64)
 
 
 def _depth_first(paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -1,0 +1,315 @@
+"""From the slots of warps to the time of each site, without a Python step per record.
+
+A mark says a state: the innermost site, and how many sites of its path go on from before.  So a
+visit at depth d begins where a state reaches deeper than d and keeps at most d sites, and ends at
+the next mark that keeps at most d, or where the warp ends.  Most visits end at the very next mark
+and need no search.
+
+Times are those between the clocks that marks read, less what each mark in between took itself
+(`record_cycles`).  Cycles become ns by the two clocks in the heads of all slots of a launch.
+
+Where records are missing, visits that were under way there are counted, with the time that is known
+of them; only whole ones are among the shortest, the longest and the quantiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof import ir
+from tileprof.errors import ProfileFileError
+
+from .blocks import Groups
+from .buckets import PLACES, Histograms, place_of
+from .clocks import cycles_of, launch_clocks
+from .slots import Slots
+from .times import Floats, Ints, SiteTimes
+
+__all__ = ["States", "decode_slots"]
+
+Flags = NDArray[np.bool_]
+
+PIECE = 1 << 15
+"""Records that are worked through at once: their arrays fit a cache, and are small enough for the
+allocator to keep their memory."""
+_NO_SITE = -1
+
+
+def decode_slots(
+    slots: Slots,
+    sites: Sequence[ir.Site],
+    states: Sequence[ir.State],
+    *,
+    record_cycles: float = 0.0,
+    consumer_warps: int | None = None,
+    ns_per_cycle: float | None = None,
+) -> SiteTimes:
+    """Times by site of one launch or several of a kernel, from what some of its warps wrote.
+
+    An entry has the number of its site.  `record_cycles`: what a mark takes; `consumer_warps`: how
+    many warps of a block, from the first, are no producers (None: all); `ns_per_cycle`: taken where
+    launches are too short to tell.  Warps whose clocks make no sense are lost.  ProfileFileError
+    where records name states that the kernel does not have.
+    """
+    table = States.of(sites, states)
+    clocks = launch_clocks(slots, ns_per_cycle)
+    totals = _Totals(len(slots), len(states), len(sites))
+    starts = slots.starts
+    for first, last in _pieces(starts):
+        part = Slots(slots.heads[first:last], slots.records[starts[first] : starts[last]])
+        scale = clocks.ns_per_cycle[first:last]
+        cycles, good = cycles_of(part)
+        numbers = np.flatnonzero(good)
+        if len(numbers) < len(part):
+            totals.lost += int(part.heads["kept"][~good].sum())
+            part, scale = part.take(numbers), scale[good]
+            cycles, _ = cycles_of(part)
+        _Piece(part, table, cycles, scale, record_cycles).add_to(totals, first + numbers)
+    totals.lost += slots.lost
+    return totals.collect(table, Groups.of(slots.heads, consumer_warps), clocks.error)
+
+
+def _pieces(starts: Ints) -> Iterator[tuple[int, int]]:
+    """First and last of runs of slots with about `PIECE` records."""
+    first, count = 0, len(starts) - 1
+    while first < count:
+        last = int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1
+        last = min(max(last, first + 1), count)
+        yield first, last
+        first = last
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states of a kernel as tables."""
+
+    depth: int
+    """Of the deepest site."""
+    fresh: NDArray[np.uint8]
+    """(states): how many sites go on."""
+    deep: NDArray[np.uint8]
+    """(states): how many sites are around it."""
+    innermost: Ints
+    """(states): -1 where there is no site."""
+    site: Ints
+    """(depth, states): the site of that depth around each state; -1 where it does not reach it."""
+    inside: NDArray[np.float64]
+    """(states, sites): 1 where a state is inside a site."""
+    parents: Ints
+    """(sites): position of the site around each; -1."""
+    ids: Ints
+    """(sites): their numbers."""
+
+    @classmethod
+    def of(cls, sites: Sequence[ir.Site], states: Sequence[ir.State]) -> States:
+        """Of a kernel's own tables."""
+        place = {site.id: at for at, site in enumerate(sites)}
+        parents = [_NO_SITE if site.parent is None else place[site.parent] for site in sites]
+        paths = [_path(place.get(state.site, _NO_SITE), parents) for state in states]
+        depth = max(map(len, paths), default=0)
+        of_depth = np.full((depth, len(states)), _NO_SITE)
+        inside = np.zeros((len(states), len(sites)))
+        for number, path in enumerate(paths):
+            of_depth[: len(path), number] = path
+            inside[number, path] = 1
+        fresh = np.array([state.fresh for state in states], np.uint8)
+        deep = np.array([len(path) for path in paths], np.uint8)
+        innermost = np.array([path[-1] if path else _NO_SITE for path in paths], np.int64)
+        ids = np.array([site.id for site in sites], np.int64)
+        tree = np.array(parents, np.int64)
+        return cls(depth, fresh, deep, innermost, of_depth, inside, tree, ids)
+
+
+def _path(place: int, parents: list[int]) -> list[int]:
+    """Positions of the sites from the outermost to one of them."""
+    path: list[int] = []
+    while place != _NO_SITE:
+        path.insert(0, place)
+        place = parents[place]
+    return path
+
+
+class _Totals:
+    """What the pieces have given so far."""
+
+    def __init__(self, slots: int, states: int, sites: int) -> None:
+        self.time = np.zeros((slots, states))
+        """In ns, of a warp in a state itself."""
+        self.known_ns = np.zeros(slots)
+        """Of a warp, while its records were kept."""
+        # One more than there are sites, for marks with which no visit ends.
+        self.least = np.full(sites + 1, np.inf)
+        self.most = np.full(sites + 1, -np.inf)
+        self.places = np.zeros((sites + 1) * PLACES, np.int64)
+        """(sites * places): counts of whole visits."""
+        self.partial = np.zeros(sites, np.int64)
+        """Counts of other visits."""
+        self.waiting: list[tuple[Ints, Floats]] = []
+        """Few visits at once, which are added together in the end."""
+        self.lost = 0
+
+    def add(self, site: Ints, ns: Floats) -> None:
+        """Some whole visits; positions of sites, and times."""
+        # Of many visits few are new extremes, and to look first is faster.
+        low = np.flatnonzero(ns < self.least.take(site))
+        np.minimum.at(self.least, site[low], ns[low])
+        high = np.flatnonzero(ns > self.most.take(site))
+        np.maximum.at(self.most, site[high], ns[high])
+        keys = place_of(ns)
+        keys += site * PLACES
+        np.add.at(self.places, keys, 1)
+
+    def collect(self, table: States, groups: Groups, clock_error: float) -> SiteTimes:
+        """The entries of all sites that were visited, in the order of the tree."""
+        if self.waiting:
+            self.add(*map(np.concatenate, zip(*self.waiting)))
+        places = self.places.reshape(-1, PLACES)
+        visits = places.sum(1)[:-1] + self.partial
+        shown = np.array([at for at in _tree_order(table.parents) if visits[at]], np.int64)
+        place = np.full(len(visits) + 1, -1)
+        place[shown] = np.arange(len(shown))
+        time = np.maximum(self.time @ table.inside, 0)[:, shown]
+        count, total = visits[shown], time.sum(0)
+        # Of visits that are all cut off there is only what is known of them.
+        partial, mean = np.isinf(self.least[shown]), total / count
+        blocks, warps = groups.of_blocks(time, time > 0)
+        seen = (warps > 0).sum(0)
+        keys = np.flatnonzero(places[shown])
+        return SiteTimes(
+            place[table.parents[shown]],
+            table.ids[shown],
+            count,
+            _whole(total),
+            _whole(np.where(partial, mean, self.least[shown])),
+            _whole(np.where(partial, mean, self.most[shown])),
+            seen,
+            _whole(np.where(seen, np.where(warps > 0, blocks, np.inf).min(0, initial=np.inf), 0)),
+            _whole(blocks.max(0, initial=0)),
+            block_ns=round(float(self.known_ns.sum())),
+            lost=self.lost,
+            unmatched=int(self.partial.sum()),
+            histograms=Histograms.of_places(keys, places[shown].ravel()[keys], len(shown)),
+            spread=groups.spread(time, time > 0),
+            clock_error=clock_error,
+        )
+
+
+def _whole(values: Floats) -> Ints:
+    return np.rint(np.maximum(values, 0)).astype(np.int64)
+
+
+def _tree_order(parents: Ints) -> list[int]:
+    """All sites, each after the one around it and before the next beside that one."""
+    children: dict[int, list[int]] = {}
+    for at, parent in enumerate(parents.tolist()):
+        children.setdefault(parent, []).append(at)
+    found: list[int] = []
+    todo = children.get(_NO_SITE, [])[::-1]
+    while todo:
+        found.append(at := todo.pop())
+        todo += children.get(at, [])[::-1]
+    return found
+
+
+class _Piece:
+    """Records of some slots."""
+
+    def __init__(
+        self, slots: Slots, table: States, cycles: Floats, scale: Floats, record_cycles: float
+    ) -> None:
+        heads, starts = slots.heads, slots.starts
+        self.table, self.cycles, self.record_cycles = table, cycles, record_cycles
+        self.kept = np.diff(starts)
+        self.there = np.flatnonzero(self.kept)
+        self.first, self.last = starts[self.there], starts[self.there + 1] - 1
+        missing = (heads["wanted"] > self.kept)[self.there]
+        goes_round = (heads["flags"] & 1 > 0)[self.there]
+        self.no_begin = self.first[missing & goes_round]
+        self.no_end = self.last[missing & ~goes_round]
+        self.state = slots.records["state"].astype(np.int64)
+        self._check_states()
+        length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
+        alike = len(scale) and (scale == scale[0]).all()
+        self.scale = scale[:1] if alike else np.repeat(scale, self.kept)
+        """Of each record, or of all."""
+        self._set_own(length[self.there])
+        self.known_ns = (length - record_cycles * heads["wanted"]) * scale
+        self._set_known(goes_round & missing)
+
+    def _check_states(self) -> None:
+        states = len(self.table.fresh)
+        if (found := int(self.state.max(initial=-1))) >= states:
+            raise ProfileFileError(
+                f"a record names state {found:,} of a kernel that has {states:,}",
+                hint="Read records with the sites and states of the kernel that wrote them.",
+            )
+
+    def _set_own(self, length: Floats) -> None:
+        self.own = np.empty_like(self.cycles)
+        """Of each record, the time in ns until the next one, as far as it is known."""
+        np.subtract(self.cycles[1:], self.cycles[:-1], out=self.own[:-1])
+        self.own[self.last] = length - self.cycles[self.last]
+        self.own -= self.record_cycles
+        self.own[self.no_end] = 0
+        self.own *= self.scale
+
+    def _set_known(self, no_begin: Flags) -> None:
+        since = np.where(no_begin, self.first, self.last)
+        marks = np.where(no_begin, 0, self.last - self.first)
+        whole = self._between(since, self.last)
+        before = (self.cycles[self.last] - self.record_cycles * marks) * self._scale_at(self.last)
+        self.known_ns[self.there] = np.where(no_begin, whole, before + self.own[self.last])
+
+    def _between(self, begin: Ints, last: Ints) -> Floats:
+        """The time in ns from some marks to the ends of what others began."""
+        cycles = self.cycles[last] - self.cycles[begin] - self.record_cycles * (last - begin)
+        return np.asarray(cycles * self._scale_at(begin) + self.own[last])
+
+    def _scale_at(self, records: Ints) -> Floats:
+        return self.scale if len(self.scale) == 1 else self.scale[records]
+
+    def add_to(self, totals: _Totals, slots: Ints) -> None:
+        """Add the times of the piece, whose slots have these numbers among all."""
+        totals.known_ns[slots] = self.known_ns
+        if not len(self.state):
+            return
+        states = len(self.table.fresh)
+        key = np.repeat(np.arange(len(slots)) * states, self.kept)
+        key += self.state
+        own = np.bincount(key, self.own, minlength=len(slots) * states)
+        totals.time[slots] = own.reshape(-1, states)
+        self._add_visits(totals)
+
+    def _add_visits(self, totals: _Totals) -> None:
+        table = self.table
+        fresh, deep = table.fresh.take(self.state), table.deep.take(self.state)
+        older = fresh[self.no_begin]
+        fresh[self.first] = 0
+        # Most visits end at the next mark: those of the innermost site, where that leaves the site.
+        leaves = fresh < deep
+        leaves[:-1] &= fresh[1:] < deep[:-1]
+        leaves[self.no_end] = False
+        leaves[self.no_begin] = False
+        totals.add(np.where(leaves, table.innermost.take(self.state), len(table.ids)), self.own)
+        more = np.flatnonzero(deep - fresh > leaves)
+        for level in range(table.depth):
+            begin = more[(fresh[more] <= level) & (level < deep[more] - leaves[more])]
+            if len(begin):
+                ends = np.flatnonzero(fresh <= level)
+                self._add_level(totals, level, begin, ends, self.no_begin[older > level])
+
+    def _add_level(self, totals: _Totals, level: int, begin: Ints, ends: Ints, older: Ints) -> None:
+        """Visits of one level that begin at some marks; `ends` are those that end visits there, and
+        at `older` there are visits that began before."""
+        after = np.searchsorted(ends, begin, side="right")
+        last = np.append(ends, len(self.state))[after] - 1
+        site, ns = self.table.site[level][self.state[begin]], self._between(begin, last)
+        if len(self.no_begin) or len(self.no_end):
+            whole = ~(np.isin(last, self.no_end) | np.isin(begin, older))
+            np.add.at(totals.partial, site[~whole], 1)
+            site, ns = site[whole], ns[whole]
+        totals.waiting.append((site, ns))
