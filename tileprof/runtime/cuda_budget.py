@@ -45,7 +45,7 @@ class Budget:
         self._window = 0
         self._sharing = self._shared = 1
         """Tags that launch in this window, and in the one before."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def is_short(self) -> bool:

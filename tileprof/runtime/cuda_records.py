@@ -41,7 +41,7 @@ PERIOD_S = 0.1
 """Between two readings while launches are under way."""
 PATIENCE_S = 10.0
 """How long the end of a recording waits for a device."""
-COMPARING_S = 5.0
+COMPARING_S = 3.0
 """How long it finds out what marks cost kernels."""
 _MOST_RECORDS = 16 << 20
 """Kept undecoded: 128 MB."""
@@ -64,8 +64,9 @@ class Records:
         self._comparisons: set[Callable[[], None]] = set()
         """What is to be found out about kernels before a recording ends."""
         self._failure = ""
-        self._lock = threading.Lock()
-        """For what launches see; taken for no longer than it takes to look."""
+        self._lock = threading.RLock()
+        """For what launches see; taken for no longer than it takes to look.  A signal may end the
+        recording while a launch has it."""
         self._reading = threading.RLock()
 
     # -- at a launch
@@ -156,11 +157,9 @@ class Records:
                 self._give_back(each)
             self._budget.give_back(sum(map(len, taken)))
             self._kept += taken
-            if refused and self._late is not None:
-                self._late.lost(
-                    f"warps found no room for records in {self._arena_size} of {self._name}",
-                    refused,
-                )
+            if refused:
+                where = f"{self._arena_size} of {self._name}"
+                self._say(f"warps found no room for records in {where}", refused)
             if sum(len(each.records) for each in self._kept) > _MOST_RECORDS:
                 self.tell()
 
@@ -211,8 +210,14 @@ class Records:
     def collect(self, final: bool) -> None:
         """Read and tell; `final`: what is under way too."""
         ended = not (final and self.is_busy) or self._wait()
-        self.read()
-        self.tell(over=not ended)
+        if not self._reading.acquire(timeout=PATIENCE_S):
+            self._say(f"records of {self._name} could not be read: its driver does not answer")
+            return
+        try:
+            self.read()
+            self.tell(over=not ended)
+        finally:
+            self._reading.release()
         if final:
             self._compare()
 
@@ -235,20 +240,25 @@ class Records:
             waiting.join(PATIENCE_S)
         if not waiting.is_alive():
             return True
-        if self._late is not None:
-            self._late.lost(f"{self._name} was still at work at the end")
+        self._say(f"{self._name} was still at work at the end")
         return False
 
     def _synchronize(self) -> None:
+        ident = threading.get_ident()
+        hooks.own_threads.add(ident)
         # A failure shows when the records are read.
         with suppress(DriverFailure), hooks.unrecorded(), self.device.current():
             self.device.driver.call("cuCtxSynchronize")
+        hooks.own_threads.discard(ident)
 
     def _fail(self, error: TileprofError) -> None:
         """What was read stays; nothing more will come."""
         self._failure = error.message
+        self._say(f"records of {self._name} could not be read: {error.message}")
+
+    def _say(self, what: str, count: int = 0) -> None:
         if self._late is not None:
-            self._late.lost(f"records of {self._name} could not be read: {error.message}")
+            self._late.lost(what, count)
 
     @property
     def _name(self) -> str:
