@@ -25,12 +25,13 @@ from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import Location
 from tileprof.instrument import slots
 from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_device, cuda_records, hooks
+from tileprof.runtime import cuda_device, cuda_reader, cuda_records, hooks
 from tileprof.runtime.cuda import CudaExecutable, Need
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_budget import Budget, Share
 from tileprof.runtime.cuda_comparison import Comparison, Taken
-from tileprof.runtime.cuda_records import Reader, Records
+from tileprof.runtime.cuda_reader import Reader
+from tileprof.runtime.cuda_records import Records
 from tileprof.runtime.cuda_tags import NOTHING, SiteTable
 from tileprof.runtime.hooks import Measured
 from tileprof.runtime.launch import LoadedKernel
@@ -185,8 +186,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     fake.kernels["marked_0"] = warps
     monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
     monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 77)
-    monkeypatch.setattr(Reader, "notice", lambda self, soon: None)
-    records = Records(fake.device, 1024, 16)
+    records = Records(fake.device, lambda soon: None, 1024, 16)
     monkeypatch.setattr(cuda_module, "records_of", lambda device: records)
     return Machine(fake, records, warps, Late())
 
@@ -447,12 +447,14 @@ def test_a_profile_has_the_sites(machine: Machine) -> None:
     """)
     (kernel,) = profile.tables.kernels
     assert [s.name for s in kernel.sites] == ["load", "math"]
+    median = profile.node(profile.find("load", "site")[0]).quantile("block_time", 0.5)
+    assert median == pytest.approx(LOAD, rel=0.02)
     assert (kernel.attributes["recorded_launches"], kernel.attributes["recorded_warps"]) == (2, 64)
 
 
 def test_a_thread_reads_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """It sleeps while there is nothing to read, and is none of the program's threads."""
-    monkeypatch.setattr(cuda_records, "PERIOD_S", 0.001)
+    monkeypatch.setattr(cuda_reader, "PERIOD_S", 0.001)
     made = Reader()
     reads: list[int] = []
 
@@ -466,14 +468,14 @@ def test_a_thread_reads_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         time.sleep(0.02)
         assert not reads
-        made.notice(soon=True)
+        made.notice(True)
         until = time.monotonic() + 10
         while not reads and time.monotonic() < until:
             time.sleep(0.001)
         assert set(reads) <= hooks.own_threads
         assert threading.get_ident() not in hooks.own_threads
         Device.is_busy = True
-        made.notice(soon=False)
+        made.notice(False)
         while len(reads) < 5 and time.monotonic() < until:
             time.sleep(0.001)
         assert len(reads) >= 5

@@ -332,6 +332,7 @@ def _add_sites(
     described = {site.id: site for site in info.sites}
     whole = max(launches.block_ns, sum(s.outermost_ns() for s in launches.sites.values()), 1)
     nodes: list[int] = []
+    sketches = totals.sketches()
     for at, (parent, site) in enumerate(zip(totals.parents, totals.sites)):
         known = described.get(site)
         name = known.name if known is not None else f"site {site}"
@@ -349,3 +350,5 @@ def _add_sites(
         if count:
             builder.add(node, "block_time_min", int(totals.shortest[at]))
             builder.add(node, "block_time_max", int(totals.longest[at]))
+        if sketches:
+            builder.sketch(node, "block_time", sketches[at])

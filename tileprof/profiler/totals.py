@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.profile import Sketch
+from tileprof.instrument.buckets import Histograms
+from tileprof.profile import Sketch, split_sketches
 from tileprof.runtime.hooks import Launch, Measured
 
 if TYPE_CHECKING:
@@ -85,10 +86,14 @@ class DeviceTotals:
             self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
 
 
+_MOST_PARTS = 64
+"""Histograms that are kept before they are made one."""
+
+
 class SiteTotals:
     """Times inside a kernel, over all launches whose records nested in the same way."""
 
-    __slots__ = ("count", "longest", "parents", "shortest", "sites", "total_ns")
+    __slots__ = ("count", "histograms", "longest", "parents", "shortest", "sites", "total_ns")
 
     def __init__(self, times: SiteTimes) -> None:
         self.parents: list[int] = times.parents.tolist()
@@ -97,13 +102,33 @@ class SiteTotals:
         self.total_ns: Ints = times.total_ns.copy()
         self.shortest: Ints = times.min_ns.copy()
         self.longest: Ints = times.max_ns.copy()
+        self.histograms: list[Histograms] = []
+        """Times of visits, in several parts; none where they were not told."""
+        self._add_histograms(_parts(times))
 
     def copy(self) -> SiteTotals:
         """The same numbers, to be added to."""
         made = SiteTotals.__new__(SiteTotals)
         for name in self.__slots__:
             setattr(made, name, getattr(self, name))
+        made.histograms = self.histograms[:]
         return made
+
+    def sketches(self) -> list[Sketch]:
+        """How long visits took, for each entry."""
+        if not self.histograms:
+            return []
+        whole = self._merged()
+        return split_sketches(whole.starts.tolist(), whole.bucket, whole.count)
+
+    def _merged(self) -> Histograms:
+        rows = np.arange(len(self.sites))
+        return Histograms.merge(self.histograms, [rows] * len(self.histograms), len(self.sites))
+
+    def _add_histograms(self, more: list[Histograms]) -> None:
+        self.histograms += more
+        if len(self.histograms) > _MOST_PARTS:
+            self.histograms = [self._merged()]
 
     def part(self, begin: int, end: int, whole: int) -> SiteTotals:
         """From `begin` to `end` of `whole` parts of all visits."""
@@ -116,7 +141,14 @@ class SiteTotals:
         """Time at sites that no other site encloses."""
         return sum(t for t, p in zip(self.total_ns.tolist(), self.parents) if p < 0)
 
-    def add(self, count: Ints, total_ns: Ints, shortest: Ints, longest: Ints) -> None:
+    def add(
+        self,
+        count: Ints,
+        total_ns: Ints,
+        shortest: Ints,
+        longest: Ints,
+        histograms: list[Histograms],
+    ) -> None:
         """Add further launches; the arrays have an entry per entry of this one."""
         # An entry without a visit (its end was lost) has 0 for its shortest visit.
         fresh, seen = self.count == 0, count > 0
@@ -125,6 +157,11 @@ class SiteTotals:
         self.longest = np.maximum(self.longest, longest)
         self.count = self.count + count
         self.total_ns = self.total_ns + total_ns
+        self._add_histograms(histograms)
+
+
+def _parts(times: SiteTimes) -> list[Histograms]:
+    return [] if times.histograms is None else [times.histograms]
 
 
 _RECORDS = ("block_ns", "lost", "read", "skipped", "unread", "warps")
@@ -194,7 +231,7 @@ class LaunchTotals:
         if known is None:
             self.sites[layout] = SiteTotals(times)
         else:
-            known.add(times.count, times.total_ns, times.min_ns, times.max_ns)
+            known.add(times.count, times.total_ns, times.min_ns, times.max_ns, _parts(times))
 
     def part(self, begin: int, end: int, whole: int) -> LaunchTotals:
         """From `begin` to `end` of `whole` parts of what was read of the inside of launches."""
@@ -225,4 +262,6 @@ class LaunchTotals:
             if (known := self.sites.get(layout)) is None:
                 self.sites[layout] = sites.copy()
             else:
-                known.add(sites.count, sites.total_ns, sites.shortest, sites.longest)
+                known.add(
+                    sites.count, sites.total_ns, sites.shortest, sites.longest, sites.histograms
+                )

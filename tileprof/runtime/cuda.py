@@ -26,7 +26,7 @@ from .cuda_device import CudaDevice
 from .cuda_driver import FAULTS, INVALID_PTX, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX, DriverFailure
 from .cuda_launch import Call, Function
 from .cuda_maps import value_of
-from .cuda_records import records_of
+from .cuda_reader import records_of
 from .cuda_report import Report
 from .cuda_tags import SiteTable, Source
 from .device import RunResult, written_params

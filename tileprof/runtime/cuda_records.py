@@ -11,13 +11,11 @@ only copied to the host; they are decoded when somebody asks, because that would
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -31,14 +29,12 @@ from .cuda_device import CudaDevice
 from .cuda_driver import DriverFailure
 from .cuda_tags import NOTHING, Source, Tag
 
-__all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Reader", "Records", "reader", "records_of"]
+__all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
 
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
 """Of a launch in a graph, all of whose replays record."""
-PERIOD_S = 0.1
-"""Between two readings while launches are under way."""
 PATIENCE_S = 10.0
 """How long the end of a recording waits for a device."""
 COMPARING_S = 3.0
@@ -48,10 +44,18 @@ _MOST_RECORDS = 16 << 20
 
 
 class Records:
-    """All records of one device."""
+    """All records of one device; `notice` is called when a launch will write some, with whether
+    there is not much room left."""
 
-    def __init__(self, device: CudaDevice, slots: int = SLOTS, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        device: CudaDevice,
+        notice: Callable[[bool], None],
+        slots: int = SLOTS,
+        capacity: int = CAPACITY,
+    ) -> None:
         self.device = device
+        self._notice = notice
         self._size = slots, capacity
         self._arena: DeviceArena | None = None
         self._budget = Budget(slots)
@@ -102,7 +106,7 @@ class Records:
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
             made = tag.argument(self._arena.address, self._arena.capacity, every)
-        reader().notice(soon=self._budget.is_short)
+        self._notice(self._budget.is_short)
         return made
 
     def _allocate(self, late: hooks.LateListener) -> None:
@@ -268,67 +272,3 @@ class Records:
     def _arena_size(self) -> str:
         slots, capacity = self._size
         return f"the {slots * capacity * 8 >> 20} MB"
-
-
-# -- the thread that reads
-
-
-class Reader:
-    """Copies records to the host while launches are under way; for all devices of the process."""
-
-    def __init__(self) -> None:
-        self.devices: dict[int, Records] = {}
-        self._wanted, self._soon = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
-        hooks.collectors.append(self)
-
-    def notice(self, *, soon: bool) -> None:
-        """A launch will write records; `soon`: there is not much room left."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tileprof records", daemon=True)
-            self._thread.start()
-        if not self._wanted.is_set():
-            self._wanted.set()
-        if soon and not self._soon.is_set():
-            self._soon.set()
-
-    def collect(self, final: bool) -> None:
-        """Hand over what all devices have."""
-        for each in list(self.devices.values()):
-            each.collect(final)
-
-    def _run(self) -> None:
-        hooks.own_threads.add(threading.get_ident())
-        while True:
-            self._wanted.wait()
-            self._soon.wait(PERIOD_S)
-            self._soon.clear()
-            self._wanted.clear()
-            for each in list(self.devices.values()):
-                each.read()
-                if each.is_busy:
-                    self._wanted.set()
-
-
-@cache
-def reader() -> Reader:
-    """That of this process."""
-    return Reader()
-
-
-def records_of(device: CudaDevice) -> Records:
-    """Those of a device; they are made when it is first asked for."""
-    devices = reader().devices
-    return devices.get(device.number) or devices.setdefault(device.number, Records(device))
-
-
-def _after_fork() -> None:
-    """A child has neither the devices nor the thread."""
-    if reader.cache_info().currsize:
-        hooks.collectors.remove(reader())
-        reader.cache_clear()
-    hooks.own_threads.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -109,12 +109,12 @@ def test_kernels_without_scopes_take_no_memory() -> None:
     body = """
 import torch, tileprof.profiler as profiler
 from tests.cuda import runtime_kernels
-from tileprof.runtime import cuda_records
+from tileprof.runtime.cuda_reader import reader
 a = torch.ones(1000, device="cuda")
 runtime_kernels.double(a)
 with profiler.profile() as session:
     runtime_kernels.double(a)
-print(all(each._arena is None for each in cuda_records.reader().devices.values()))
+print(all(each._arena is None for each in reader().devices.values()))
 """
     assert script(body).stdout.strip().splitlines()[-1] == "True"
 

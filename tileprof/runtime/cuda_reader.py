@@ -1,0 +1,83 @@
+"""The thread that copies to the host what kernels on GPUs write, and the records of each device.
+
+In: notices of launches; the profiler's wish to have everything.  Out: `Records` that are read while
+their launches go on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+
+from . import hooks
+from .cuda_device import CudaDevice
+from .cuda_records import Records
+
+__all__ = ["Reader", "reader", "records_of"]
+
+PERIOD_S = 0.1
+"""Between two readings while launches are under way."""
+
+
+class Reader:
+    """Copies records to the host while launches are under way; for all devices of the process."""
+
+    def __init__(self) -> None:
+        self.devices: dict[int, Records] = {}
+        self._wanted, self._soon = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        hooks.collectors.append(self)
+
+    def notice(self, soon: bool) -> None:
+        """A launch will write records; `soon`: there is not much room left."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tileprof records", daemon=True)
+            self._thread.start()
+        if not self._wanted.is_set():
+            self._wanted.set()
+        if soon and not self._soon.is_set():
+            self._soon.set()
+
+    def collect(self, final: bool) -> None:
+        """Hand over what all devices have."""
+        for each in list(self.devices.values()):
+            each.collect(final)
+
+    def _run(self) -> None:
+        hooks.own_threads.add(threading.get_ident())
+        while True:
+            self._wanted.wait()
+            self._soon.wait(PERIOD_S)
+            self._soon.clear()
+            self._wanted.clear()
+            for each in list(self.devices.values()):
+                each.read()
+                if each.is_busy:
+                    self._wanted.set()
+
+
+@cache
+def reader() -> Reader:
+    """That of this process."""
+    return Reader()
+
+
+def records_of(device: CudaDevice) -> Records:
+    """Those of a device; they are made when it is first asked for."""
+    devices = reader().devices
+    return devices.get(device.number) or devices.setdefault(
+        device.number, Records(device, reader().notice)
+    )
+
+
+def _after_fork() -> None:
+    """A child has neither the devices nor the thread."""
+    if reader.cache_info().currsize:
+        hooks.collectors.remove(reader())
+        reader.cache_clear()
+    hooks.own_threads.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
