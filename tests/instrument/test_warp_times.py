@@ -71,7 +71,7 @@ def _states(warps: Iterable[Warp]) -> list[ir.State]:
 
 
 def _rounded(values: Iterable[float]) -> list[int]:
-    return np.rint(list(values)).astype(int).tolist()
+    return [round(value) for value in np.rint(list(values)).tolist()]
 
 
 class _Site:

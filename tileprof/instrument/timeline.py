@@ -1,0 +1,116 @@
+"""What each recorded warp did when: a row for each mark, on the time axis of its block.
+
+In: slots, and a kernel's sites and states.  Out: arrays for what looks at single visits, as queues
+and overlaps do; sums over many launches come from `warp_times.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof import ir
+
+from .blocks import blocks_of
+from .clocks import cycles_of, launch_clocks
+from .slots import Slots
+
+__all__ = ["Timeline", "timeline_of"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """Marks of some warps; times are ns since the first recorded warp of the block began."""
+
+    starts: Ints
+    """(warps + 1): where the marks of each begin."""
+    block: Ints
+    """(warps): a number of the block, from 0 on."""
+    warp: Ints
+    """(warps): its number in the block."""
+    span: Floats
+    """(warps, 2): when it began and ended; at its last mark where the newest are missing."""
+    no_begin: Flags
+    """(warps): its oldest marks are missing."""
+    site: Ints
+    """(marks): number of the innermost site; -1 outside of all."""
+    visits: Flags
+    """(marks): whether a visit of that site begins here, of which the end is known."""
+    begin: Floats
+    """(marks)"""
+    end: Floats
+    """(marks): when the state of the mark ends."""
+
+    def marks(self, warp: int) -> slice:
+        """Those of one warp."""
+        return slice(int(self.starts[warp]), int(self.starts[warp + 1]))
+
+
+def timeline_of(
+    slots: Slots,
+    sites: Sequence[ir.Site],
+    states: Sequence[ir.State],
+    *,
+    ns_per_cycle: float | None = None,
+) -> Timeline:
+    """The marks of slots, without the warps whose clocks make no sense.
+
+    `ns_per_cycle` as in `decode_slots`.  What marks take themselves is not taken off: warps are
+    compared with one another.
+    """
+    scale = launch_clocks(slots, ns_per_cycle).ns_per_cycle
+    cycles, good = cycles_of(slots)
+    if not good.all():
+        slots, scale = slots.take(np.flatnonzero(good)), scale[good]
+        cycles, _ = cycles_of(slots)
+    heads, starts, block = slots.heads, slots.starts, blocks_of(slots.heads)
+    shift = _since_block(heads["begin_clock"], block)
+    length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
+    no_begin = (heads["flags"] & 1 > 0) & (heads["wanted"] > heads["kept"])
+    no_end = ~no_begin & (heads["wanted"] > heads["kept"])
+    there = np.flatnonzero(heads["kept"])
+    last = starts[there + 1] - 1
+    length[there] = np.where(no_end[there], cycles[last], length[there])
+    end = np.append(cycles[1:], 0.0)[: len(cycles)]
+    end[last] = length[there]
+    of_mark = np.repeat(np.arange(len(slots)), heads["kept"])
+    state = slots.records["state"]
+    visits = _visits(sites, states)[state]
+    visits[starts[1:][no_end & (heads["kept"] > 0)] - 1] = False
+    return Timeline(
+        starts,
+        block,
+        heads["warp"].astype(np.int64),
+        np.stack([shift, shift + length], axis=1) * scale[:, None],
+        no_begin,
+        np.array([each.site for each in states], np.int64)[state],
+        visits,
+        (cycles + shift[of_mark]) * scale[of_mark],
+        (end + shift[of_mark]) * scale[of_mark],
+    )
+
+
+def _since_block(begin: NDArray[np.uint64], block: Ints) -> Floats:
+    """Cycles from the begin of the first warp of a block to that of each."""
+    first = np.full(int(block.max(initial=-1)) + 1, np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(first, block, begin)
+    return (begin - first[block]).astype(np.float64)
+
+
+def _visits(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Flags:
+    """(states): whether their innermost site is visited anew."""
+    parents = {site.id: site.parent for site in sites}
+    depths: dict[int | None, int] = {None: 0, -1: 0}
+    for site in sites:
+        depth, at = 1, site.parent
+        while at is not None:
+            depth, at = depth + 1, parents[at]
+        depths[site.id] = depth
+    return np.array([state.fresh < depths[state.site] for state in states], np.bool_)
