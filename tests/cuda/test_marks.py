@@ -13,6 +13,7 @@ import pytest
 
 import tileprof
 from tests.cuda.compiled_kernels import kernel, lowered
+from tests.cuda.recording import Recorder
 from tests.emulator import emulate
 from tests.instrument.walking import path_of
 from tileprof import ir
@@ -20,12 +21,11 @@ from tileprof.compiler import Options, compile_kernel
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.instrument import Mode
-from tileprof.instrument.slots import Slots, arena_bytes, new_head, read, recording
+from tileprof.instrument.slots import Slots
 
 small: Any = importlib.import_module("tests.cuda.small_kernels")
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
 
-SLOTS, CAPACITY = 64, 256
 Array = np.ndarray[Any, Any]
 MODES: tuple[Mode, ...] = ("scopes", "stages", "ops")
 
@@ -34,15 +34,11 @@ def recorded(
     program: CudaProgram, values: Sequence[Any], *, seed: int = 0, **given: Any
 ) -> tuple[list[Array], Slots]:
     """Copies of the values after a launch, and what its warps recorded."""
-    size = 8 * CAPACITY
-    memory = np.zeros(arena_bytes(SLOTS, CAPACITY) + size, np.uint8)
-    raw = memory[-memory.ctypes.data % size :][: arena_bytes(SLOTS, CAPACITY)]
-    head = new_head(SLOTS, CAPACITY)
-    raw[: len(head)] = np.frombuffer(head, np.uint8)
-    argument = recording(raw.ctypes.data, CAPACITY, **given)
+    recorder = Recorder()
     held = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
+    argument = recorder.argument(**given)
     emulate(program.source, program.kernel, held, {}, seed=seed, recording=argument)
-    return held, read(raw).slots()
+    return held, recorder.slots()
 
 
 def shown(program: CudaProgram, slots: Slots) -> list[tuple[int, int, list[str]]]:

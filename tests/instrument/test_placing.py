@@ -12,12 +12,12 @@ import pytest
 
 import tileprof
 from tests.cuda.compiled_kernels import STUDIES, kernel, lowered
-from tests.instrument.walking import Seen, path_of, walks
+from tests.instrument.walking import check_loops, check_scopes, check_steps, check_turns, walks
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode, note_scopes, place_marks, strip_marks
-from tileprof.instrument.steps import Steps, is_glue
+from tileprof.instrument.steps import Steps
 
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
 lowering: Any = importlib.import_module("tests.lowering_kernels")
@@ -93,117 +93,35 @@ def test_off_leaves_no_trace_of_scopes(name: str) -> None:
     assert lowered(bare, "sm_90a").source.text == lowered(whole, "sm_90a").source.text
 
 
-def _sites(kernel: ir.Kernel, seen: Seen) -> list[str]:
-    return [kernel.sites[at].name for at in seen.path or ()]
-
-
-def _scopes(noted: tuple[ir.Site, ...], op: ir.OpBase) -> list[str]:
-    """Names of the scopes around an op, from what its place says."""
-    at = op.span.scope if op.span is not None else None
-    found: list[str] = []
-    while at is not None:
-        found.append(noted[at].name)
-        at = noted[at].parent
-    return found[::-1]
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["scoped product", "branches", "whole turn", "softmax"])
 def test_every_op_runs_in_its_scopes(name: str, mode: Mode) -> None:
     """Of what takes time: the scopes that are open are those of the author's text."""
     noted = note_scopes(given(name)).sites
-    kernel = made(name, mode)
-    checked = 0
-    for walk in walks(kernel):
-        for seen in walk:
-            if is_glue(seen.op) or not seen.op.SPEC.effect or isinstance(seen.op, ir.Alloc):
-                continue
-            if mode != "scopes" and Steps(_launch(kernel)).of(seen.op) is None:
-                continue
-            open_ = [s for s in seen.path or () if kernel.sites[s].kind == "scope"]
-            assert [kernel.sites[s].name for s in open_] == _scopes(noted, seen.op), seen
-            checked += 1
-    assert checked > 100
-
-
-def _launch(kernel: ir.Kernel) -> ir.Launch:
-    return next(op for op in kernel.body.ops if isinstance(op, ir.Launch))
+    assert check_scopes(made(name, mode), noted, by_steps=mode != "scopes") > 100
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_step_runs_in_a_site_of_its_own(name: str) -> None:
     """In mode ops the innermost site is the step, and of a load's group the list of tensors."""
-    kernel = made(name, "ops")
-    steps = Steps(_launch(kernel))
-    checked = 0
-    for walk in walks(kernel):
-        for seen in walk:
-            step = steps.of(seen.op)
-            if step is None:
-                continue
-            (*_, site) = [kernel.sites[s] for s in seen.path or ()]
-            assert site.kind == "op"
-            names = step.what if step.kind == "load" else (step.name,)
-            assert all(each in site.name for each in names), (step, site)
-            assert (site.issues, site.retires, site.pending) == (
-                step.issues, step.retires, step.pending,
-            )  # fmt: skip
-            checked += 1
-    assert checked > 10
+    assert check_steps(made(name, "ops")) > 10
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
 def test_visits_end_with_the_turn_they_began_in(name: str, mode: Mode) -> None:
     """What lies inside of a loop is visited anew at each turn; what is around it goes on."""
-    kernel = made(name, mode)
-    inside = _inside_loops(kernel)
-    for walk in walks(kernel):
-        first: dict[int, Seen] = {}
-        for seen in walk:
-            for site, visit in zip(seen.path or (), seen.visits, strict=True):
-                began = first.setdefault(visit, seen)
-                for loop, turn in began.turns:
-                    if site in inside.get(loop, ()):
-                        assert (loop, turn) in seen.turns, (kernel.sites[site], seen)
-
-
-def _inside_loops(kernel: ir.Kernel) -> dict[ir.OpBase, set[int]]:
-    """The sites that are only marked inside of each loop."""
-    found: dict[ir.OpBase, set[int]] = {}
-    everywhere = [op for op in kernel.ops() if isinstance(op, ir.Mark)]
-    for loop in kernel.ops():
-        if isinstance(loop, (ir.For, ir.While)):
-            own = {o for b in loop.blocks() for o in ir.walk(b) if isinstance(o, ir.Mark)}
-            outside = {
-                s
-                for m in everywhere
-                if m not in own
-                for s in path_of(kernel, kernel.states[m.state].site)
-            }
-            held = {s for m in own for s in path_of(kernel, kernel.states[m.state].site)}
-            found[loop] = held - outside
-    return found
+    check_turns(made(name, mode))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_visit_is_not_cut(name: str) -> None:
-    """Between two ops of one region, a loop or a prologue, there is no second visit: each loop's
-    site is entered once for each time that control comes to the loop."""
-    kernel = made(name, "ops")
-    for walk in walks(kernel):
-        visits: dict[tuple[int, object], set[int]] = {}
-        for seen in walk:
-            for depth, (loop, _) in enumerate(seen.turns):
-                around = seen.turns[:depth]
-                for site, visit in zip(seen.path or (), seen.visits, strict=True):
-                    if kernel.sites[site].name == f"loop {_variable(loop)}":
-                        visits.setdefault((site, (loop, around)), set()).add(visit)
-        assert all(len(held) == 1 for held in visits.values())
+def test_a_loop_is_visited_once(name: str) -> None:
+    """Each time that control comes to it, however many turns it takes."""
+    check_loops(made(name, "ops"))
 
 
-def _variable(loop: ir.OpBase) -> str:
-    return loop.body.args[0].name if isinstance(loop, ir.For) else ""
+def _launch(kernel: ir.Kernel) -> ir.Launch:
+    return next(op for op in kernel.body.ops if isinstance(op, ir.Launch))
 
 
 def test_no_op_without_a_mark_before_it() -> None:

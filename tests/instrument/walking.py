@@ -7,12 +7,15 @@ the warp was by then, and in which visits of them.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tileprof import ir
+from tileprof.instrument.steps import Steps, is_glue
 
-__all__ = ["Seen", "Warp", "roles", "walks"]
+__all__ = ["Seen", "Warp", "path_of", "roles", "walks"]
+__all__ += ["check_loops", "check_scopes", "check_steps", "check_turns"]
 
 
 @dataclass(frozen=True)
@@ -116,3 +119,105 @@ def walks(kernel: ir.Kernel, count: int = 20) -> Iterator[list[Seen]]:
     for seed in range(count):
         for block in roles(kernel):
             yield Warp(kernel, random.Random(seed)).run(block)
+
+
+def check_scopes(kernel: ir.Kernel, noted: Sequence[ir.Site], *, by_steps: bool) -> int:
+    """The scopes that are open at each op that takes time are those that its place names; gives
+    how many ops were looked at."""
+    checked = 0
+    steps = _steps(kernel)
+    for walk in walks(kernel):
+        for seen in walk:
+            # Of what a pass made without a place nothing is known.
+            idle = is_glue(seen.op) or not seen.op.SPEC.effect or seen.op.span is None
+            # Barriers may go with what is beside them.
+            joined = isinstance(seen.op, ir.Barrier) or seen.op not in steps
+            if idle or isinstance(seen.op, ir.Alloc) or (by_steps and joined):
+                continue
+            opened = [kernel.sites[s] for s in seen.path or ()]
+            found = [site.name for site in opened if site.kind == "scope"]
+            assert found == _scopes(noted, seen.op), seen
+            checked += 1
+    return checked
+
+
+def _scopes(noted: Sequence[ir.Site], op: ir.OpBase) -> list[str]:
+    """Names of the scopes around an op, outermost first."""
+    at = op.span.scope if op.span is not None else None
+    found: list[str] = []
+    while at is not None:
+        found.append(noted[at].name)
+        at = noted[at].parent
+    return found[::-1]
+
+
+def _steps(kernel: ir.Kernel) -> dict[ir.OpBase, Any]:
+    found: dict[ir.OpBase, Any] = {}
+    for launch in kernel.body.ops:
+        if isinstance(launch, ir.Launch):
+            steps = Steps(launch)
+            found |= {op: step for op in ir.walk(launch.body) if (step := steps.of(op))}
+    return found
+
+
+def check_steps(kernel: ir.Kernel) -> int:
+    """In mode ops each step is in a site of its own, the tensors of a group of loads in one; gives
+    how many steps were looked at."""
+    checked = 0
+    steps = _steps(kernel)
+    for walk in walks(kernel):
+        for seen in walk:
+            if seen.op not in steps:
+                continue
+            step = steps[seen.op]
+            site = kernel.sites[(seen.path or ())[-1]]
+            assert site.kind == "op"
+            names = step.what if step.kind == "load" else (step.name,)
+            assert all(each in site.name for each in names) or "…" in site.name, (step, site)
+            queues = site.issues, site.retires, site.pending
+            assert queues == (step.issues, step.retires, step.pending)
+            checked += 1
+    return checked
+
+
+def check_turns(kernel: ir.Kernel) -> None:
+    """A visit of a site that is only marked inside of a loop ends with the turn it began in."""
+    inside = _inside_loops(kernel)
+    for walk in walks(kernel):
+        first: dict[int, Seen] = {}
+        for seen in walk:
+            for site, visit in zip(seen.path or (), seen.visits, strict=True):
+                began = first.setdefault(visit, seen)
+                for loop, turn in began.turns:
+                    if site in inside.get(loop, ()) and not is_glue(seen.op):
+                        assert (loop, turn) in seen.turns, (kernel.sites[site], seen)
+
+
+def _inside_loops(kernel: ir.Kernel) -> dict[ir.OpBase, set[int]]:
+    """The sites that are only marked inside of each loop."""
+    found: dict[ir.OpBase, set[int]] = {}
+    marks = [op for op in kernel.ops() if isinstance(op, ir.Mark)]
+    for loop in kernel.ops():
+        if isinstance(loop, (ir.For, ir.While)):
+            own = {o for b in loop.blocks() for o in ir.walk(b) if isinstance(o, ir.Mark)}
+            outside = _marked(kernel, [mark for mark in marks if mark not in own])
+            found[loop] = _marked(kernel, own) - outside
+    return found
+
+
+def _marked(kernel: ir.Kernel, marks: Iterable[ir.Mark]) -> set[int]:
+    return {s for m in marks for s in path_of(kernel, kernel.states[m.state].site)}
+
+
+def check_loops(kernel: ir.Kernel) -> None:
+    """The site of a loop is entered once for each time that control comes to the loop."""
+    for walk in walks(kernel):
+        visits: dict[tuple[int, object], set[int]] = {}
+        for seen in walk:
+            for depth, (loop, _) in enumerate(seen.turns):
+                name = f"loop {loop.body.args[0].name}" if isinstance(loop, ir.For) else "loop"
+                for site, visit in zip(seen.path or (), seen.visits, strict=True):
+                    if kernel.sites[site].name == name.rstrip():
+                        key = (site, (loop, seen.turns[:depth]))
+                        visits.setdefault(key, set()).add(visit)
+        assert all(len(held) == 1 for held in visits.values())

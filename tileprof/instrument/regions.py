@@ -270,12 +270,13 @@ def _leaves(op: ir.OpBase) -> Iterator[ir.OpBase]:
 
 def _guarded_load(op: ir.OpBase) -> ir.OpBase | None:
     """The first load of a group of cp.async that a branch leaves out beyond the last turn: such a
-    branch is the loads' own, and the group counts where it is empty too."""
+    branch is in the scope that all of the loads are in, and the group counts when empty too."""
     if not isinstance(op, ir.If):
         return None
     inside = [o for o in _leaves(op) if o.SPEC.effect and not is_glue(o)]
     loads = [o for o in inside if isinstance(o, ir.AsyncCopy) and o.lowering.startswith("cp.async")]
-    return loads[0] if loads and len(loads) == len(inside) else None
+    scopes = {o.span.scope if o.span is not None else None for o in loads}
+    return loads[0] if len(loads) == len(inside) and len(scopes) == 1 else None
 
 
 def _innermost(opened: list[tuple[int, Region]], items: list[Item]) -> list[Item]:
