@@ -25,7 +25,7 @@ from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import Location
 from tileprof.instrument import slots
 from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_device, cuda_reader, cuda_records, hooks
+from tileprof.runtime import cuda_arena, cuda_device, cuda_reader, cuda_records, hooks
 from tileprof.runtime.cuda import CudaExecutable, Need
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_budget import Budget, Share
@@ -275,6 +275,23 @@ def test_launches_beyond_the_room_are_skipped_and_told(machine: Machine) -> None
     machine.records.collect(final=False)
     assert machine.late.total(7)["launches"] == 15
     assert not machine.late.losses
+
+
+def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arena goes round, wherever a reading begins and ends, and however it is cut to pieces."""
+    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 100)
+    held = machine.executable()
+    for number in range(1, 60):
+        for _ in range(number % 9):
+            run(machine, held, rows=number)
+        machine.records.read()
+        machine.records._budget._allowance, machine.records._budget._window = 1024, -number
+    machine.records.collect(final=True)
+    warps = len(machine.warps.blocks) * WARPS
+    assert warps > 3 * 1024
+    assert machine.late.total(7) == {"launches": sum(n % 9 for n in range(1, 60)), "warps": warps}
+    assert machine.late.times(7) == visits(warps)
+    assert machine.records._budget.outstanding == 0
 
 
 def test_replays_of_a_graph(machine: Machine) -> None:

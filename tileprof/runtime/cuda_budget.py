@@ -43,7 +43,7 @@ class Budget:
         self._allowance = float(slots)
         self._refilled = self._last = time.monotonic()
         self._window = 0
-        self._sharing = self._shared = 1
+        self._sharing = self._shared = 0
         """Tags that launch in this window, and in the one before."""
         self._lock = threading.RLock()
 
@@ -63,7 +63,7 @@ class Budget:
             free = min(self._slots - self.outstanding, int(self._allowance))
             if share.total:
                 free -= self._slots // _RESERVE
-            part = self._slots // max(self._sharing, self._shared)
+            part = self._slots // max(self._sharing, self._shared, 1)
             if slots > free or (share.used and share.used + slots > part):
                 return False
             share.total += slots

@@ -96,7 +96,8 @@ class Records:
             )
             self._changed.add(tag)
             every = -(-blocks // (BLOCKS_OF_REPLAYS if captured else BLOCKS))
-            slots = -(-blocks // max(every, 1)) * source.warps
+            first = tag.first(every)
+            slots = -(-(blocks - first) // every) * source.warps
             granted = captured or self._budget.grants(tag.share, slots)
             if self._arena is None or self._failure or not granted:
                 tag.skipped += 1
@@ -105,7 +106,7 @@ class Records:
             if not captured:
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
-            made = tag.argument(self._arena.address, self._arena.capacity, every)
+            made = tag.argument(self._arena.address, self._arena.capacity, every, first)
         self._notice(self._budget.is_short)
         return made
 
@@ -159,7 +160,7 @@ class Records:
                 return
             for each in taken:
                 self._give_back(each)
-            self._budget.give_back(sum(map(len, taken)))
+            self._budget.give_back(sum(map(len, taken)) + refused)
             self._kept += taken
             if refused:
                 where = f"{self._arena_size} of {self._name}"

@@ -70,10 +70,14 @@ class Tag:
     share: Share = field(default_factory=Share)
     _made: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
-    def argument(self, arena: int, capacity: int, every: int) -> bytes:
-        """That of the next launch: of each `every` blocks one records, another in each launch."""
+    def first(self, every: int) -> int:
+        """The first block of the next launch that records, where one of `every` does; launches take
+        turns."""
         phases = min(every, _MOST_PHASES)
-        first = int(self.count * _GOLDEN % 1 * phases) * every // phases
+        return int(self.count * _GOLDEN % 1 * phases) * every // phases
+
+    def argument(self, arena: int, capacity: int, every: int, first: int) -> bytes:
+        """That of a launch of which the blocks from `first` on record, each `every`-th."""
         made = self._made.get((every, first))
         if made is None:
             if len(self._made) >= 4 * _MOST_PHASES:
