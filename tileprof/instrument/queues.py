@@ -26,13 +26,18 @@ from tileprof import ir
 
 from .timeline import Timeline
 
-__all__ = ["IN_ORDER", "Flights", "flights_of"]
+__all__ = ["IN_ORDER", "Flights", "flights_of", "loads_tiles"]
 
 IN_ORDER = ("wgmma", "cp.async", "bulk")
 """Queues of a warp's own; any other is a ring."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+def loads_tiles(queue: str) -> bool:
+    """Whether what goes through a queue are tiles on their way into a block."""
+    return queue == "cp.async" or bool(queue and queue not in IN_ORDER)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,175 @@
+"""What times inside a kernel say about it: numbers, each with a sentence.
+
+In: times by site; for overlaps asynchronous work (`overlaps.py`), for tails slots (`tails.py`).
+Out: facts.  A fact says what was measured, not what to change.  Sites are recognised by what
+`steps.py` and `regions.py` say of them: the queue that they wait for, and the names of waits for
+free slots, of prologues and of epilogues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof import ir
+
+from .overlaps import Hidden, Overlap, hidden_work, overlap
+from .queues import loads_tiles
+from .tails import Tail, tail
+from .times import SiteTimes
+
+__all__ = ["ExposedWait", "Hidden", "Imbalance", "Overlap", "Share", "Tail", "exposed_waits"]
+__all__ += ["hidden_work", "imbalances", "overlap", "shares", "tail"]
+
+FREE_SLOT = "wait for a free slot"
+"""How the names of sites begin at which a producer has nothing to fill."""
+_NOTABLE = 1.05
+"""Slowest over mean, from which work counts as uneven."""
+
+Kind = Literal["producer idle", "consumer idle", "prologue", "epilogue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What part of the time of some warps was spent in one way."""
+
+    kind: Kind
+    ns: float
+    of_ns: float
+
+    @property
+    def share(self) -> float:
+        """0 to 1."""
+        return self.ns / self.of_ns
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        share = f"{self.share:.1%}"
+        match self.kind:
+            case "producer idle":
+                return f"Producers wait {share} of their time for a free slot: loads keep ahead."
+            case "consumer idle":
+                return f"Consumers wait {share} of their time for tiles that are not there yet."
+            case _:
+                return f"The {self.kind} takes {share} of the consumers' time."
+
+
+def shares(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Share]:
+    """How long producers and consumers wait for each other, and what lies around the main loop.
+
+    A kernel without producers has its warps for consumers.  A share of 0 is told where there is
+    such a site; a site within another of its kind counts once.
+    """
+    known = {site.id: site for site in sites}
+    producer, consumer = _by_role(times)
+    found = []
+    for kind in ("producer idle", "consumer idle", "prologue", "epilogue"):
+        time = producer if kind == "producer idle" else consumer
+        of_ns = float(time[times.parents < 0].sum())
+        chosen = np.array([_is_kind(kind, known[s]) for s in times.site.tolist()], np.bool_)
+        chosen &= ~_inside(times, chosen)
+        if chosen.any() and of_ns > 0:
+            found.append(Share(kind, float(time[chosen].sum()), of_ns))
+    return found
+
+
+def _by_role(times: SiteTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Time of producers and of consumers at each entry."""
+    none = np.zeros(len(times))
+    producer = none if times.spread is None else times.spread.producer_ns
+    return producer, times.total_ns - producer
+
+
+def _is_kind(kind: str, site: ir.Site) -> bool:
+    match kind:
+        case "producer idle":
+            return site.name.startswith(FREE_SLOT)
+        case "consumer idle":
+            return loads_tiles(site.retires)
+        case _:
+            return site.kind == "stage" and site.name == kind
+
+
+def _inside(times: SiteTimes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether an entry lies within a chosen one."""
+    inside = np.zeros(len(times), np.bool_)
+    for at, parent in enumerate(times.parents.tolist()):
+        inside[at] = parent >= 0 and (inside[parent] or chosen[parent])
+    return inside
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedWait:
+    """How long each visit of a wait takes."""
+
+    site: int
+    name: str
+    visits: int
+    mean_ns: float
+    median_ns: float
+    """NaN where visits were not told apart."""
+    late_ns: float
+    """95 % of the visits take at most this."""
+    share: float
+    """Of the time of all workers."""
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        tail = "" if np.isnan(self.late_ns) else f", 5 % of them for more than {self.late_ns:,.0f}"
+        return f"“{self.name}” waits {self.mean_ns:,.0f} ns a visit{tail} ({self.share:.1%})."
+
+
+def exposed_waits(times: SiteTimes, sites: Sequence[ir.Site]) -> list[ExposedWait]:
+    """The waits for asynchronous work, the longest first."""
+    known = {site.id: site for site in sites}
+    median, late = times.quantile(0.5), times.quantile(0.95)
+    found = []
+    for at, number in enumerate(times.site.tolist()):
+        site, count, total = known[number], int(times.count[at]), int(times.total_ns[at])
+        if (site.retires or site.name.startswith(FREE_SLOT)) and count:
+            share = total / times.block_ns if times.block_ns else 0.0
+            numbers = (total / count, float(median[at]), float(late[at]), share)
+            found.append(ExposedWait(number, site.name, count, *numbers))
+    return sorted(found, key=lambda each: -each.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """The slowest over the mean, of the warps of a block or the blocks of a launch at a site."""
+
+    site: int
+    name: str
+    over: Literal["warps", "blocks"]
+    factor: float
+    share: float
+    """Of the time of all workers that is spent there."""
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        of = "warp of a block" if self.over == "warps" else "block of a launch"
+        return f"At “{self.name}” the slowest {of} takes {self.factor:.2f} times the mean."
+
+
+def imbalances(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Imbalance]:
+    """Where work is uneven by 5 % or more, what costs most first."""
+    known = {site.id: site for site in sites}
+    if times.spread is None or not times.block_ns:
+        return []
+    factors = {"warps": times.spread.over_workers, "blocks": times.spread.over_blocks}
+    found = [
+        Imbalance(number, known[number].name, "warps" if over == "warps" else "blocks", f, share)
+        for over, values in factors.items()
+        for number, f, share in zip(
+            times.site.tolist(), values.tolist(), (times.total_ns / times.block_ns).tolist()
+        )
+        if f >= _NOTABLE
+    ]
+    # Of an outer and an inner site that cost the same, the inner one says more.
+    return sorted(found, key=lambda f: (-round((f.factor - 1) * f.share, 9), -f.factor))

@@ -1,0 +1,117 @@
+"""How much of asynchronous work is hidden behind other work.
+
+In: what was under way (`queues.py`).  Out: facts; numbers, each with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .queues import Flights, loads_tiles
+
+__all__ = ["Hidden", "Overlap", "hidden_work", "overlap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """How much of the asynchronous work of a queue goes on while nobody waits for it."""
+
+    queue: str
+    groups: int
+    flight_ns: float
+    """From starts to ends of waits, summed."""
+    exposed_ns: float
+    """Of that, while a warp waited."""
+
+    @property
+    def share(self) -> float:
+        """Hidden, 0 to 1."""
+        return 1 - self.exposed_ns / self.flight_ns
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        return (
+            f"Of the time from the start of {_work(self.queue)} to the end of the wait for it,"
+            f" {self.share:.1%} passes while the warp does something else."
+        )
+
+
+def _work(queue: str) -> str:
+    names = {"wgmma": "a matrix product", "cp.async": "a copy", "bulk": "a store"}
+    return names.get(queue, f"a load ({queue})")
+
+
+def hidden_work(flights: Sequence[Flights]) -> list[Hidden]:
+    """One fact for each queue in which something was retired."""
+    made = [
+        Hidden(f.queue, len(f), float(f.flight_ns.sum()), float(f.exposed_ns.sum()))
+        for f in flights
+    ]
+    return [each for each in made if each.flight_ns > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How long loads and matrix products of one block are under way, and how long both are."""
+
+    loads_ns: float
+    products_ns: float
+    both_ns: float
+
+    @property
+    def share(self) -> float:
+        """Of the time of the shorter of the two, 0 to 1."""
+        return self.both_ns / min(self.loads_ns, self.products_ns)
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        names = ("loads", "matrix products")
+        first, other = names if self.loads_ns <= self.products_ns else names[::-1]
+        return f"While {first} are under way, {other} are too for {self.share:.1%} of the time."
+
+
+def overlap(flights: Sequence[Flights]) -> Overlap | None:
+    """Over all blocks; None where a kernel does not both load and multiply asynchronously.
+
+    Work is under way until somebody who waits for it knows that it is done, so both times are upper
+    bounds.
+    """
+    loads = [f for f in flights if loads_tiles(f.queue)]
+    products = [f for f in flights if f.queue == "wgmma"]
+    blocks = sorted({b for f in (*loads, *products) for b in f.block.tolist()})
+    sums = np.zeros(3)
+    for block in blocks:
+        a, b = _union(loads, block), _union(products, block)
+        sums += (_length(a), _length(b), _length(a) + _length(b) - _length(_merged([a, b])))
+    return Overlap(*sums.tolist()) if sums[0] > 0 and sums[1] > 0 else None
+
+
+_Spans = NDArray[np.float64]
+"""(spans, 2): begin and end, apart from each other and in order."""
+
+
+def _union(flights: Sequence[Flights], block: int) -> _Spans:
+    chosen = [f.block == block for f in flights]
+    spans = [np.stack([f.issued[c], f.retired[c]], axis=1) for f, c in zip(flights, chosen)]
+    return _merged([np.empty((0, 2)), *spans])
+
+
+def _merged(parts: Sequence[_Spans]) -> _Spans:
+    spans = np.concatenate(parts)
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    if not len(spans):
+        return spans
+    until = np.maximum.accumulate(spans[:, 1])
+    first = np.flatnonzero(np.append(True, spans[1:, 0] > until[:-1]))
+    last = np.append(first[1:], len(spans)) - 1
+    return np.stack([spans[first, 0], until[last]], axis=1)
+
+
+def _length(spans: _Spans) -> float:
+    return float((spans[:, 1] - spans[:, 0]).sum())
