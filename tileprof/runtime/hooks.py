@@ -16,6 +16,7 @@ from tileprof.errors import Location
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
+    from tileprof.instrument.samples import SampleTotals
 
 Instrument = Literal["off", "scopes", "stages", "ops"]
 """What is measured inside a kernel: nothing, the author's scopes, also stages, also every op."""
@@ -126,6 +127,8 @@ class Measured:
     """Launches that wrote no records, because the device's memory for them had no room left."""
     unread: int = 0
     """Launches whose records could not be read any more."""
+    samples: SampleTotals | None = None
+    """Where samplers saw their warps."""
 
 
 class LateListener(Protocol):

@@ -1,0 +1,162 @@
+"""Counts that kernels add to in device memory, on a driver whose device memory is the host's."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cuda.fake_driver import FakeDriver
+from tileprof import ir
+from tileprof.instrument.samples import NOT_SAMPLED, SAMPLING
+from tileprof.runtime import cuda_samples
+from tileprof.runtime.cuda_samples import SampledFunction, Samples
+from tileprof.runtime.hooks import Measured
+
+SITES = (ir.Site(0, "load", "op"), ir.Site(1, "math", "op"))
+STATES = (ir.State(-1), ir.State(0), ir.State(1))
+WARPS = 2
+
+
+@dataclass(eq=False)
+class Heard:
+    """A late listener."""
+
+    closed: bool = False
+    told: list[tuple[int, Measured, bool]] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
+
+    def measured(self, token: int, measured: Measured, *, replayed: bool) -> None:
+        """Keep it."""
+        self.told.append((token, measured, replayed))
+
+    def lost(self, what: str, count: int = 0) -> None:
+        """Keep it."""
+        self.losses.append(what)
+
+    def seen(self) -> dict[int, list[float]]:
+        """By token: samples of the two sites, consumers and producers added up."""
+        found: dict[int, Any] = {}
+        for token, measured, _ in self.told:
+            if measured.samples is not None:
+                found[token] = found.get(token, 0) + measured.samples.seen.sum(0)[:2]
+        return {token: each.tolist() for token, each in found.items()}
+
+
+@pytest.fixture
+def fake() -> FakeDriver:
+    """The driver, with memory of its own."""
+    return FakeDriver()
+
+
+@pytest.fixture
+def samples(fake: FakeDriver) -> Samples:
+    """Of its first device."""
+    return Samples(fake.device, lambda soon: None, words=32)
+
+
+def function() -> SampledFunction:
+    """One warp that works, one that loads."""
+    return SampledFunction(WARPS, 1, SITES, STATES)
+
+
+def looked(argument: bytes, looks: int, *seen: tuple[int, int, int]) -> None:
+    """What a kernel with this argument does: so many looks, and (warp, state, times)."""
+    (given,) = np.frombuffer(argument, SAMPLING)
+    words = (ctypes.c_uint64 * (1 + WARPS * len(STATES))).from_address(int(given["counts"]))
+    words[0] += looks
+    for warp, state, times in seen:
+        words[1 + warp * len(STATES) + state] += times
+
+
+def collected(samples: Samples) -> None:
+    """Read, and told."""
+    samples.read()
+    samples.tell()
+
+
+def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
+    """Two call paths of one kernel keep theirs apart; what was told is not told again."""
+    heard, kernel = Heard(), function()
+    first, second = (samples.argument(kernel, heard, token) for token in (3, 4))
+    looked(first, 10, (0, 1, 4), (0, 2, 6))
+    looked(second, 20, (0, 2, 20), (1, 1, 20))
+    collected(samples)
+    assert heard.seen() == {3: [4, 6], 4: [20, 20]}
+    assert [(t, m.launches, m.samples and m.samples.looks) for t, m, _ in heard.told] == [
+        (3, 1, 10), (4, 1, 20),
+    ]  # fmt: skip
+    collected(samples)
+    assert len(heard.told) == 2
+    looked(first, 5, (0, 1, 5))
+    collected(samples)
+    assert heard.seen() == {3: [9, 6], 4: [20, 20]}
+
+
+def test_each_launch_looks_at_other_times(samples: Samples) -> None:
+    """The seed differs; the counts are the same words."""
+    heard, kernel = Heard(), function()
+    given = [np.frombuffer(samples.argument(kernel, heard, 1), SAMPLING)[0] for _ in range(3)]
+    assert len({int(g["counts"]) for g in given}) == 1
+    assert len({int(g["seed"]) for g in given}) == 3
+    assert {int(g["period"]) for g in given} == {cuda_samples.PERIOD_NS}
+
+
+def test_what_was_looked_at_enough_is_looked_at_less(samples: Samples) -> None:
+    """It costs less then."""
+    heard, kernel = Heard(), function()
+    looked(samples.argument(kernel, heard, 1), cuda_samples.ENOUGH, (0, 1, cuda_samples.ENOUGH))
+    collected(samples)
+    (given,) = np.frombuffer(samples.argument(kernel, heard, 1), SAMPLING)
+    assert given["period"] == cuda_samples.SLOW_PERIOD_NS
+
+
+def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:
+    """Their number is not known; they are read as long as somebody listens."""
+    heard = Heard()
+    argument = samples.argument(function(), heard, 7, captured=True)
+    for _ in range(2):
+        looked(argument, 3, (0, 1, 3))
+        assert samples.is_busy
+        collected(samples)
+    assert [(t, m.launches, r) for t, m, r in heard.told] == [(7, 0, True)] * 2
+    heard.closed = True
+    collected(samples)
+    assert not samples.is_busy
+
+
+def test_memory_that_nobody_asks_for_is_used_again(samples: Samples) -> None:
+    """32 words are four kernels; what stood in a place is not the next one's."""
+    for round_ in range(5):
+        heard = Heard()
+        given = [samples.argument(function(), heard, token) for token in range(4)]
+        assert NOT_SAMPLED not in given
+        for token, argument in enumerate(given):
+            looked(argument, 10, (0, 1, 10 * round_ + token))
+        collected(samples)
+        assert heard.seen() == {t: [10 * round_ + t, 0] for t in range(4)}
+        heard.closed = True
+        samples.tell()
+
+
+def test_launches_without_room_are_told(samples: Samples) -> None:
+    """They run, and nobody looks."""
+    heard = Heard()
+    given = [samples.argument(function(), heard, token) for token in range(5)]
+    assert given[4] == NOT_SAMPLED
+    assert NOT_SAMPLED not in given[:4]
+    collected(samples)
+    assert [(t, m.launches, m.skipped) for t, m, _ in heard.told][-1] == (4, 0, 1)
+
+
+def test_without_memory_nothing_is_sampled(fake: FakeDriver, samples: Samples) -> None:
+    """The listener hears why, once."""
+    fake.fails["cuMemAllocAsync"] = 2
+    heard = Heard()
+    assert samples.argument(function(), heard, 1) == NOT_SAMPLED
+    assert samples.argument(function(), heard, 1) == NOT_SAMPLED
+    assert len(heard.losses) == 1
+    assert heard.losses[0].startswith("cuda:0 has no memory for samples: ")
