@@ -42,7 +42,7 @@ def warp(number: int, *steps: tuple[int, int], block: int = 0) -> Warp:
 
 
 def kernel(*, slow: int = 0) -> list[Warp]:
-    """One block: a producer that loads two tiles, and two consumers, the second `slow` ns slower."""
+    """A block: a producer that loads two tiles, and two consumers, the second `slow` ns slower."""
     producer = warp(2, (SLOT, 10), (LOAD, 10), (SLOT, 20), (LOAD, 10))
     first = [(PROLOGUE, 20), (TILE, 40), (GEMM, 10), (PRODUCT, 70), (TILE, 10), (GEMM, 10)]
     last = [(PRODUCT, 40), (WRITE, 50)]

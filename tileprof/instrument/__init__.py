@@ -2,7 +2,8 @@
 
 In: a kernel after every other pass, and a mode.  Out: the kernel with `record` ops (for the cpu,
 `insertion`) or `mark` ops (for a GPU, `placing`) and its table of sites; and, from the bytes that a
-launch wrote, `SiteTimes`: count and time of each nesting path.
+launch wrote (`records`, of a CPU; `slots`, of a GPU), `SiteTimes`: count and time of each nesting
+path.  What single visits tell: `queues`, `facts`.
 """
 
 from .decoding import decode, decode_records
@@ -10,6 +11,7 @@ from .insertion import Mode, insert, strip
 from .marks import note_scopes, strip_marks
 from .placing import place_marks
 from .times import PathTimes, SiteTimes
+from .warp_times import decode_slots
 
 __all__ = [
     "Mode",
@@ -17,6 +19,7 @@ __all__ = [
     "SiteTimes",
     "decode",
     "decode_records",
+    "decode_slots",
     "insert",
     "note_scopes",
     "place_marks",

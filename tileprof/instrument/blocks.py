@@ -58,15 +58,20 @@ class _By:
         ordered = number[self.order]
         self.first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
 
+    def _ordered(self, values: Floats) -> Floats:
+        """Columns as rows: what is added up lies together."""
+        return np.ascontiguousarray(values[self.order].T)
+
     def mean(self, values: Floats, there: Flags) -> tuple[Floats, Ints]:
         """The mean of the rows that are there, 0 where none is; and how many are."""
-        count = np.add.reduceat(there[self.order].astype(np.int64), self.first)
-        total = np.add.reduceat(np.where(there, values, 0.0)[self.order], self.first)
-        return total / np.maximum(count, 1), count
+        count = np.add.reduceat(self._ordered(there.astype(np.float64)), self.first, axis=1)
+        total = np.add.reduceat(self._ordered(np.where(there, values, 0.0)), self.first, axis=1)
+        return (total / np.maximum(count, 1)).T, count.T.astype(np.int64)
 
     def most(self, values: Floats, there: Flags) -> Floats:
         """The largest of the rows that are there, 0 where none is."""
-        return np.maximum.reduceat(np.where(there, values, 0.0)[self.order], self.first)
+        ordered = self._ordered(np.where(there, values, 0.0))
+        return np.asarray(np.maximum.reduceat(ordered, self.first, axis=1).T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,11 +100,11 @@ class Groups:
         """(blocks, sites): time of the mean warp that was there, and how many were."""
         return _By(self.block).mean(time, there)
 
-    def spread(self, time: Floats, there: Flags) -> Spread:
-        """How evenly the times of warps, (slots, sites), are spread."""
+    def spread(self, time: Floats, there: Flags, blocks: Floats, warps: Ints) -> Spread:
+        """How evenly the times of warps, (slots, sites), are spread; `blocks` and `warps` are what
+        `of_blocks` gave."""
         roles = _By(self.block * 2 + self.producer)
-        blocks, count = self.of_blocks(time, there)
-        launches, visited = _By(self.launch), count > 0
+        launches, visited = _By(self.launch), warps > 0
         return Spread(
             producer_ns=time[self.producer].sum(0),
             workers=there.sum(0),

@@ -176,7 +176,8 @@ class _Totals:
         count, total = visits[shown], time.sum(0)
         # Of visits that are all cut off there is only what is known of them.
         partial, mean = np.isinf(self.least[shown]), total / count
-        blocks, warps = groups.of_blocks(time, time > 0)
+        there = time > 0
+        blocks, warps = groups.of_blocks(time, there)
         seen = (warps > 0).sum(0)
         keys = np.flatnonzero(places[shown])
         return SiteTimes(
@@ -193,7 +194,7 @@ class _Totals:
             lost=self.lost,
             unmatched=int(self.partial.sum()),
             histograms=Histograms.of_places(keys, places[shown].ravel()[keys], len(shown)),
-            spread=groups.spread(time, time > 0),
+            spread=groups.spread(time, there, blocks, warps),
             clock_error=clock_error,
         )
 
