@@ -19,7 +19,9 @@ from tests.instrument.walking import path_of
 from tileprof import ir
 from tileprof.compiler import Options, compile_kernel
 from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.emit.marks import producer_registers
 from tileprof.compiler.cuda.pipeline import CudaProgram
+from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode
 from tileprof.instrument.slots import Slots
 
@@ -227,6 +229,10 @@ def test_a_producer_gets_registers_for_marks() -> None:
     clean = lowered(kernel("gemm"), "sm_90a").source.text
     assert "tp_registers_decrease<24>" in clean
     assert "tp_registers_decrease<32>" in lowered(kernel("gemm"), "sm_90a", None, "ops").source.text
+    three = ir.Roles(ir.Block(), ir.Block(), 32, 160)
+    assert producer_registers(three, 384, find_target("sm_90a")) == 32
+    one = ir.Roles(ir.Block(), ir.Block())
+    assert producer_registers(one, 128, find_target("sm_90a")) == 0
 
 
 @pytest.mark.parametrize("name", ["gemm", "flash_attention", "int4_matmul", "softmax bf16"])

@@ -75,14 +75,15 @@ class _Table:
 
     def _site(self, region: Region, parent: int | None) -> int:
         """The same place of the source in copies of one loop is one site, visited more often."""
-        step = region.step
+        step, location = region.step, region.location
+        if location is None and parent is not None:
+            # What a pass made of nothing in particular.
+            location = self.sites[parent].location
         queues = (step.issues, step.retires, step.pending) if step is not None else ("", "", 0)
-        key = (region.name, region.kind, region.location, parent, queues)
+        key = (region.name, region.kind, location, parent, queues)
         if key not in self._site_of:
             number = self._site_of[key] = len(self.sites)
-            self.sites.append(
-                ir.Site(number, region.name, region.kind, region.location, parent, *queues)
-            )
+            self.sites.append(ir.Site(number, region.name, region.kind, location, parent, *queues))
         return self._site_of[key]
 
 

@@ -91,12 +91,13 @@ class Regions:
         items: list[Item] = []
         opened: list[tuple[int, Region]] = []
         idle: list[Item] = []
+        paths = self._paths(ops, around)
         for op in ops:
-            if not is_glue(op):
-                if self.is_idle(op):
-                    idle.append(op)
-                    continue
-                path = _beyond(self._scopes(op), around)
+            if op not in paths and not is_glue(op):
+                idle.append(op)
+                continue
+            if op in paths:
+                path = paths[op]
                 del opened[len(_common(path, tuple(number for number, _ in opened))) :]
                 for number in path[len(opened) :]:
                     made = Region(self._sites[number].name, "scope", self._sites[number].location)
@@ -105,6 +106,20 @@ class Regions:
             _innermost(opened, items).extend([*idle, op])
             idle = []
         return [*items, *idle]
+
+    def _paths(self, ops: Sequence[ir.OpBase], around: _Path) -> dict[ir.OpBase, _Path]:
+        """The scopes of each op that takes time.  A wait that a pass has put between two ops of one
+        scope does not cut the scope, unless it lies in another one itself."""
+        timed = [op for op in ops if not is_glue(op) and not self.is_idle(op)]
+        paths = [_beyond(self._scopes(op), around) for op in timed]
+        for at, op in enumerate(timed):
+            if at > 0 and isinstance(op, _WAITS):
+                later = zip(timed[at:], paths[at:], strict=True)
+                after = next((p for o, p in later if not isinstance(o, _WAITS)), ())
+                both = _common(paths[at - 1], after)
+                if both[: len(paths[at])] == paths[at]:
+                    paths[at] = both
+        return dict(zip(timed, paths, strict=True))
 
     def _holds_scopes(self, op: ir.OpBase) -> bool:
         """Whether something inside of a loop or a branch lies in a scope that does not hold it."""
@@ -235,6 +250,7 @@ class _Runs:
         return before.kind == after.kind and not before.queued and not after.queued
 
 
+_WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire, ir.Barrier)
 _Loop = (ir.For, ir.While)
 _Control = (ir.For, ir.While, ir.If)
 

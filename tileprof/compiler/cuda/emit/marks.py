@@ -100,8 +100,9 @@ def emit_mark(ctx: Context, op: ir.Mark) -> None:
 def producer_registers(op: ir.Roles, threads: int, target: Target) -> int:
     """What `setmaxnreg` leaves to each thread of a producer with marks.
 
-    The 24 that suffice to load would spill with what a mark keeps, so it gets 8 more where
-    registers of the multiprocessor are left over beside `threads` consumers.
+    A mark keeps up to four registers in use beside the few that suffice to load, so there are 8
+    more where the multiprocessor has some left over beside `threads` consumers: beside two warp
+    groups, not beside three, which are given them all.
     """
     more = op.producer_registers + _REGISTERS
     taken = more * PRODUCER_THREADS + op.consumer_registers * threads
