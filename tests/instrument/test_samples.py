@@ -116,3 +116,12 @@ def test_counts_are_read_as_they_lie() -> None:
 def test_nothing_seen_is_nothing_said() -> None:
     """No shares of nothing."""
     assert shares([counts(0, [0, 0, 0, 0])], 1) == []
+
+
+def test_sites_that_become_known_later_were_not_seen_before() -> None:
+    """A variant of the kernel for other arguments may have further sites."""
+    more = (*SITES, ir.Site(3, "barrier", "op", parent=0))
+    early = SampleTotals.of(counts(100, [10, 20, 60, 10]), SITES, STATES, 1)
+    late = SampleTotals.of(counts(50, [0, 0, 50]), more, (ir.State(-1), STATES[1], ir.State(3)), 1)
+    for both in (early + late, late + early):
+        assert {s.site: s.samples for s in both.shares()} == {0: 140, 1: 30, 2: 60, 3: 50, -1: 10}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -128,6 +128,10 @@ class SampleTotals:
     samples_squares: Floats
 
     def __add__(self, other: SampleTotals) -> SampleTotals:
+        """Of both; where one knows more sites, the other has not seen them."""
+        if self.seen.shape[1] < other.seen.shape[1]:
+            return other + self
+        other = other._widened(self.seen.shape[1])
         return SampleTotals(
             self.roles,
             self.looks + other.looks,
@@ -165,6 +169,15 @@ class SampleTotals:
         squared = total * total
         products = seen * total[:, None]
         return cls(roles, counts.looks, some, seen, seen * seen, products, total, squared)
+
+    def _widened(self, columns: int) -> SampleTotals:
+        more = columns - self.seen.shape[1]
+        if not more:
+            return self
+        wide = (np.insert(a, [a.shape[1] - 1] * more, 0, axis=1)
+                for a in (self.seen, self.squares, self.products))  # fmt: skip
+        seen, squares, products = wide
+        return replace(self, seen=seen, squares=squares, products=products)
 
     def shares(self) -> list[Share]:
         """Those of all sites that were seen, by role; what is outside of all sites last."""

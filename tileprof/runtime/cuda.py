@@ -26,8 +26,9 @@ from .cuda_device import CudaDevice
 from .cuda_driver import FAULTS, INVALID_PTX, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX, DriverFailure
 from .cuda_launch import Call, Function
 from .cuda_maps import value_of
-from .cuda_reader import records_of
+from .cuda_reader import records_of, samples_of
 from .cuda_report import Report
+from .cuda_samples import SampledFunction
 from .cuda_tags import SiteTable, Source
 from .device import RunResult, written_params
 
@@ -59,6 +60,8 @@ class CudaVariant:
         """Copies that need rows at multiples of 16 bytes."""
         self.sources: dict[int, Source] = {}
         """Of launches that write records: what these mean."""
+        self.sampled: dict[int, SampledFunction] = {}
+        """Launches with a sampler."""
 
     def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
         """The grid of each launch, from the results of the host's program."""
@@ -111,6 +114,7 @@ class CudaExecutable:
         if found is None:
             found = CudaVariant(self.device, self.kernel, self._build(need))
             found.sources = self.sites.sources(found.binary, self.device.clock_khz, self.compare)
+            found.sampled = self.sites.sampled(found.binary)
             self._variants[need] = found
         return found
 
@@ -244,6 +248,8 @@ class CudaExecutable:
         calls = self._calls(variant, values, addresses, symbols, stream)
         if heard is not None and variant.sources:
             self._give_recordings(variant, calls, stream, heard)
+        if heard is not None and variant.sampled:
+            self._give_samplings(variant, calls, stream, heard)
         waits = self._is_timed() and not self.device.driver.is_capturing(stream)
         events = self._record(stream) if waits else None
         try:
@@ -270,6 +276,17 @@ class CudaExecutable:
                 given = records.argument(source, *heard, blocks, captured=captured)
                 calls[number] = replace(calls[number], recording=given)
 
+    def _give_samplings(
+        self, variant: CudaVariant, calls: list[Call], stream: int, heard: Heard
+    ) -> None:
+        """Say in each call that can be sampled where it is counted."""
+        samples = samples_of(self.device)
+        captured = self.device.driver.is_capturing(stream)
+        for number, function in variant.sampled.items():
+            if variant.functions[number].blocks(calls[number].grid):
+                given = samples.argument(function, *heard, captured=captured)
+                calls[number] = replace(calls[number], sampling=given)
+
     def _is_timed(self) -> bool:
         """Whether somebody wants the time of a launch who has no other way to get it."""
         return hooks.listener is not None and not hooks.listener.times_gpus
@@ -295,7 +312,7 @@ class CudaExecutable:
         report.clear()
         held = Call(
             call.values, call.addresses, call.symbols, call.host, call.grid, call.stream,
-            report.address, call.recording,
+            report.address, call.recording, call.sampling,
         )  # fmt: skip
         function.launch(held)
         if self.device.driver.is_capturing(call.stream):

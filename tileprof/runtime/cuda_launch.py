@@ -16,6 +16,7 @@ from typing import Any
 from tileprof import ir
 from tileprof.compiler.cuda.source import MOST_BLOCKS, Argument, LaunchSpec
 from tileprof.errors import ExecutionError, InternalError
+from tileprof.instrument.samples import NOT_SAMPLED
 
 from .arguments import word_of
 from .cuda_device import CudaDevice
@@ -39,7 +40,7 @@ __all__ = ["Call", "Frame", "Function", "Parameter"]
 _MAP_ALIGNMENT = 64
 _STATIC_SHARED = 48 * 1024
 _PORTABLE_CLUSTER = 8
-_ALIGNMENTS = {"map": _MAP_ALIGNMENT, "recording": 8}
+_ALIGNMENTS = {"map": _MAP_ALIGNMENT, "recording": 8, "sampling": 8}
 """Of arguments that are structures."""
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -59,6 +60,8 @@ class Call:
     """Address of the report buffer, 0 for none."""
     recording: bytes = NOTHING
     """What says where records go."""
+    sampling: bytes = NOT_SAMPLED
+    """What says where samples are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,8 @@ class Function:
                 return call.report
             case "recording":
                 return call.recording
+            case "sampling":
+                return call.sampling
             case "scalar":
                 held = call.values[at]
             case "symbol":
@@ -238,6 +243,8 @@ def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], i
         return 8, None
     if argument.kind == "recording":
         return len(NOTHING), None
+    if argument.kind == "sampling":
+        return len(NOT_SAMPLED), None
     dtype = argument.dtype
     if dtype is None and argument.kind == "scalar":
         held = kernel.params[argument.index].type

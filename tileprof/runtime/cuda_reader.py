@@ -1,7 +1,7 @@
-"""The thread that copies to the host what kernels on GPUs write, and the records of each device.
+"""The thread that copies to the host what kernels on GPUs write, and what each device has of it.
 
-In: notices of launches; the profiler's wish to have everything.  Out: `Records` that are read while
-their launches go on.
+In: notices of launches; the profiler's wish to have everything.  Out: `Records` and `Samples` that
+are read while their launches go on.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import cache
 from . import hooks
 from .cuda_device import CudaDevice
 from .cuda_records import Records
+from .cuda_samples import Samples
 
-__all__ = ["Reader", "reader", "records_of"]
+__all__ = ["Reader", "reader", "records_of", "samples_of"]
 
 PERIOD_S = 0.1
 """Between two readings while launches are under way."""
@@ -25,6 +26,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.devices: dict[int, Records] = {}
+        self.sampled: dict[int, Samples] = {}
         self._wanted, self._soon = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         hooks.collectors.append(self)
@@ -41,8 +43,11 @@ class Reader:
 
     def collect(self, final: bool) -> None:
         """Hand over what all devices have."""
-        for each in list(self.devices.values()):
+        for each in self._all():
             each.collect(final)
+
+    def _all(self) -> list[Records | Samples]:
+        return [*self.devices.values(), *self.sampled.values()]
 
     def _run(self) -> None:
         hooks.own_threads.add(threading.get_ident())
@@ -51,7 +56,7 @@ class Reader:
             self._soon.wait(PERIOD_S)
             self._soon.clear()
             self._wanted.clear()
-            for each in list(self.devices.values()):
+            for each in self._all():
                 each.read()
                 if each.is_busy:
                     self._wanted.set()
@@ -68,6 +73,14 @@ def records_of(device: CudaDevice) -> Records:
     devices = reader().devices
     return devices.get(device.number) or devices.setdefault(
         device.number, Records(device, reader().notice)
+    )
+
+
+def samples_of(device: CudaDevice) -> Samples:
+    """The same of samples."""
+    sampled = reader().sampled
+    return sampled.get(device.number) or sampled.setdefault(
+        device.number, Samples(device, reader().notice)
     )
 
 

@@ -28,6 +28,7 @@ from .cuda_budget import Budget
 from .cuda_device import CudaDevice
 from .cuda_driver import DriverFailure
 from .cuda_tags import NOTHING, Source, Tag
+from .cuda_waiting import PATIENCE_S, wait_for
 
 __all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
 
@@ -35,8 +36,6 @@ BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
 """Of a launch in a graph, all of whose replays record."""
-PATIENCE_S = 10.0
-"""How long the end of a recording waits for a device."""
 COMPARING_S = 3.0
 """How long it finds out what marks cost kernels."""
 _MOST_RECORDS = 16 << 20
@@ -214,7 +213,7 @@ class Records:
 
     def collect(self, final: bool) -> None:
         """Read and tell; `final`: what is under way too."""
-        ended = not (final and self.is_busy) or self._wait()
+        ended = not (final and self.is_busy) or self._waited()
         if not self._reading.acquire(timeout=PATIENCE_S):
             self._say(f"records of {self._name} could not be read: its driver does not answer")
             return
@@ -234,27 +233,12 @@ class Records:
             with suppress(TileprofError):
                 self._comparisons.pop()()
 
-    def _wait(self) -> bool:
-        """Wait until the device has nothing to do, but not for ever: a kernel may never end."""
-        waiting = threading.Thread(target=self._synchronize, name="tileprof waits", daemon=True)
-        try:
-            waiting.start()
-        except RuntimeError:  # the interpreter ends
-            self._synchronize()
-        else:
-            waiting.join(PATIENCE_S)
-        if not waiting.is_alive():
-            return True
-        self._say(f"{self._name} was still at work at the end")
-        return False
-
-    def _synchronize(self) -> None:
-        ident = threading.get_ident()
-        hooks.own_threads.add(ident)
-        # A failure shows when the records are read.
-        with suppress(DriverFailure), hooks.unrecorded(), self.device.current():
-            self.device.driver.call("cuCtxSynchronize")
-        hooks.own_threads.discard(ident)
+    def _waited(self) -> bool:
+        """Whether the device has nothing to do now; says so where it has."""
+        ended = wait_for(self.device, PATIENCE_S)
+        if not ended:
+            self._say(f"{self._name} was still at work at the end")
+        return ended
 
     def _fail(self, error: TileprofError) -> None:
         """What was read stays; nothing more will come."""

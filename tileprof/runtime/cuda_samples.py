@@ -26,6 +26,7 @@ from tileprof.instrument import samples
 from . import hooks
 from .cuda_device import CudaDevice
 from .cuda_driver import HOST_PORTABLE_MAPPED, STREAM_NON_BLOCKING, DriverFailure
+from .cuda_waiting import PATIENCE_S, wait_for
 
 __all__ = ["PERIOD_NS", "SLOW_PERIOD_NS", "SampledFunction", "Samples"]
 
@@ -47,6 +48,7 @@ class SampledFunction:
     """That are looked at."""
     consumer_warps: int
     sites: Sequence[ir.Site]
+    """Of the kernel, which may come to have more."""
     states: Sequence[ir.State]
     tags: dict[tuple[hooks.LateListener, int, bool], _Tag] = field(default_factory=dict)
 
@@ -231,6 +233,18 @@ class Samples:
             del old.function.tags[old.late, old.token, old.captured]
             if old.place >= 0 and not old.captured:
                 self._free.setdefault(old.function.words, []).append((old.place, old.before))
+
+    def collect(self, final: bool) -> None:
+        """Read and tell; `final`: what is under way too."""
+        if final and self.is_busy:
+            wait_for(self.device, PATIENCE_S)
+        if not self._reading.acquire(timeout=PATIENCE_S):
+            return
+        try:
+            self.read()
+            self.tell()
+        finally:
+            self._reading.release()
 
     def _tell(self, tag: _Tag) -> None:
         with self._lock:

@@ -19,6 +19,7 @@ from tileprof.instrument import SiteTimes
 from tileprof.instrument.slots import RECORDING, Slots, recording
 
 from .cuda_budget import Share
+from .cuda_samples import SampledFunction
 from .hooks import LateListener
 
 if TYPE_CHECKING:
@@ -113,6 +114,18 @@ class SiteTable:
             )
             for at, spec in enumerate(binary.launches)
             if spec.records
+        }
+
+    def sampled(self, binary: CudaBinary) -> dict[int, SampledFunction]:
+        """By number of those launches of a binary that have a sampler: what it counts."""
+        numbers = self._take(binary.sites)
+        states = list(binary.states)
+        if numbers is not None:
+            states = [replace(s, site=int(numbers[s.site]) if s.site >= 0 else -1) for s in states]
+        return {
+            at: SampledFunction(_recording_warps(spec), spec.consumer_warps, self.sites, states)
+            for at, spec in enumerate(binary.launches)
+            if spec.sampled
         }
 
     def _take(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:

@@ -87,6 +87,11 @@ class LaunchSpec:
         """Whether warps can record which state they are in."""
         return any(argument.kind == "recording" for argument in self.arguments)
 
+    @property
+    def sampled(self) -> bool:
+        """Whether a warp can look at the others."""
+        return any(argument.kind == "sampling" for argument in self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class CudaSource:
