@@ -17,6 +17,10 @@ TP_INLINE void tp_publish(TpState *place, uint32_t state) {
   tp_emulator::yield();
   *place = {state, 0};
 }
+TP_INLINE uint32_t tp_published(const TpState *place) {
+  if (!tp_emulator::is_shared(place)) tp_emulator::fail("a state outside of shared memory");
+  return place->state;
+}
 TP_INLINE bool tp_is_sampled(const TpSampling &sampling) {
   return sampling.counts && blockIdx.x % sampling.every == sampling.first;
 }
@@ -30,7 +34,7 @@ static void tp_sample(TpSampling sampling, const TpState *states, uint32_t *coun
     for (int at = 0; at < STATES; ++at) counts[lane * STATES + at] = 0;
   for (;;) {
     tp_emulator::yield();
-    const uint32_t state = lane < WARPS ? states[lane].state : TP_STATE_ENDED;
+    const uint32_t state = lane < WARPS ? tp_published(states + lane) : TP_STATE_ENDED;
     if (state != TP_STATE_ENDED && state >= STATES) tp_emulator::fail("a state that is none");
     if (state < STATES) ++counts[lane * STATES + state];
     if (__all_sync(TP_ALL_LANES, state == TP_STATE_ENDED)) break;
