@@ -22,7 +22,7 @@ from tests.profiler_programs import Clock, expect, tree
 from tileprof import ir
 from tileprof.compiler import Options, Program
 from tileprof.compiler.cuda.source import Argument
-from tileprof.errors import Location
+from tileprof.errors import KernelError, Location
 from tileprof.instrument import slots
 from tileprof.runtime import cuda as cuda_module
 from tileprof.runtime import cuda_arena, cuda_device, cuda_reader, cuda_records, hooks
@@ -617,3 +617,30 @@ def test_a_kernel_with_scopes(compiled: Machine) -> None:
         assert int(info.attributes[name]) > 0
     assert loaded.source != clean.source
     assert clean.source == kernel.variant.program().lowered("sm_90a").source.text
+
+
+def test_a_kernel_that_has_no_room_for_marks(
+    compiled: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs as it is, and that it was not measured is told; errors of its own stay errors."""
+    from tileprof.compiler.cuda import pipeline
+
+    real, refused = pipeline.compile_cuda, {"scopes"}
+
+    def compile_cuda(kernel: Any, target: Any, *more: Any, **named: Any) -> Any:
+        if named["instrument"] in refused:
+            raise KernelError("it needs 300 registers")
+        return real(kernel, target, *more, **named)
+
+    monkeypatch.setattr(pipeline, "compile_cuda", compile_cuda)
+    kernel = runtime_kernels.sums_in_scopes.compile()
+    loaded = prepared(compiled, kernel, "scopes")
+    remark = loaded.info().remarks[0]
+    assert (remark.op, remark.chosen, remark.severity) == ("measurement", "none", "missed")
+    assert remark.rejected == (("with marks it cannot be compiled", "it needs 300 registers"),)
+    with profiler.profile(clock=Clock(), context="scopes"), tileprof.device("cuda:0"):
+        kernel(torch.zeros(1024))
+    assert len(compiled.gpu.launches) == 1
+    refused.add("off")
+    with pytest.raises(KernelError, match="it needs 300 registers"):
+        runtime_kernels.sums_in_scopes.compile().variant.loaded("cuda:0", "scopes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,13 @@ class CudaBinary:
     def remarks(self) -> tuple[Remark, ...]:
         """What the compiler decided, and what the binary shows."""
         return self.decided if isinstance(self.decided, tuple) else self.decided()
+
+    def remarking(self, remark: Remark) -> CudaBinary:
+        """The same with one more remark, in front."""
+        before = self.decided
+        return replace(
+            self, decided=lambda: (remark, *(before if isinstance(before, tuple) else before()))
+        )
 
     @classmethod
     def of(

@@ -12,7 +12,7 @@ from tileprof import ir
 from tileprof.compiler import Mode, Program
 from tileprof.compiler.remarks import Remark, refuse_missed
 from tileprof.compiler.work import Work
-from tileprof.errors import InternalError, Location
+from tileprof.errors import BuildError, InternalError, KernelError, Location, TileprofError
 from tileprof.instrument import strip
 
 from . import hooks
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .cuda import CudaExecutable, Need
     from .cuda_binary import CudaBinary
+    from .cuda_device import CudaDevice
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -61,30 +62,43 @@ def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | 
     device = find_device(int(name.removeprefix("cuda:")))
 
     def compiled(need: Need) -> CudaBinary:
-        from tileprof.compiler.cuda.pipeline import compile_cuda
-
-        from .cuda_binary import CudaBinary
-
-        unaligned, aliased = need
-        options = program.options
-
-        def lowered(instrument: Mode) -> CudaProgram:
-            return compile_cuda(
-                program.kernel, device.target, options.controls, unaligned, aliased=aliased,
-                instrument=instrument,
-            )  # fmt: skip
-
-        made = lowered(options.instrument)
-        # What slices and overlapping tensors cannot have is no fault of the kernel, nor is what
-        # marks do to its registers.
-        if options.strict and need == (frozenset(), False):
-            measured = options.instrument != "off"
-            refuse_missed(made.remarks if measured else made.all_remarks)
-        return CudaBinary.of(
-            program.kernel, made, ptx=device.from_ptx, clean=lambda: lowered("off")
-        )
+        if program.options.instrument == "off":
+            return _binary(program, device, need, "off")
+        try:
+            return _binary(program, device, need, program.options.instrument)
+        except (KernelError, BuildError) as error:
+            # If it is the kernel's own fault, this says so again.
+            made = _binary(program, device, need, "off")
+            return made.remarking(_not_measured(program.kernel, error))
 
     return CudaExecutable(program.kernel, build or compiled, device)
+
+
+def _binary(program: Program, device: CudaDevice, need: Need, instrument: Mode) -> CudaBinary:
+    from tileprof.compiler.cuda.pipeline import compile_cuda
+
+    from .cuda_binary import CudaBinary
+
+    unaligned, aliased = need
+    options = program.options
+
+    def lowered(instrument: Mode) -> CudaProgram:
+        return compile_cuda(
+            program.kernel, device.target, options.controls, unaligned, aliased=aliased,
+            instrument=instrument,
+        )  # fmt: skip
+
+    made = lowered(instrument)
+    # What slices and overlapping tensors cannot have is no fault of the kernel, nor is what marks
+    # do to its registers.
+    if options.strict and need == (frozenset(), False):
+        refuse_missed(made.all_remarks if instrument == "off" else made.remarks)
+    return CudaBinary.of(program.kernel, made, ptx=device.from_ptx, clean=lambda: lowered("off"))
+
+
+def _not_measured(kernel: ir.Kernel, error: TileprofError) -> Remark:
+    why = ("with marks it cannot be compiled", error.message)
+    return Remark("measurement", kernel.location, "none", (why,), "missed")
 
 
 class LoadedKernel:
