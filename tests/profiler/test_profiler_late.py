@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, as_ours, expect, site_times, tree
+from tileprof import ir
 from tileprof.errors import Location
+from tileprof.instrument.samples import Counts, SampleTotals
 from tileprof.profile import Profile
 from tileprof.profiler import scopes
 from tileprof.profiler.native import CAPTURED
@@ -188,3 +191,33 @@ def test_replays_have_the_sites_of_their_capture(session: Session) -> None:
                 site load time=10 count=1 block_time=20
     """)
     assert len(session.snapshot().tables.node_kernels) == 3
+
+
+def test_samples_share_out_the_time_of_their_kernel(session: Session) -> None:
+    """By where warps were seen; a site that was not is left out; batches and launches add up."""
+    sites = (
+        SiteDescription(0, "loop k", "stage"),
+        SiteDescription(1, "gemm", "op", parent=0),
+        SiteDescription(2, "wait for gemm", "op", parent=0),
+        SiteDescription(3, "write C", "op"),
+    )
+    which = FakeKernel("k", description=KernelDescription("k", "cuda:0", sites=sites))
+    late, token = launched(which, 300)
+    launched(which, 100)
+    for seen in ([10, 0, 30, 10], [10, 20, 10, 10]):
+        late.measured(token, Measured(samples=seen_in(sites, seen)), replayed=False)
+    profile = session.snapshot()
+    profile.check()
+    assert tree(profile, "time", "samples") == expect("""
+        kernel k time=80 samples=20
+          site loop k time=80 samples=20
+            site gemm time=160 samples=40
+            site wait for gemm time=80 samples=20
+    """)
+
+
+def seen_in(sites: tuple[SiteDescription, ...], seen: list[int]) -> SampleTotals:
+    """A warp that was seen so often in no site, in sites 0, 1, 2."""
+    table = [ir.Site(s.id, s.name, s.kind, parent=s.parent) for s in sites]
+    states = [ir.State(-1), *(ir.State(n) for n in range(3))]
+    return SampleTotals.of(Counts(sum(seen), np.array([seen])), table, states, 1)

@@ -170,6 +170,33 @@ class SampleTotals:
         products = seen * total[:, None]
         return cls(roles, counts.looks, some, seen, seen * seen, products, total, squared)
 
+    def own(self, parents: Sequence[int | None]) -> list[int]:
+        """Samples at each site and at none inside of it, given the site around each; the last:
+        outside of all."""
+        seen = self.seen.sum(0)
+        own = seen.copy()
+        for site, parent in enumerate(parents[: len(seen) - 1]):
+            if parent is not None:
+                own[parent] -= seen[site]
+        return [max(int(count), 0) for count in own.tolist()]
+
+    def part(self, begin: int, end: int, whole: int) -> SampleTotals:
+        """From `begin` to `end` of `whole` parts of all samples."""
+
+        def cut(count: Any) -> Any:
+            return count * end // whole - count * begin // whole
+
+        share = (end - begin) / whole
+        return replace(
+            self,
+            looks=cut(self.looks),
+            seen=cut(self.seen),
+            samples=cut(self.samples),
+            squares=self.squares * share * share,
+            products=self.products * share * share,
+            samples_squares=self.samples_squares * share * share,
+        )
+
     def _widened(self, columns: int) -> SampleTotals:
         more = columns - self.seen.shape[1]
         if not more:

@@ -91,7 +91,7 @@ def give_to_replays(
         return
     for node in nodes:
         held = launches[node.index]
-        if held is None or not held.sites or held.time or device[node.index] is not None:
+        if held is None or not held.has_inside or held.time or device[node.index] is not None:
             continue
         found = [at for root in roots if (at := _below(root, node)) is not None]
         times = {at.index: d.sum for at in found if (d := _of(device, at.index)) is not None}

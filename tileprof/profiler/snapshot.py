@@ -19,10 +19,11 @@ from functools import cached_property
 
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler import metrics
+from tileprof.profiler.insides import add_samples, add_sites
 from tileprof.profiler.late import give_to_replays
 from tileprof.profiler.native import CAPTURED
 from tileprof.profiler.recorder import Recorder, Store
-from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals, SiteTotals
+from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node
 
 
@@ -291,7 +292,9 @@ def _add_launches(
     for metric, value in values.items():
         builder.add(node, metric, value)
     for sites in list(launches.sites.values()):
-        _add_sites(builder, node, sites, launches, time, info)
+        add_sites(builder, node, sites, launches, time, info)
+    if launches.samples is not None:
+        add_samples(builder, node, launches.samples, time, info)
 
 
 _DEVICE_METRICS = {
@@ -318,37 +321,3 @@ def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: 
         builder.add(node, "time_max", totals.most)
     if totals.sketch is not None:
         builder.sketch(node, metric, totals.sketch)
-
-
-def _add_sites(
-    builder: TreeBuilder,
-    kernel: int,
-    totals: SiteTotals,
-    launches: LaunchTotals,
-    time: int,
-    info: KernelInfo,
-) -> None:
-    """Hang the sites of one nesting below their kernel, out of whose time theirs is taken."""
-    described = {site.id: site for site in info.sites}
-    whole = max(launches.block_ns, sum(s.outermost_ns() for s in launches.sites.values()), 1)
-    nodes: list[int] = []
-    sketches = totals.sketches()
-    for at, (parent, site) in enumerate(zip(totals.parents, totals.sites)):
-        known = described.get(site)
-        name = known.name if known is not None else f"site {site}"
-        above = nodes[parent] if parent >= 0 else kernel
-        node = builder.child(above, "site", name, known.location if known else None)
-        nodes.append(node)
-        total, count = int(totals.total_ns[at]), int(totals.count[at])
-        share = time * total // whole
-        builder.add(node, "time", share)
-        builder.add(above, "time", -share)
-        builder.add(node, "block_time", total)
-        if parent >= 0:
-            builder.add(above, "block_time", -total)
-        builder.add(node, "count", count)
-        if count:
-            builder.add(node, "block_time_min", int(totals.shortest[at]))
-            builder.add(node, "block_time_max", int(totals.longest[at]))
-        if sketches:
-            builder.sketch(node, "block_time", sketches[at])

@@ -13,6 +13,7 @@ from tileprof.runtime.hooks import Launch, Measured
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
+    from tileprof.instrument.samples import SampleTotals
 
 Ints = npt.NDArray[np.int64]
 
@@ -172,7 +173,7 @@ class LaunchTotals:
     """What the launches of one kernel variant at one call path amount to; times in ns."""
 
     __slots__ = ("block_ns", "blocks", "bytes", "count", "flops", "guarded", "longest", "lost",
-                 "read", "shortest", "sites", "skipped", "time", "unread", "wall",
+                 "read", "samples", "shortest", "sites", "skipped", "time", "unread", "wall",
                  "warps")  # fmt: skip
 
     def __init__(self) -> None:
@@ -196,6 +197,7 @@ class LaunchTotals:
         """Whose records were read."""
         self.sites: dict[tuple[bytes, bytes], SiteTotals] = {}
         """By parents and sites, as the launches reported them."""
+        self.samples: SampleTotals | None = None
 
     def add(self, launch: Launch) -> None:
         """Add one launch."""
@@ -222,6 +224,11 @@ class LaunchTotals:
         self.warps += measured.warps
         if measured.sites is not None:
             self._add_sites(measured.sites)
+        self._add_samples(measured.samples)
+
+    def _add_samples(self, samples: SampleTotals | None) -> None:
+        if samples is not None:
+            self.samples = samples if self.samples is None else self.samples + samples
 
     def _add_sites(self, times: SiteTimes) -> None:
         self.block_ns += times.block_ns
@@ -241,13 +248,20 @@ class LaunchTotals:
             setattr(made, name, value * end // whole - value * begin // whole)
         for layout, sites in self.sites.items():
             made.sites[layout] = sites.part(begin, end, whole)
+        if self.samples is not None:
+            made.samples = self.samples.part(begin, end, whole)
         return made
+
+    @property
+    def has_inside(self) -> bool:
+        """Whether something is known of the inside of launches."""
+        return bool(self.sites) or self.samples is not None
 
     def without_records(self) -> LaunchTotals:
         """The same without what was read of the inside of launches."""
         made = LaunchTotals()
         made.take(self)
-        made.sites = {}
+        made.sites, made.samples = {}, None
         for name in _RECORDS:
             setattr(made, name, 0)
         return made
@@ -258,6 +272,7 @@ class LaunchTotals:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.shortest = min(self.shortest, other.shortest)
         self.longest = max(self.longest, other.longest)
+        self._add_samples(other.samples)
         for layout, sites in list(other.sites.items()):
             if (known := self.sites.get(layout)) is None:
                 self.sites[layout] = sites.copy()

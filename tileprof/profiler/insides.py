@@ -1,0 +1,68 @@
+"""Sites below the node of their kernel: where its time went, by records or by samples.
+
+In: what the launches of a kernel at one call path wrote about their inside, and the kernel's time.
+Out: nodes for sites, whose time is taken out of the kernel's own.
+"""
+
+from __future__ import annotations
+
+from tileprof.instrument.samples import SampleTotals
+from tileprof.profile import KernelInfo, TreeBuilder
+from tileprof.profiler.totals import LaunchTotals, SiteTotals
+
+__all__ = ["add_samples", "add_sites"]
+
+
+def add_sites(
+    builder: TreeBuilder,
+    kernel: int,
+    totals: SiteTotals,
+    launches: LaunchTotals,
+    time: int,
+    info: KernelInfo,
+) -> None:
+    """Hang the sites of one nesting below their kernel, out of whose time theirs is taken."""
+    described = {site.id: site for site in info.sites}
+    whole = max(launches.block_ns, sum(s.outermost_ns() for s in launches.sites.values()), 1)
+    nodes: list[int] = []
+    sketches = totals.sketches()
+    for at, (parent, site) in enumerate(zip(totals.parents, totals.sites)):
+        known = described.get(site)
+        name = known.name if known is not None else f"site {site}"
+        above = nodes[parent] if parent >= 0 else kernel
+        node = builder.child(above, "site", name, known.location if known else None)
+        nodes.append(node)
+        total, count = int(totals.total_ns[at]), int(totals.count[at])
+        share = time * total // whole
+        builder.add(node, "time", share)
+        builder.add(above, "time", -share)
+        builder.add(node, "block_time", total)
+        if parent >= 0:
+            builder.add(above, "block_time", -total)
+        builder.add(node, "count", count)
+        if count:
+            builder.add(node, "block_time_min", int(totals.shortest[at]))
+            builder.add(node, "block_time_max", int(totals.longest[at]))
+        if sketches:
+            builder.sketch(node, "block_time", sketches[at])
+
+
+def add_samples(
+    builder: TreeBuilder, kernel: int, samples: SampleTotals, time: int, info: KernelInfo
+) -> None:
+    """Hang the sites that warps were seen at below their kernel, with its time in proportion."""
+    sites = sorted(info.sites, key=lambda site: site.id)
+    *own, outside = samples.own([site.parent for site in sites])
+    whole = max(sum(own) + outside, 1)
+    inside = samples.seen.sum(0).tolist()
+    nodes: dict[int, int] = {}
+    for site, count in zip(sites, own):
+        if not inside[site.id]:
+            continue
+        above = kernel if site.parent is None else nodes[site.parent]
+        nodes[site.id] = node = builder.child(above, "site", site.name, site.location)
+        builder.add(node, "samples", count)
+        share = time * count // whole
+        builder.add(node, "time", share)
+        builder.add(kernel, "time", -share)
+    builder.add(kernel, "samples", outside)
