@@ -23,7 +23,10 @@ from tileprof.compiler.cuda.emit.marks import producer_registers
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode
+from tileprof.instrument.queues import flights_of
 from tileprof.instrument.slots import Slots
+from tileprof.instrument.timeline import timeline_of
+from tileprof.instrument.warp_times import decode_slots
 
 small: Any = importlib.import_module("tests.cuda.small_kernels")
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
@@ -251,3 +254,32 @@ def test_measuring_costs_few_registers(name: str, mode: Mode) -> None:
     assert [(n.kind, n.function) for n in measured.notes] == [
         (n.kind, n.function) for n in clean.notes
     ]
+
+
+def test_records_become_times_by_site() -> None:
+    """Visits of each site, summed over the warps of all blocks, and what each role waited for."""
+    program = lowered(kernel("small matmul"), "sm_90a", None, "ops")
+    _, slots = recorded(program, _matrices())
+    sites, (spec,) = program.source.sites, program.source.launches
+    times = decode_slots(
+        slots, sites, program.source.states, consumer_warps=spec.consumer_warps, ns_per_cycle=1
+    )
+    paths = ("/".join(sites[s].name for s in path) for path in times.paths())
+    counts = dict(zip(paths, times.count.tolist(), strict=True))
+    assert counts["producer"] == 4
+    assert counts["producer/loop k"] == 4
+    assert counts["producer/loop k/load A, B"] == 16
+    assert counts["consumer"] == 16
+    assert counts["consumer/loop k"] == 16
+    for step in ("wait for a, b", "gemm", "wait for gemm"):
+        assert counts[f"consumer/loop k/{step}"] == 64
+    assert counts["consumer/epilogue"] == 16
+    assert counts["consumer/epilogue/barrier"] == 32
+    timeline = timeline_of(slots, sites, program.source.states, ns_per_cycle=1)
+    flights = {each.queue: each for each in flights_of(timeline, sites)}
+    assert {name: (len(f), f.unretired) for name, f in flights.items()} == {
+        # Each of four warps of four blocks waits for four loads, and for its own four products.
+        "ring of a, b": (64, 0),
+        "wgmma": (64, 0),
+        "bulk": (16, 0),
+    }
