@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tileprof
 import tileprof.lang as T
+from tests.emulator import emulate
 from tileprof import binary
 from tileprof.compiler import compile_kernel
 from tileprof.compiler.codegen.writer import Line
@@ -145,3 +148,17 @@ def test_unused_numbers() -> None:
     assert "int b" not in kept
     assert "int e = 4" not in kept
     assert all(each in kept for each in ("int a", "int c", "int d", "int e = 5"))
+
+
+def test_a_product_that_wgmma_cannot_read_has_its_headers() -> None:
+    """A tile that is also seen as a vector is multiplied by mma; the planned wait stays."""
+    kernel = tileprof.compile(importlib.import_module("tests.lowering_kernels").reshaped)
+    program = lowered(kernel, "sm_90a")
+    assert "tp_wgmma_wait<0>();" in program.source.text
+    assert "tp_mma_m16n8k16_f16(" in program.source.text
+    given = np.random.default_rng(0).integers(-2, 3, (64, 64)).astype(np.float16)
+    found = np.zeros((64, 64), np.float32)
+    emulate(program.source, program.kernel, [given, found])
+    np.testing.assert_array_equal(found, given.astype(np.float32) @ given.astype(np.float32))
+    pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC of 'cuda'")
+    assert program.cubin.bytes

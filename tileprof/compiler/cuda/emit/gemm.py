@@ -47,6 +47,8 @@ def _emit(ctx: Context, op: ir.Gemm, *, wait: bool) -> None:
             _clear(ctx, op, sums, layout.registers_per_thread)
             emit_mma(ctx, op, sums)
             if not wait:
+                # The wait for it, which was planned, counts groups.
+                ctx.headers.add("wgmma.cuh")
                 ctx.writer.line("tp_wgmma_commit();")
     ctx.writer.close("}")
 
