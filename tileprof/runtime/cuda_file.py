@@ -60,7 +60,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, ir.Value):
         return None
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        # What is no part of a value (the scope of a place) is no part of a file.
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     return value
