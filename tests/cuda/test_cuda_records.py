@@ -442,6 +442,24 @@ def test_records_of_another_variant(machine: Machine) -> None:
     assert machine.late.times(7) == {1: visits(32)[0], 0: visits(32)[1]}
 
 
+def test_what_records_say(machine: Machine) -> None:
+    """Sentences, each at its site's line, while somebody listens."""
+    held = CudaExecutable(
+        KERNEL, marked(sites=(SITES[0], replace(SITES[1], retires="wgmma"))), machine.gpu.device
+    )
+    run(machine, held)
+    assert held.told() == []
+    machine.records.collect(final=False)
+    (remark,) = held.told()
+    assert (remark.op, remark.location) == ("inside", SITES[1].location)
+    assert remark.chosen.startswith("“math” waits 300,")
+    machine.late.closed = True
+    machine.late = Late()
+    other = machine.executable()
+    run(machine, other)
+    assert held.told() == []
+
+
 # -- the whole way
 
 

@@ -11,11 +11,13 @@ that assumes less; it is chosen at each call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
-from tileprof.errors import ArgumentError, ExecutionError
+from tileprof.compiler.remarks import Remark
+from tileprof.errors import ArgumentError, ExecutionError, TileprofError
 
 from . import hooks
 from .arguments import address, is_host, is_writable, stream_of
@@ -141,6 +143,15 @@ class CudaExecutable:
                 return self._run_copied(values, symbols, hosted, stream, heard)
             addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
             return self._launch(values, addresses, tuple(symbols), stream, heard)
+
+    def told(self) -> list[Remark]:
+        """What the records of its launches say."""
+        found: list[Remark] = []
+        for variant in list(self._variants.values()):
+            for source in variant.sources.values():
+                with suppress(TileprofError):
+                    found += source.remarks()
+        return found
 
     def compare(self) -> None:
         """Find out what the marks cost; takes as long as it takes to compile the kernel."""

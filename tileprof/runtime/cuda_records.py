@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -125,6 +124,8 @@ class Records:
         for old in [t for t in self._tags.values() if t.late.closed]:
             del self._tags[old.number], old.source.tags[old.late, old.token, old.captured]
             self._changed.discard(old)
+            if not old.source.tags:
+                old.source.observed.clear()
 
     def _tag(self, source: Source, late: hooks.LateListener, token: int, captured: bool) -> Tag:
         self._numbered = self._numbered % 0xFFFFFFFF + 1
@@ -197,8 +198,6 @@ class Records:
         except TileprofError as error:
             tag.late.lost(f"warps whose records made no sense ({error.message})", len(slots))
             return
-        if tag.source.numbers is not None:
-            sites = replace(sites, site=tag.source.numbers[sites.site])
         measured = hooks.Measured(sites, warps=len(slots))
         tag.late.measured(tag.token, measured, replayed=tag.captured)
 

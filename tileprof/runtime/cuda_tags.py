@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,11 +18,13 @@ from tileprof.instrument import SiteTimes
 from tileprof.instrument.slots import RECORDING, Slots, recording
 
 from .cuda_budget import Share
+from .cuda_facts import Observed
 from .cuda_samples import SampledFunction
 from .hooks import LateListener
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.source import LaunchSpec
+    from tileprof.compiler.remarks import Remark
 
     from .cuda_binary import CudaBinary
 
@@ -41,14 +42,40 @@ _MOST_PHASES = 64
 class Source:
     """One function whose warps write records, and what they mean."""
 
-    decode: Callable[[Slots], SiteTimes]
-    warps: int
-    """Of a block, that record."""
+    binary: CudaBinary
+    spec: LaunchSpec
+    ns_per_cycle: float | None
+    """Of the device at its highest clock, for launches too short to tell."""
     numbers: NDArray[np.int64] | None = None
     """The kernel's number of each site of this function; None where they are the same."""
     compare: Callable[[], None] | None = None
     """Finds out what the marks cost the kernel; takes long."""
     tags: dict[tuple[LateListener, int, bool], Tag] = field(default_factory=dict)
+    observed: Observed = field(default_factory=Observed)
+    """What was recorded for those who still listen."""
+
+    @property
+    def warps(self) -> int:
+        """Of a block, that record."""
+        return _recording_warps(self.spec)
+
+    def decode(self, slots: Slots) -> SiteTimes:
+        """The times of sites, under the kernel's numbers; ProfileFileError where there are none."""
+        from tileprof.instrument.warp_times import decode_slots
+
+        times = decode_slots(
+            slots,
+            self.binary.sites,
+            self.binary.states,
+            consumer_warps=self.spec.consumer_warps or None,
+            ns_per_cycle=self.ns_per_cycle,
+        )
+        self.observed.add(times, slots)
+        return times if self.numbers is None else replace(times, site=self.numbers[times.site])
+
+    def remarks(self) -> list[Remark]:
+        """What the records say of the function."""
+        return self.observed.remarks(self.binary.sites, self.binary.states, self.ns_per_cycle)
 
 
 @dataclass(slots=True, eq=False)
@@ -105,13 +132,9 @@ class SiteTable:
         `clock_khz`: of the device, for launches too short to tell.
         """
         numbers = self._take(binary.sites)
+        ns_per_cycle = 1e6 / clock_khz if clock_khz else None
         return {
-            at: Source(
-                partial(_decoded, binary, spec, clock_khz),
-                _recording_warps(spec),
-                numbers,
-                compare,
-            )
+            at: Source(binary, spec, ns_per_cycle, numbers, compare)
             for at, spec in enumerate(binary.launches)
             if spec.records
         }
@@ -148,18 +171,6 @@ def _recording_warps(spec: LaunchSpec) -> int:
     """Of a block: all that work, and one that loads for them."""
     working = spec.consumer_warps or spec.warps
     return working + min(spec.warps - working, 1)
-
-
-def _decoded(binary: CudaBinary, spec: LaunchSpec, clock_khz: int, slots: Slots) -> SiteTimes:
-    from tileprof.instrument.warp_times import decode_slots
-
-    return decode_slots(
-        slots,
-        binary.sites,
-        binary.states,
-        consumer_warps=spec.consumer_warps or None,
-        ns_per_cycle=1e6 / clock_khz if clock_khz else None,
-    )
 
 
 def _identity(site: ir.Site, sites: Sequence[ir.Site]) -> tuple[object, ...]:

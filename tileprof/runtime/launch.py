@@ -213,11 +213,12 @@ class LoadedKernel:
     def _later(self, known: int) -> LateDescription:
         """What came to be known since `known` sites were told."""
         assert self._recording is not None
-        compared = self._recording.compared
+        compared, told = self._recording.compared, self._recording.told()
         sites = _sites(self._sites()[known:])
         if compared is None:
-            return LateDescription(sites=sites)
-        return LateDescription(_remarks(compared.remarks()), sites, compared.attributes())
+            return LateDescription(_remarks(told), sites)
+        remarks = _remarks([*compared.remarks(), *told])
+        return LateDescription(remarks, sites, compared.attributes())
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
