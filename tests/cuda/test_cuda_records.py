@@ -391,6 +391,7 @@ def test_who_is_gone_is_forgotten(machine: Machine) -> None:
     machine.records.collect(final=False)
     assert not gone.told
     assert machine.late.total(7) == {"launches": 1, "warps": 64}
+    assert machine.late.losses == [("warps wrote records that belong to an earlier recording", 64)]
     (source,) = held.variant((frozenset(), False)).sources.values()
     assert len(source.tags) == 1
 

@@ -86,7 +86,8 @@ class Records:
         if self._arena is None and not self._failure:
             self._allocate(late)
         with self._lock:
-            if late is not self._late:
+            begins = late is not self._late
+            if begins:
                 self._late = late
                 self._forget()
             tag = source.tags.get((late, token, captured)) or self._tag(
@@ -105,7 +106,8 @@ class Records:
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
             made = tag.argument(self._arena.address, self._arena.capacity, every, first)
-        self._notice(self._budget.is_short)
+        # What was written since the recording before is in the way.
+        self._notice(begins or self._budget.is_short)
         return made
 
     def _allocate(self, late: hooks.LateListener) -> None:
@@ -184,11 +186,17 @@ class Records:
                 changed, self._changed = self._changed, set()
                 tags = dict(self._tags)
             by_tag = Slots.join(kept).by_tag() if kept else {}
+            strangers = 0
             for number, slots in by_tag.items():
                 tag = tags.get(number)
                 if tag is not None and not tag.late.closed:
                     changed.add(tag)
                     self._decode(tag, slots)
+                else:
+                    strangers += len(slots)
+            if strangers:
+                # As those of a graph do that was captured then and is replayed now.
+                self._say("warps wrote records that belong to an earlier recording", strangers)
             for tag in changed:
                 self._tell_counts(tag, over=over or bool(self._failure))
 
