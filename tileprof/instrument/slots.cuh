@@ -1,4 +1,5 @@
-// What a warp does with its slot of the arena; `slots.py` has the layout and says what it means.
+// What a warp does with its slot of the arena; `slot_layout.py` has the layout, and
+// `slots.py` says what it means.
 #pragma once
 #include "base.cuh"
 

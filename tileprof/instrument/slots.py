@@ -1,8 +1,9 @@
-"""Records of the warps of a GPU: the arena in device memory that they are written to, stated once.
+"""Records of the warps of a GPU: the arena in device memory that they are written to.
 
 A warp that records claims a slot of the arena, writes a record at each mark, and says that the slot
-is ready.  Emitted code does that through the text of `cuda_text()`, which is printed from the
-tables here; the host makes an arena with `new_head`, gives each launch a `recording`, and reads.
+is ready.  Emitted code does that through the text of `cuda_text()`; the fields are those of
+`slot_layout.py`.  The host makes an arena with `new_head`, gives each launch a `recording`, and
+reads.
 
     arena   head, 64 bytes
             `slots` slot heads of 64 bytes each
@@ -22,14 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileprof.errors import InternalError, ProfileFileError
+
+from .slot_layout import ARENA, RECORD, RECORDING, RELEASED_AT, SLOT, VERSION, cuda_text
 
 __all__ = [
     "ARENA",
@@ -49,89 +50,14 @@ __all__ = [
     "recording",
 ]
 
-VERSION: Final = 1
 ROUND: Final = 0xFFFFFFFF
 """As `limit` of a recording: a full slot goes round and keeps the newest records."""
 ALL_WARPS: Final = 0xFFFFFFFF
-
-_Fields = tuple[tuple[str, str, str], ...]
-_ARENA: _Fields = (
-    ("claimed", "u64", "slots that were given to warps"),
-    ("released", "u64", "of these, slots that the host has read"),
-    ("lost", "u64", "claims that found no free slot"),
-    ("admitted", "u64", "claims that may take a ticket, and those about to be refused"),
-    ("slots", "u32", "a power of two"),
-    ("capacity", "u32", "records of a slot, a power of two"),
-    ("records_at", "u32", "where the records begin"),
-    ("version", "u32", "of this layout"),
-    ("reserved0", "u64", "0"),
-    ("reserved1", "u64", "0"),
-)
-_SLOT: _Fields = (
-    ("ready", "u32", "the low bits of ticket + 1, written last"),
-    ("tag", "u32", "of the launch"),
-    ("block", "u32", "number of the block"),
-    ("warp", "u16", "number of the warp in its block"),
-    ("flags", "u16", "bit 0: goes round"),
-    ("sm", "u32", "multiprocessor"),
-    ("wanted", "u32", "records that the warp made"),
-    ("begin_ns", "u64", "globaltimer"),
-    ("end_ns", "u64", "globaltimer"),
-    ("begin_clock", "u64", "cycles of the multiprocessor"),
-    ("end_clock", "u64", "cycles of the multiprocessor"),
-    ("kept", "u32", "records that are there"),
-    ("ticket", "u32", "its low bits"),
-)
-_RECORD: _Fields = (
-    ("clock", "u32", "cycles, the low bits"),
-    ("state", "u32", "in which the warp is from here on"),
-)
-_RECORDING: _Fields = (
-    ("arena", "u64", "address; 0: nothing is recorded"),
-    ("tag", "u32", "of the launch"),
-    ("every", "u32", "blocks whose number is first modulo this are recorded; 0: none"),
-    ("first", "u32", "see every"),
-    ("warps", "u32", "bit i: warp i is recorded; bit 31: all from 31 on"),
-    ("limit", "u32", "records after which a slot is full; 0xFFFFFFFF: it goes round"),
-    ("mask", "u32", "bytes of a slot's records - 1"),
-)
-_STRUCTS = (("TpArena", _ARENA), ("TpSlot", _SLOT), ("TpRecord", _RECORD))
-_C_TYPES = {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}
-
-
-def _numpy(layout: _Fields) -> np.dtype[Any]:
-    return np.dtype([(name, f"<u{int(type_[1:]) // 8}") for name, type_, _ in layout])
-
-
-ARENA = _numpy(_ARENA)
-SLOT = _numpy(_SLOT)
-RECORD = _numpy(_RECORD)
-RECORDING = _numpy(_RECORDING)
-RELEASED_AT: Final = 8
-"""Where `released` lies in an arena."""
 
 SlotHeads = NDArray[Any]
 """A one-dimensional array of `SLOT`."""
 Records = NDArray[Any]
 """A one-dimensional array of `RECORD`."""
-
-
-@cache
-def cuda_text() -> str:
-    """The header `records.cuh`: the layout as structs, and what a warp does.
-
-    `tp_begin(recording)` by a whole warp, of which lane 0 records, or `tp_begin_alone(recording)`
-    by one thread; then `tp_mark(warp, state)`; at last `tp_end(warp)`.
-    """
-    structs = "\n".join(
-        f"struct {name} {{\n{_members(layout)}\n}};"
-        for name, layout in (*_STRUCTS, ("TpRecording", _RECORDING))
-    )
-    return (Path(__file__).parent / "slots.cuh").read_text().replace("// STRUCTS\n", f"{structs}\n")
-
-
-def _members(layout: _Fields) -> str:
-    return "\n".join(f"  {_C_TYPES[type_]} {name};  // {note}" for name, type_, note in layout)
 
 
 def heads_bytes(slots: int) -> int:

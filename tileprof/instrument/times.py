@@ -159,7 +159,7 @@ class SiteTimes:
             sum(part.unmatched for part in parts),
             Histograms.merge(histograms, rows, size) if len(histograms) == len(parts) else None,
             Spread.merge(spreads, rows, size) if len(spreads) == len(parts) > 0 else None,
-            max((part.clock_error for part in parts), default=0.0),
+            float(np.max([part.clock_error for part in parts], initial=0.0)),
         )
 
 

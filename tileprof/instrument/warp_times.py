@@ -15,7 +15,6 @@ of them; only whole ones are among the shortest, the longest and the quantiles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +26,16 @@ from .blocks import Groups
 from .buckets import PLACES, Histograms, place_of
 from .clocks import cycles_of, launch_clocks
 from .slots import Slots
+from .state_table import States
 from .times import Floats, Ints, SiteTimes
 
-__all__ = ["States", "decode_slots"]
+__all__ = ["decode_slots"]
 
 Flags = NDArray[np.bool_]
 
 PIECE = 1 << 15
 """Records that are worked through at once: their arrays fit a cache, and are small enough for the
 allocator to keep their memory."""
-_NO_SITE = -1
 
 
 def decode_slots(
@@ -81,56 +80,6 @@ def _pieces(starts: Ints) -> Iterator[tuple[int, int]]:
         last = min(max(last, first + 1), count)
         yield first, last
         first = last
-
-
-@dataclass(frozen=True, slots=True)
-class States:
-    """The states of a kernel as tables."""
-
-    depth: int
-    """Of the deepest site."""
-    fresh: NDArray[np.uint8]
-    """(states): how many sites go on."""
-    deep: NDArray[np.uint8]
-    """(states): how many sites are around it."""
-    innermost: Ints
-    """(states): -1 where there is no site."""
-    site: Ints
-    """(depth, states): the site of that depth around each state; -1 where it does not reach it."""
-    inside: NDArray[np.float64]
-    """(states, sites): 1 where a state is inside a site."""
-    parents: Ints
-    """(sites): position of the site around each; -1."""
-    ids: Ints
-    """(sites): their numbers."""
-
-    @classmethod
-    def of(cls, sites: Sequence[ir.Site], states: Sequence[ir.State]) -> States:
-        """Of a kernel's own tables."""
-        place = {site.id: at for at, site in enumerate(sites)}
-        parents = [_NO_SITE if site.parent is None else place[site.parent] for site in sites]
-        paths = [_path(place.get(state.site, _NO_SITE), parents) for state in states]
-        depth = max(map(len, paths), default=0)
-        of_depth = np.full((depth, len(states)), _NO_SITE)
-        inside = np.zeros((len(states), len(sites)))
-        for number, path in enumerate(paths):
-            of_depth[: len(path), number] = path
-            inside[number, path] = 1
-        fresh = np.array([state.fresh for state in states], np.uint8)
-        deep = np.array([len(path) for path in paths], np.uint8)
-        innermost = np.array([path[-1] if path else _NO_SITE for path in paths], np.int64)
-        ids = np.array([site.id for site in sites], np.int64)
-        tree = np.array(parents, np.int64)
-        return cls(depth, fresh, deep, innermost, of_depth, inside, tree, ids)
-
-
-def _path(place: int, parents: list[int]) -> list[int]:
-    """Positions of the sites from the outermost to one of them."""
-    path: list[int] = []
-    while place != _NO_SITE:
-        path.insert(0, place)
-        place = parents[place]
-    return path
 
 
 class _Totals:
@@ -209,7 +158,7 @@ def _tree_order(parents: Ints) -> list[int]:
     for at, parent in enumerate(parents.tolist()):
         children.setdefault(parent, []).append(at)
     found: list[int] = []
-    todo = children.get(_NO_SITE, [])[::-1]
+    todo = children.get(-1, [])[::-1]
     while todo:
         found.append(at := todo.pop())
         todo += children.get(at, [])[::-1]
@@ -295,7 +244,9 @@ class _Piece:
         leaves[:-1] &= fresh[1:] < deep[:-1]
         leaves[self.no_end] = False
         leaves[self.no_begin] = False
-        totals.add(np.where(leaves, table.innermost.take(self.state), len(table.ids)), self.own)
+        site = table.innermost.take(self.state)
+        site[np.flatnonzero(~leaves)] = len(table.ids)
+        totals.add(site, self.own)
         more = np.flatnonzero(deep - fresh > leaves)
         for level in range(table.depth):
             begin = more[(fresh[more] <= level) & (level < deep[more] - leaves[more])]
