@@ -93,7 +93,8 @@ def cycles_of(slots: Slots) -> tuple[Floats, Flags]:
     back = cycles[1:] < cycles[:-1]
     back[first[1:] - 1] = False
     good = np.ones(len(slots), np.bool_)
-    good[np.searchsorted(starts, np.flatnonzero(back), side="right") - 1] = False
+    if back.any():
+        good[np.searchsorted(starts, np.flatnonzero(back), side="right") - 1] = False
     rest = length[there] - cycles[last]
     open_end = missing[there] & ~goes_round[there]
     good[there] &= (rest >= 0) & ((rest < _WRAP) | open_end)

@@ -188,7 +188,8 @@ class _Piece:
         """Of each record, or of all."""
         self._set_own(length[self.there])
         self.known_ns = (length - record_cycles * heads["wanted"]) * scale
-        self._set_known(goes_round & missing)
+        if missing.any():
+            self._set_known(goes_round & missing)
 
     def _check_states(self) -> None:
         states = len(self.table.fresh)
@@ -248,8 +249,9 @@ class _Piece:
         site[np.flatnonzero(~leaves)] = len(table.ids)
         totals.add(site, self.own)
         more = np.flatnonzero(deep - fresh > leaves)
+        first, last = fresh[more], deep[more] - leaves[more]
         for level in range(table.depth):
-            begin = more[(fresh[more] <= level) & (level < deep[more] - leaves[more])]
+            begin = more[(first <= level) & (level < last)]
             if len(begin):
                 ends = np.flatnonzero(fresh <= level)
                 self._add_level(totals, level, begin, ends, self.no_begin[older > level])
