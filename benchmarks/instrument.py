@@ -171,10 +171,10 @@ VISITS = 64
 
 
 def mean_visit_ns(profile: tileprof.Profile, name: str) -> float:
-    """Time of a visit of the sites of that name."""
-    nodes = [n for n in profile.nodes if n.kind == "site" and n.name == name]
-    visits = sum(profile.value(n, "count") for n in nodes)
-    return sum(profile.value(n, "time") for n in nodes) / visits if visits else math.nan
+    """Time of a warp's visit of the sites of that name."""
+    nodes = [profile.node(at) for at in profile.find(name, "site")]
+    visits = sum(node.own("count") for node in nodes)
+    return sum(node.total("block_time") for node in nodes) / visits if visits else math.nan
 
 
 class Report:
