@@ -32,7 +32,10 @@ def wait_for(device: CudaDevice, seconds: float) -> bool:
 def _synchronize(device: CudaDevice) -> None:
     ident = threading.get_ident()
     hooks.own_threads.add(ident)
-    # A failure shows when what kernels wrote is read.
-    with suppress(DriverFailure), hooks.unrecorded(), device.current():
-        device.driver.call("cuCtxSynchronize")
-    hooks.own_threads.discard(ident)
+    try:
+        # A failure shows when what kernels wrote is read.
+        with suppress(DriverFailure), hooks.unrecorded(), device.current():
+            device.driver.call("cuCtxSynchronize")
+    finally:
+        # The next thread with this number is the program's.
+        hooks.own_threads.discard(ident)
