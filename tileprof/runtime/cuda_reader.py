@@ -50,16 +50,25 @@ class Reader:
         return [*self.devices.values(), *self.sampled.values()]
 
     def _run(self) -> None:
-        hooks.own_threads.add(threading.get_ident())
-        while True:
-            self._wanted.wait()
-            self._soon.wait(PERIOD_S)
-            self._soon.clear()
-            self._wanted.clear()
-            for each in self._all():
-                each.read()
-                if each.is_busy:
-                    self._wanted.set()
+        ident = threading.get_ident()
+        hooks.own_threads.add(ident)
+        try:
+            while True:
+                self._turn()
+        finally:
+            # The next thread with this number is the program's.
+            hooks.own_threads.discard(ident)
+
+    def _turn(self) -> None:
+        """Wait until there may be something to read, and read it."""
+        self._wanted.wait()
+        self._soon.wait(PERIOD_S)
+        self._soon.clear()
+        self._wanted.clear()
+        for each in self._all():
+            each.read()
+            if each.is_busy:
+                self._wanted.set()
 
 
 @cache
