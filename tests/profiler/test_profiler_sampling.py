@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -281,3 +282,39 @@ def test_the_helping_thread_looks_often_only_while_it_is_to() -> None:
     assert not worker.is_alive()
     early = sum(wait < PERIOD_S / 2 for wait in waits)
     assert 5 < early < 55
+
+
+COLLECTING = """
+import gc, threading, time
+from tileprof.profiler.sampler import frames_of_threads
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+        self.held = threading.local()
+        self.held.value = 1
+
+def deeper(levels):
+    return time.sleep(0.0005) if levels == 0 else deeper(levels - 1)
+
+def work():
+    while True:
+        deeper(10)
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+gc.set_threshold(5)
+for _ in range(2000):
+    Cycle()
+    assert threading.get_ident() in frames_of_threads()
+print(gc.isenabled(), gc.get_count()[0] < 100)
+"""
+
+
+def test_a_collection_does_not_stop_the_interpreter() -> None:
+    """Looking at frames makes objects, and so may collect; what is freed may want what is looked
+    at. Without care this stops for ever within a second."""
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTING], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr

@@ -11,6 +11,7 @@ reader) is left out, else ten idle workers would drown the thread that works.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -44,6 +45,21 @@ _WAITING = {
 }
 
 
+def frames_of_threads() -> dict[int, FrameType]:
+    """The innermost frame of each thread, by its number.
+
+    Before Python 3.12 a collection may begin while the interpreter holds its list of threads to
+    look at them, and one that frees a `threading.local` waits for that list: nothing would go on.
+    """
+    if sys.version_info >= (3, 12) or not gc.isenabled():
+        return sys._current_frames()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        gc.enable()
+
+
 class Sampler:
     """Takes samples for one recorder; `sample` is called from a thread that it does not count."""
 
@@ -61,7 +77,7 @@ class Sampler:
         events = self._recorder.events
         self._claimed = events.claimed() if events is not None else {}
         self._trail = events.trail if events is not None and events.gpu.running else None
-        frames = sys._current_frames()
+        frames = frames_of_threads()
         # Our own frame would refer to itself through `frames`, and keep all others alive with it.
         for own in (threading.get_ident(), *hooks.own_threads):
             frames.pop(own, None)
