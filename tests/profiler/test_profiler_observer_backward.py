@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,8 @@ pytest.importorskip("tileprof.native._recorder")
 
 from tests.profiler.torch_observed import Seen, attached, net, recorded, square, under  # noqa: E402
 from tileprof.profiler import observer  # noqa: E402
+from tileprof.profiler.observer_threads import others  # noqa: E402
+from tileprof.runtime import hooks  # noqa: E402
 
 nn = torch.nn
 
@@ -206,3 +209,26 @@ def test_pauses_cost_nothing_and_the_observer_comes_back(seen: Seen) -> None:
     assert counts[1]["aten::sin"] == counts[1]["SinBackward0"] == 1
     assert not counts[1]["aten::cos"]
     assert counts[2]["aten::sin"] == counts[2]["aten::cos"] == 1
+
+
+def test_threads_of_the_measurement_are_no_others() -> None:
+    """A thread that reads records of GPUs does not make all threads be observed."""
+    going = threading.Event()
+
+    def read() -> None:
+        hooks.own_threads.add(threading.get_ident())
+        going.wait()
+        hooks.own_threads.discard(threading.get_ident())
+
+    before = others()
+    reader = threading.Thread(target=read)
+    reader.start()
+    while reader.ident not in hooks.own_threads:
+        time.sleep(1e-4)
+    assert others() == before
+    stranger = threading.Thread(target=going.wait)
+    stranger.start()
+    assert others()
+    going.set()
+    reader.join()
+    stranger.join()

@@ -15,12 +15,16 @@ from types import FrameType
 from typing import Any
 
 from tileprof.profiler.worker import Worker
+from tileprof.runtime import hooks
 
 
 def others() -> bool:
     """Tell whether threads of the program's are there besides the calling one."""
     mine = threading.current_thread()
-    return any(each is not mine and not isinstance(each, Worker) for each in threading.enumerate())
+    return any(
+        each is not mine and not isinstance(each, Worker) and each.ident not in hooks.own_threads
+        for each in threading.enumerate()
+    )
 
 
 class NewThreads:
