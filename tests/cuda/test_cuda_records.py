@@ -520,7 +520,6 @@ def test_a_thread_reads_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         Device.is_busy = False
         hooks.collectors.remove(made)
-        hooks.own_threads.difference_update(reads)
 
 
 # -- budget
