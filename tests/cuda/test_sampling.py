@@ -76,7 +76,7 @@ def test_without_roles_the_block_gets_one_more_warp(target: str) -> None:
     found, counts = sampled(program, [x, np.zeros_like(x)])
     np.testing.assert_array_equal(found[1], expected[1])
     assert counts.looks > 0
-    assert len(counts.seen) == spec.consumer_warps
+    assert len(counts.seen) == spec.sampled_warps == spec.consumer_warps
     assert "tp_barrier();" not in program.source.text.split("return;")[1]
 
 

@@ -146,9 +146,9 @@ class SiteTable:
         if numbers is not None:
             states = [replace(s, site=int(numbers[s.site]) if s.site >= 0 else -1) for s in states]
         return {
-            at: SampledFunction(_recording_warps(spec), spec.consumer_warps, self.sites, states)
+            at: SampledFunction(spec.sampled_warps, spec.consumer_warps, self.sites, states)
             for at, spec in enumerate(binary.launches)
-            if spec.sampled
+            if spec.sampled_warps
         }
 
     def _take(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:

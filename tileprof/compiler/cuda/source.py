@@ -76,6 +76,8 @@ class LaunchSpec:
     """Whether the number of a block tells its indices in the author's grid."""
     consumer_warps: int = 0
     """Warps of a block that do the kernel's work; those from this number on only load."""
+    sampled_warps: int = 0
+    """Warps that a sampler looks at, from the first; 0: there is no sampler."""
 
     @property
     def warps(self) -> int:
@@ -86,11 +88,6 @@ class LaunchSpec:
     def records(self) -> bool:
         """Whether warps can record which state they are in."""
         return any(argument.kind == "recording" for argument in self.arguments)
-
-    @property
-    def sampled(self) -> bool:
-        """Whether a warp can look at the others."""
-        return any(argument.kind == "sampling" for argument in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda import prelude
-from tileprof.compiler.cuda.passes.sampler import STATE_BYTES, watched_warps
+from tileprof.compiler.cuda.passes.sampler import STATE_BYTES, has_roles
 from tileprof.compiler.cuda.source import Argument
 
 from .context import Context
@@ -29,9 +29,9 @@ class Sampling:
 
     def __init__(self, launch: ir.Launch, states: int) -> None:
         hints = dict(launch.hints)
-        self._sampler, self._at = int(hints["sampler"]), int(hints["sampled"])
-        self._watched, self._states = watched_warps(launch), states
-        self.extra_warps = 0 if any(isinstance(o, ir.Roles) for o in ir.walk(launch.body)) else 1
+        self._watched, self._at = int(hints["sampler"]), int(hints["sampled"])
+        self._states = states
+        self.extra_warps = 0 if has_roles(launch) else 1
 
     def prologue(self, ctx: Context) -> None:
         """No warp is anywhere before it says so."""
@@ -47,7 +47,7 @@ class Sampling:
     def beside(self, ctx: Context) -> None:
         """What warps do that have no part in the kernel."""
         counts = self._at + STATE_BYTES * self._watched
-        with ctx.writer.braces(f"if (tp_warp == {self._sampler})"):
+        with ctx.writer.braces(f"if (tp_warp == {self._watched})"):
             ctx.writer.line(
                 f"if (tp_is_sampled(sampling)) tp_sample<{self._watched}, {self._states}>"
                 f"(sampling, tp_states, (uint32_t *)(tp_shared + {counts}), tp_lane);"

@@ -202,6 +202,7 @@ class _Unit:
             int(hints.get("persistent", 0)),
             not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
             threads // 32,
+            int(hints.get("sampler", 0)),
         )
         return _Function(name, lines, spec)
 

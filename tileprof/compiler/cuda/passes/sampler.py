@@ -1,9 +1,10 @@
 """Which warp looks where the others are, and where it keeps what it saw.
 
 In: a kernel with marks that are to be sampled.  Out: the same with hints on each launch: `sampler`,
-the number of the warp that looks; `sampled`, where in shared memory the others say their state and
-the counts lie.  A producer warp group has three warps with nothing to do; elsewhere the block gets
-one more.  Where there is no room the launch loses its marks, and a remark says what is missing.
+the number of the warp that looks, at all those before it; `sampled`, where in shared memory these
+say their state and the counts lie.  A producer warp group has three warps with nothing to do;
+elsewhere the block gets one more.  Where there is no room the launch loses its marks, and a remark
+says what is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tileprof.ir.rewrite import clone
 
 from .walking import per_launch, threads_of, with_rule
 
-__all__ = ["STATE_BYTES", "plan_samplers", "watched_warps"]
+__all__ = ["STATE_BYTES", "has_roles", "plan_samplers"]
 
 STATE_BYTES = 8
 """What a warp says: its state and a clock."""
@@ -31,16 +32,12 @@ def plan_samplers(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     return per_launch(kernel, lambda launch: _planned(launch, len(kernel.states), lowering))
 
 
-def watched_warps(launch: ir.Launch) -> int:
-    """Warps that say where they are: those that work, and one that loads."""
-    return _workers(launch) + _has_roles(launch)
-
-
 def _workers(launch: ir.Launch) -> int:
     return -(-threads_of(launch) // 32)
 
 
-def _has_roles(launch: ir.Launch) -> bool:
+def has_roles(launch: ir.Launch) -> bool:
+    """Whether a warp group of its own loads."""
     return any(isinstance(op, ir.Roles) for op in ir.walk(launch.body))
 
 
@@ -50,7 +47,8 @@ def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
     hints = dict(launch.hints)
     taken = int(hints.get("shared", 0))
     offset = -(-taken // ALIGNMENT) * ALIGNMENT
-    watched = watched_warps(launch)
+    # Warps that work, and the one that loads for them: the next one is the sampler.
+    watched = _workers(launch) + has_roles(launch)
     needed = watched * (STATE_BYTES + COUNT_BYTES * states)
     missing = _missing(launch, watched, offset + needed - taken, taken, lowering)
     if missing:
@@ -71,7 +69,7 @@ def _missing(launch: ir.Launch, watched: int, needed: int, taken: int, lowering:
     if watched > MOST_WARPS:
         return f"{watched} warps, and {MOST_WARPS} can be watched"
     threads = 32 * _workers(launch)
-    if not _has_roles(launch) and threads + 32 > target.threads_per_block:
+    if not has_roles(launch) and threads + 32 > target.threads_per_block:
         return f"no spare warp: {threads} of {target.threads_per_block} threads are the kernel's"
     left = target.shared_per_block - taken
     if needed > left:
