@@ -45,6 +45,9 @@ _OTHERS: dict[str, Callable[[], Any]] = {
     "small transpose": lambda: small.transpose.compile(M=64, N=128),
     "gemm": lambda: benchmarks.matmul.compile(M=4096, N=4096, K=4096),
     "gemm 128": lambda: benchmarks.matmul_nt.compile(M=1024, N=1024, K=1024, block_N=128, stages=3),
+    "gemm 192": lambda: benchmarks.matmul_nt.compile(
+        M=1536, N=1024, K=1024, block_M=192, block_N=128, threads=384
+    ),
     "softmax bf16": lambda: benchmarks.softmax.compile(M=2048, N=2048),
     "transpose float32": lambda: tiles.turned.compile(M=1024, N=2048, dtype="float32"),
 }

@@ -19,9 +19,9 @@ from tests.instrument.walking import path_of
 from tileprof import ir
 from tileprof.compiler import Options, compile_kernel
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.emit.marks import producer_registers
+from tileprof.compiler.cuda.emit.marks import role_registers
+from tileprof.compiler.cuda.passes.pipeline import ROLE_REGISTERS
 from tileprof.compiler.cuda.pipeline import CudaProgram
-from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode
 from tileprof.instrument.queues import flights_of
 from tileprof.instrument.slots import Slots
@@ -228,14 +228,35 @@ def test_text(name: str, golden: Callable[[str], None]) -> None:
 
 
 def test_a_producer_gets_registers_for_marks() -> None:
-    """Eight more a thread where two warp groups consume; none are left over beside three."""
-    clean = lowered(kernel("gemm"), "sm_90a").source.text
-    assert "tp_registers_decrease<24>" in clean
-    assert "tp_registers_decrease<32>" in lowered(kernel("gemm"), "sm_90a", None, "ops").source.text
-    three = ir.Roles(ir.Block(), ir.Block(), 32, 160)
-    assert producer_registers(three, 384, find_target("sm_90a")) == 32
+    """Of its consumers: together they have no more than without marks."""
+    for groups, clean in ROLE_REGISTERS.items():
+        roles = ir.Roles(ir.Block(), ir.Block(), *clean)
+        producer, consumer = role_registers(roles, groups * 128)
+        assert producer > clean[0]
+        assert producer + groups * consumer == clean[0] + groups * clean[1]
     one = ir.Roles(ir.Block(), ir.Block())
-    assert producer_registers(one, 128, find_target("sm_90a")) == 0
+    assert role_registers(one, 128) == (0, 0)
+
+
+@pytest.mark.parametrize(("name", "short"), [("gemm", 160), ("gemm 192", 120)])
+@pytest.mark.parametrize("mode", ["off", "ops", "sample"])
+@pytest.mark.parametrize("limited", [False, True])
+def test_roles_ask_for_registers_that_are_there(
+    name: str, short: int, mode: Mode, limited: bool
+) -> None:
+    """An increase waits until the block has as many, so a kernel that asks for more hangs."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC of 'cuda'")
+    program = lowered(kernel(name), "sm_90a", Controls(registers=short if limited else None), mode)
+    (spec,) = program.source.launches
+    (held,) = program.cubin.resources.values()
+    asked = [
+        int(n) for n in re.findall(r"tp_registers_(?:de|in)crease<(\d+)>", program.source.text)
+    ]
+    assert limited == (not asked)
+    if asked:
+        producer, consumer = asked
+        consumers = spec.threads - 128
+        assert producer * 128 + consumer * consumers <= held.registers * spec.threads
 
 
 @pytest.mark.parametrize("name", ["gemm", "flash_attention", "int4_matmul", "softmax bf16"])

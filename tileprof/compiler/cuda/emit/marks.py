@@ -12,7 +12,6 @@ from typing import Protocol
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument
-from tileprof.compiler.cuda.target import Target
 from tileprof.errors import InternalError
 from tileprof.instrument import Mode
 from tileprof.instrument.slots import cuda_text
@@ -20,12 +19,12 @@ from tileprof.instrument.slots import cuda_text
 from .context import Context
 from .sampling import Sampling
 
-__all__ = ["RECORDS_HEADER", "Marks", "emit_mark", "marks_of", "producer_registers"]
+__all__ = ["RECORDS_HEADER", "Marks", "emit_mark", "marks_of", "role_registers"]
 
 RECORDS_HEADER = "records.cuh"
 PRODUCER_THREADS = 128
 _REGISTERS = 8
-"""Of each thread: what `setmaxnreg` counts in, and more than a mark needs."""
+"""Of each consumer's thread: what `setmaxnreg` counts in."""
 
 
 class Marks(Protocol):
@@ -97,14 +96,13 @@ def emit_mark(ctx: Context, op: ir.Mark) -> None:
     ctx.marks.mark(ctx, op.state)
 
 
-def producer_registers(op: ir.Roles, threads: int, target: Target) -> int:
-    """What `setmaxnreg` leaves to each thread of a producer with marks.
+def role_registers(op: ir.Roles, threads: int) -> tuple[int, int]:
+    """What `setmaxnreg` leaves to each thread of the producer and of `threads` consumers.
 
-    A mark keeps up to four registers in use beside the few that suffice to load, so there are 8
-    more where the multiprocessor has some left over beside `threads` consumers: beside two warp
-    groups, not beside three, which are given them all.
+    Marks keep some registers in use beside those that suffice to load.  The consumers give them:
+    a block has no others, and one that asks for more than it has waits for ever.
     """
-    more = op.producer_registers + _REGISTERS
-    taken = more * PRODUCER_THREADS + op.consumer_registers * threads
-    fits = op.producer_registers and taken <= target.registers_per_sm
-    return more if fits else op.producer_registers
+    if not op.consumer_registers:
+        return op.producer_registers, op.consumer_registers
+    groups = threads // PRODUCER_THREADS
+    return op.producer_registers + groups * _REGISTERS, op.consumer_registers - _REGISTERS

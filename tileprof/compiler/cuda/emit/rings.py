@@ -18,7 +18,7 @@ from tileprof import ir
 from tileprof.errors import InternalError
 
 from .context import Context, RingState
-from .marks import producer_registers
+from .marks import role_registers
 
 __all__ = ["emit", "emit_roles"]
 
@@ -124,15 +124,15 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
     line = ctx.writer.line
     ctx.headers.add("barriers.cuh")
     clustered = any(ring.cluster > 1 for ring in ctx.rings.values())
+    producer, consumer = op.producer_registers, op.consumer_registers
+    if ctx.marks:
+        producer, consumer = role_registers(op, ctx.threads)
     line("tp_fence_mbarrier_init();")
     _meet(ctx, clustered)
     line(f"if (tp_thread >= {ctx.threads}) {{")
     with ctx.writer.deeper(), ctx.scope():
-        registers = op.producer_registers
-        if ctx.marks:
-            registers = producer_registers(op, ctx.threads, ctx.target)
-        if registers:
-            line(f"tp_registers_decrease<{registers}>();")
+        if producer:
+            line(f"tp_registers_decrease<{producer}>();")
         condition = f"tp_warp == {ctx.threads // 32} && tp_elect()"
         with ctx.writer.braces(f"if ({condition})"), ctx.scope():
             ctx.role = "producer"
@@ -141,8 +141,8 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
             ctx.marks.beside(ctx)
     ctx.writer.close("} else {")
     with ctx.writer.deeper(), ctx.scope():
-        if op.consumer_registers:
-            line(f"tp_registers_increase<{op.consumer_registers}>();")
+        if consumer:
+            line(f"tp_registers_increase<{consumer}>();")
         ctx.role = "consumer"
         _emit_role(ctx, op.consumer, emit_block, alone=False)
     ctx.role = "block"

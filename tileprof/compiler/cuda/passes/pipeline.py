@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import registers_available
 
 from .choose import ROLES
 from .grouped_copies import group_copies
@@ -26,10 +27,10 @@ from .walking import per_launch, threads_of, with_rule
 
 __all__ = ["pipeline"]
 
-PRODUCER_REGISTERS = {1: 0, 2: 24, 3: 32}
-CONSUMER_REGISTERS = {1: 0, 2: 240, 3: 160}
-"""By consumer warp groups: what `setmaxnreg` asks for, out of 65,536 registers; with one consumer
-warp group all threads have enough without."""
+WARP_GROUP = 128
+ROLE_REGISTERS = {2: (24, 240), 3: (32, 160)}
+"""By consumer warp groups: what `setmaxnreg` leaves to a thread of the producer and of a consumer;
+with one consumer warp group all threads have enough without."""
 
 
 def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -47,13 +48,12 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not hints.pop(ROLES, False):
         return group_copies(launch, lowering)
     body = split_roles(launch, lowering)
-    groups = threads_of(launch) // 128
+    groups = threads_of(launch) // WARP_GROUP
     roles = next(o for o in body.ops if isinstance(o, ir.Roles))
     body.ops[body.ops.index(roles)] = ir.Roles(
         roles.producer,
         roles.consumer,
-        PRODUCER_REGISTERS.get(groups, 0),
-        CONSUMER_REGISTERS.get(groups, 0),
+        *_registers(groups, lowering),
         span=roles.span,
     )
     lowering.remarks.add(
@@ -62,3 +62,15 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
     )
     return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
+
+
+def _registers(groups: int, lowering: Lowering) -> tuple[int, int]:
+    """What each role asks for, which is no more than the block starts with: it would wait for ever.
+
+    A limit of registers that leaves less is kept by both roles.
+    """
+    producer, consumer = ROLE_REGISTERS.get(groups, (0, 0))
+    each = registers_available((groups + 1) * WARP_GROUP, lowering.target)
+    each = min(each, lowering.controls.registers or each)
+    fits = producer + groups * consumer <= (groups + 1) * each
+    return (producer, consumer) if fits else (0, 0)
