@@ -182,7 +182,7 @@ def mean_visit_ns(profile: tileprof.Profile, name: str) -> float:
 def mean_launch_ns(profile: tileprof.Profile, name: str) -> float:
     """Time of a launch of the kernel, as the driver has it."""
     nodes = [profile.node(at) for at in profile.find(name, "kernel")]
-    return sum(n.total("time") for n in nodes) / sum(n.total("count") for n in nodes)
+    return sum(n.total("time") for n in nodes) / sum(n.own("count") for n in nodes)
 
 
 class Report:
