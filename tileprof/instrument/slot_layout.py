@@ -57,6 +57,7 @@ _RECORDING: _Fields = (
     ("warps", "u32", "bit i: warp i is recorded; bit 31: all from 31 on"),
     ("limit", "u32", "records after which a slot is full; 0xFFFFFFFF: it goes round"),
     ("mask", "u32", "bytes of a slot's records - 1"),
+    ("turns", "u64", "address of a count of these blocks, most of which then pass; 0: all record"),
 )
 _STRUCTS = (("TpArena", _ARENA), ("TpSlot", _SLOT), ("TpRecord", _RECORD))
 _C_TYPES = {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}

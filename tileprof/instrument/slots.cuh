@@ -35,10 +35,21 @@ TP_INLINE uint64_t tp_count(uint64_t *at, uint64_t by) {
   return before;
 }
 
-TP_INLINE bool tp_is_recorded(const TpRecording &recording, uint32_t warp) {
-  return recording.arena && recording.every &&
-         blockIdx.x % recording.every == recording.first &&
-         (recording.warps >> (warp < 31 ? warp : 31) & 1);
+// Asked once by all threads of a block, for all of which the answer is the same: whether it runs
+// the code with marks.  All launches of a captured kernel have the same argument, so they take
+// turns: of its blocks the first 64 record and then one in eight, chosen by a hash, since a graph's
+// kernels come in order.
+TP_INLINE bool tp_block_is_recorded(const TpRecording &recording) {
+  if (!recording.arena || !recording.every ||
+      blockIdx.x % recording.every != recording.first)
+    return false;
+  if (!recording.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)tp_count((uint64_t *)recording.turns, 1);
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 29 == 0;
+  }
+  return __syncthreads_or(chosen);
 }
 // A ticket, or none where the arena is full.  First a claim is admitted, then it takes a ticket: of
 // claims that are refused no ticket is left over, and both are one addition, however many claim at
@@ -61,7 +72,7 @@ TP_INLINE TpWarp tp_begin_alone(const TpRecording &recording) {
   const uint32_t warp = threadIdx.x / 32;
   uint64_t ticket;
   TpArena *const arena = (TpArena *)recording.arena;
-  if (!tp_is_recorded(recording, warp) || !tp_claim(arena, &ticket)) return w;
+  if (!(recording.warps >> (warp < 31 ? warp : 31) & 1) || !tp_claim(arena, &ticket)) return w;
   const uint32_t place = (uint32_t)ticket & (arena->slots - 1), size = recording.mask + 1;
   TpSlot *const slot = (TpSlot *)(arena + 1) + place;
   slot->tag = recording.tag;

@@ -96,8 +96,9 @@ def recording(
     first: int = 0,
     warps: int = ALL_WARPS,
     limit: int | None = None,
+    turns: int = 0,
 ) -> bytes:
-    """The argument of a launch: 32 bytes; the fields are those of `RECORDING`.
+    """The argument of a launch: 40 bytes; the fields are those of `RECORDING`.
 
     `limit` None is all of a slot, `ROUND` goes round, 0 keeps only when warps began and ended.
     InternalError where the arena does not lie at a multiple of its slots' records.
@@ -106,7 +107,8 @@ def recording(
     if arena % size:
         raise InternalError(f"an arena for {capacity:,} records a slot lies at {arena:#x}")
     made = np.zeros(1, RECORDING)
-    made[0] = (arena, tag, every, first, warps, capacity if limit is None else limit, size - 1)
+    kept = capacity if limit is None else limit
+    made[0] = (arena, tag, every, first, warps, kept, size - 1, turns)
     return made.tobytes()
 
 

@@ -30,6 +30,8 @@ SLOTS, CAPACITY = 4096, 2048
 """64 MB: some 40 launches of 8 blocks with 12 warps each, of 2,048 records a warp."""
 _AT_ONCE = 1024
 """Slots that are copied at once."""
+_TURNS = 1024
+"""Counts behind the slots, for kernels in graphs; more kernels than that share some."""
 
 
 class DeviceArena:
@@ -43,15 +45,21 @@ class DeviceArena:
             self._stream = driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
             head = slots.new_head(count, capacity)
             size = slots.arena_bytes(count, capacity)
-            held = driver.pointer("cuMemAllocAsync", size + self._row, self._stream)
+            whole = size + 8 * _TURNS
+            held = driver.pointer("cuMemAllocAsync", whole + self._row, self._stream)
             self.address = -(-held // self._row) * self._row
-            driver.call("cuMemsetD8Async", self.address, 0, size, self._stream)
+            self._turns = self.address + size
+            driver.call("cuMemsetD8Async", self.address, 0, whole, self._stream)
             driver.call("cuMemcpyHtoDAsync_v2", self.address, head, len(head), self._stream)
             # Now, for a launch waits for the device's own allocations and not again later.
             self._heads = self._pinned(slots.heads_bytes(count))
             self._rows = self._pinned(min(_AT_ONCE, count) * self._row)
             driver.call("cuStreamSynchronize", self._stream)
         self._refused = 0
+
+    def turns(self, tag: int) -> int:
+        """Address of the count of blocks that were asked whether they record, of a captured tag."""
+        return self._turns + 8 * (tag % _TURNS)
 
     def take(self) -> tuple[list[slots.Slots], int]:
         """The slots that are ready, in the order of their claims, which are free again afterwards;

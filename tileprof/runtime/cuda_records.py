@@ -1,7 +1,7 @@
 """Records that kernels on GPUs write about their inside: who may write, who reads, who is told.
 
 In: at a launch of a kernel with marks, who listens, and under which token.  Out: the launch's
-argument of 32 bytes; later, from a thread of its own or when a profile is made, times of sites for
+argument of 40 bytes; later, from a thread of its own or when a profile is made, times of sites for
 the late listener of that token.
 
 Nothing waits on the way of a launch.  A launch writes only while the arena has room, so that what
@@ -34,7 +34,7 @@ __all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
-"""Of a launch in a graph, all of whose replays record."""
+"""Of a launch in a graph: of all replays together, the first 64 and then one in eight."""
 COMPARING_S = 3.0
 """How long it finds out what marks cost kernels."""
 _MOST_RECORDS = 16 << 20
@@ -105,7 +105,8 @@ class Records:
             if not captured:
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
-            made = tag.argument(self._arena.address, self._arena.capacity, every, first)
+            turns = self._arena.turns(tag.number) if captured else 0
+            made = tag.argument(self._arena.address, self._arena.capacity, every, first, turns)
         # What was written since the recording before is in the way.
         self._notice(begins or self._budget.is_short)
         return made

@@ -104,13 +104,16 @@ class Tag:
         phases = min(every, _MOST_PHASES)
         return int(self.count * _GOLDEN % 1 * phases) * every // phases
 
-    def argument(self, arena: int, capacity: int, every: int, first: int) -> bytes:
-        """That of a launch of which the blocks from `first` on record, each `every`-th."""
+    def argument(self, arena: int, capacity: int, every: int, first: int, turns: int = 0) -> bytes:
+        """That of a launch of which the blocks from `first` on record, each `every`-th; in turns
+        that are counted at an address, if there is one."""
         made = self._made.get((every, first))
         if made is None:
             if len(self._made) >= 4 * _MOST_PHASES:
                 self._made.clear()
-            made = recording(arena, capacity, tag=self.number, every=every, first=first)
+            made = recording(
+                arena, capacity, tag=self.number, every=every, first=first, turns=turns
+            )
             self._made[every, first] = made
         return made
 

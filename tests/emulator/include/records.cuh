@@ -15,11 +15,21 @@ struct TpWarp {
 
 static uint64_t tp_time = 0;
 
+TP_INLINE bool tp_block_is_recorded(const TpRecording &recording) {
+  if (!recording.arena || !recording.every || blockIdx.x % recording.every != recording.first)
+    return false;
+  if (!recording.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)(*(uint64_t *)recording.turns)++;
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 29 == 0;
+  }
+  return tp_emulator::barrier_vote(chosen) > 0;
+}
 TP_INLINE TpWarp tp_begin_alone(const TpRecording &recording) {
   TpWarp w = {recording, nullptr, nullptr};
   const uint32_t warp = threadIdx.x / 32;
   TpArena *const arena = (TpArena *)recording.arena;
-  if (!arena || !recording.every || blockIdx.x % recording.every != recording.first) return w;
   if (!(recording.warps >> (warp < 31 ? warp : 31) & 1)) return w;
   if (arena->claimed - arena->released >= arena->slots) {
     arena->lost++;

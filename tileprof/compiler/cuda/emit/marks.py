@@ -12,7 +12,6 @@ from typing import Protocol
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument
-from tileprof.errors import InternalError
 from tileprof.instrument import Mode
 from tileprof.instrument.slots import cuda_text
 
@@ -44,6 +43,10 @@ class Marks(Protocol):
     def beside(self, ctx: Context) -> None:
         """By the warps of a producer group that do not load."""
 
+    def choice(self) -> str | None:
+        """What is true in blocks that run the text with marks, others run it without; None: all
+        blocks have marks."""
+
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Where a role begins: run by whole warps, or `alone` by one thread of a warp."""
 
@@ -68,6 +71,10 @@ class Recording:
     def beside(self, ctx: Context) -> None:
         """Nothing."""
 
+    def choice(self) -> str | None:
+        """Few blocks record."""
+        return "tp_block_is_recorded(recording)"
+
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Claim a slot."""
         call = "tp_begin_alone" if alone else "tp_begin"
@@ -90,10 +97,9 @@ def marks_of(launch: ir.Launch, mode: Mode, states: int) -> Marks | None:
 
 
 def emit_mark(ctx: Context, op: ir.Mark) -> None:
-    """One mark."""
-    if ctx.marks is None:
-        raise InternalError(f"{op!r} reached the CUDA emitter in a kernel that is not measured")
-    ctx.marks.mark(ctx, op.state)
+    """One mark; nothing in the text of blocks that run without."""
+    if ctx.marks:
+        ctx.marks.mark(ctx, op.state)
 
 
 def role_registers(op: ir.Roles, threads: int) -> tuple[int, int]:

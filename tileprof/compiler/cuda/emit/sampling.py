@@ -55,6 +55,10 @@ class Sampling:
             if self.extra_warps:
                 ctx.writer.line("return;")
 
+    def choice(self) -> str | None:
+        """All blocks are looked at."""
+        return None
+
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Nothing: the first mark says where the warp is."""
 

@@ -154,13 +154,7 @@ class _Unit:
         self._prologue(ctx, op)
         with ctx.writer.deeper():
             emit_indices(ctx, op)
-            # Roles begin and end by themselves.
-            marks = None if roles else ctx.marks
-            if marks:
-                marks.begin(ctx)
-            emit_block(ctx, op.body)
-            if marks:
-                marks.end(ctx)
+            _emit_body(ctx, op.body, roles=roles)
         body = without_unused(ctx.writer.lines)
         # What is copied through a tensor map needs no pointer, what is proven no extent.
         needed = [each for each in candidates if uses(body, each.name)]
@@ -288,6 +282,30 @@ class _Unit:
             writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
             if ctx.marks:
                 ctx.marks.prologue(ctx)
+
+
+def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:
+    """The body; twice where only some blocks run it with marks: others pay nothing for them."""
+    choice = ctx.marks.choice() if ctx.marks else None
+    if choice is None:
+        _emit_marked(ctx, body, roles=roles)
+        return
+    with ctx.writer.braces(f"if ({choice})"), ctx.scope():
+        _emit_marked(ctx, body, roles=roles)
+    measured, ctx.marks = ctx.marks, None
+    with ctx.writer.braces("else"), ctx.scope():
+        emit_block(ctx, body)
+    ctx.marks = measured
+
+
+def _emit_marked(ctx: Context, body: ir.Block, *, roles: bool) -> None:
+    """The body between the begin and the end of its marks; roles begin and end by themselves."""
+    marks = None if roles else ctx.marks
+    if marks:
+        marks.begin(ctx)
+    emit_block(ctx, body)
+    if marks:
+        marks.end(ctx)
 
 
 def _captured(op: ir.Launch) -> list[ir.Value]:
