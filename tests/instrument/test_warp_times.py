@@ -207,6 +207,23 @@ def test_times_without_what_marks_take() -> None:
     states = _states(warps)
     times = decode_slots(slots_of(warps, states), LOOP, states, record_cycles=4, ns_per_cycle=1.0)
     assert times.total_ns.tolist() == [70 - 5 * 4, 60 - 4 * 4, 2 * 6, 2 * 16, 10 - 4]
+    assert times.marks is not None
+    assert times.marks.count.tolist() == [5, 4, 2, 2, 1]
+    assert times.marks.ns.tolist() == [20, 16, 8, 8, 4]
+    twice = SiteTimes.merge([times, times])
+    assert twice.marks is not None
+    assert (twice.marks.count.tolist(), twice.whole_ns) == ([10, 8, 4, 4, 2], 2 * times.whole_ns)
+
+
+@pytest.mark.parametrize("goes_round", [False, True])
+def test_how_much_was_seen(goes_round: bool) -> None:
+    """The time of warps with what was lost of them, beside that in which their records are."""
+    warps = [_loop_warp(9), _loop_warp(9, block=1)]
+    warps[1].limit, warps[1].goes_round = 4, goes_round
+    states = _states(warps)
+    times = decode_slots(slots_of(warps, states), LOOP, states, record_cycles=1, ns_per_cycle=1.0)
+    assert times.whole_ns == 2 * (warps[0].length - len(warps[0].marks))
+    assert times.block_ns == round(sum(known_ns(w, 1) for w in warps)) < times.whole_ns
 
 
 def test_a_block_that_runs_again_under_one_tag() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .buckets import PLACES, Histograms
+from .mark_costs import MarkCosts
 from .spread import Spread
 
 __all__ = ["Counted", "Floats", "Ints", "PathTimes", "SiteTimes", "combine"]
@@ -75,6 +76,10 @@ class SiteTimes:
     """None where it is not known."""
     clock_error: float = 0.0
     """Standard error of the length of a ns, as a share: all times may be off by it, together."""
+    marks: MarkCosts | None = None
+    """What measuring cost; None where it is not known."""
+    whole_ns: int = 0
+    """As `block_ns`, with the time in which records were lost; 0: not known."""
 
     def __len__(self) -> int:
         return len(self.site)
@@ -145,6 +150,7 @@ class SiteTimes:
         visits = _Rows(rows, size, [part.count > 0 for part in parts])
         histograms = [part.histograms for part in parts if part.histograms is not None]
         spreads = [part.spread for part in parts if part.spread is not None]
+        marks = [part.marks for part in parts if part.marks is not None]
         return cls(
             *_tree(ordered),
             adds.sum([part.count for part in parts]),
@@ -160,6 +166,8 @@ class SiteTimes:
             Histograms.merge(histograms, rows, size) if len(histograms) == len(parts) else None,
             Spread.merge(spreads, rows, size) if len(spreads) == len(parts) > 0 else None,
             float(np.max([part.clock_error for part in parts], initial=0.0)),
+            MarkCosts.merge(marks, rows, size) if len(marks) == len(parts) > 0 else None,
+            sum(part.whole_ns for part in parts),
         )
 
 

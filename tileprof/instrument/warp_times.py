@@ -25,6 +25,7 @@ from tileprof.errors import ProfileFileError
 from .blocks import Groups
 from .buckets import PLACES, Histograms, place_of
 from .clocks import cycles_of, launch_clocks
+from .mark_costs import MarkCosts
 from .slots import Slots
 from .state_table import States
 from .times import Floats, Ints, SiteTimes
@@ -90,6 +91,10 @@ class _Totals:
         """In ns, of a warp in a state itself."""
         self.known_ns = np.zeros(slots)
         """Of a warp, while its records were kept."""
+        self.whole_ns = 0.0
+        """Of all warps, from begin to end."""
+        self.marks = np.zeros((2, states))
+        """How many there were in each state, and the ns that they took."""
         # One more than there are sites, for marks with which no visit ends.
         self.least = np.full(sites + 1, np.inf)
         self.most = np.full(sites + 1, -np.inf)
@@ -129,6 +134,7 @@ class _Totals:
         blocks, warps = groups.of_blocks(time, there)
         seen = (warps > 0).sum(0)
         keys = np.flatnonzero(places[shown])
+        marks, mark_ns = (self.marks @ table.inside)[:, shown]
         return SiteTimes(
             place[table.parents[shown]],
             table.ids[shown],
@@ -145,6 +151,8 @@ class _Totals:
             histograms=Histograms.of_places(keys, places[shown].ravel()[keys], len(shown)),
             spread=groups.spread(time, there, blocks, warps),
             clock_error=clock_error,
+            marks=MarkCosts(_whole(marks), mark_ns),
+            whole_ns=round(self.whole_ns),
         )
 
 
@@ -188,6 +196,7 @@ class _Piece:
         """Of each record, or of all."""
         self._set_own(length[self.there])
         self.known_ns = (length - record_cycles * heads["wanted"]) * scale
+        self.whole_ns = float(self.known_ns.sum())
         if missing.any():
             self._set_known(goes_round & missing)
 
@@ -226,6 +235,7 @@ class _Piece:
     def add_to(self, totals: _Totals, slots: Ints) -> None:
         """Add the times of the piece, whose slots have these numbers among all."""
         totals.known_ns[slots] = self.known_ns
+        totals.whole_ns += self.whole_ns
         if not len(self.state):
             return
         states = len(self.table.fresh)
@@ -233,7 +243,15 @@ class _Piece:
         key += self.state
         own = np.bincount(key, self.own, minlength=len(slots) * states)
         totals.time[slots] = own.reshape(-1, states)
+        totals.marks += self._marks(states)
         self._add_visits(totals)
+
+    def _marks(self, states: int) -> Floats:
+        """How many there are in each state, and the ns that they took."""
+        count = np.bincount(self.state, minlength=states)
+        alike = len(self.scale) == 1
+        cycles = count * self.scale if alike else np.bincount(self.state, self.scale, states)
+        return np.stack([count, cycles * self.record_cycles])
 
     def _add_visits(self, totals: _Totals) -> None:
         table = self.table

@@ -1,0 +1,37 @@
+"""What marks cost the sites that they measure: how many there were, and the time that they took.
+
+In: counts of records by state.  Out: for each entry of `SiteTimes` the marks inside its visits, and
+their time, which is no part of the site's own: by how much measuring may have changed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MarkCosts"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkCosts:
+    """Marks by entry of `SiteTimes`; numbers add up over launches."""
+
+    count: Ints
+    """Marks inside visits, that of their begin among them and that of their end not."""
+    ns: Floats
+    """What these took, as calibrated; 0 where that is not known."""
+
+    @classmethod
+    def merge(cls, parts: Sequence[MarkCosts], rows: Sequence[Ints], size: int) -> MarkCosts:
+        """The sums of several; entry i of part p goes to entry `rows[p][i]`, all different."""
+        made = cls(np.zeros(size, np.int64), np.zeros(size))
+        for part, row in zip(parts, rows):
+            made.count[row] += part.count
+            made.ns[row] += part.ns
+        return made
