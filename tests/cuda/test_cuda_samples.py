@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from tests.cuda.fake_driver import FakeDriver
+import tileprof
+from tests.cuda import runtime_kernels
+from tests.cuda.fake_driver import FakeDriver, Launched
 from tileprof import ir
 from tileprof.instrument.samples import NOT_SAMPLED, SAMPLING
-from tileprof.runtime import cuda_samples
+from tileprof.runtime import cuda as cuda_module
+from tileprof.runtime import cuda_device, cuda_samples, hooks
 from tileprof.runtime.cuda_samples import SampledFunction, Samples
 from tileprof.runtime.hooks import Measured
 
@@ -160,3 +164,68 @@ def test_without_memory_nothing_is_sampled(fake: FakeDriver, samples: Samples) -
     assert samples.argument(function(), heard, 1) == NOT_SAMPLED
     assert len(heard.losses) == 1
     assert heard.losses[0].startswith("cuda:0 has no memory for samples: ")
+
+
+# -- the whole way
+
+
+@dataclass
+class Sampled:
+    """A fake kernel: each launch's warps are seen in each state as often as it is told."""
+
+    states: int
+    seen: dict[int, int]
+    """By state; the same for each warp."""
+    periods: list[int] = field(default_factory=list)
+
+    def __call__(self, launched: Launched) -> int:
+        (given,) = np.frombuffer(launched.parameters[-1], SAMPLING)
+        self.periods.append(int(given["period"]))
+        warps = launched.block[0] // 32 - 1  # the last one looks
+        words = (ctypes.c_uint64 * (1 + warps * self.states)).from_address(int(given["counts"]))
+        words[0] += sum(self.seen.values())
+        for warp in range(warps):
+            for state, times in self.seen.items():
+                words[1 + warp * self.states + state] += times
+        return 0
+
+
+@pytest.mark.parametrize(("asked", "period"), [("sample", 2_000), ("sample=500ns", 500)])
+def test_a_profile_of_samples(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, asked: str, period: int
+) -> None:
+    """From `instrument="sample"` to the sites of a kernel: its looks, its time in proportion."""
+    held = Samples(fake.device, lambda soon: None, words=1024)
+    monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
+    monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 77)
+    monkeypatch.setattr(cuda_module, "samples_of", lambda device: held)
+    monkeypatch.setattr(cuda_device, "find_device", lambda number: fake.device)
+    monkeypatch.setattr(hooks, "collectors", [held])
+    kernel = runtime_kernels.sums_in_scopes.compile()
+    loaded: Any = kernel.variant.loaded("cuda:0", "sample")
+    variant = loaded.executable.variant((frozenset(), False))
+    (function,), (sampled,) = variant.functions, variant.sampled.values()
+    at = {sampled.sites[s.site].name: n for n, s in enumerate(sampled.states) if s.site >= 0}
+    reduce = next(name for name in at if name.startswith("reduce"))
+    runs = Sampled(len(sampled.states), {0: 10, at["load A"]: 10, at[reduce]: 60})
+    fake.sizes[function.spec.function] = tuple(p.size for p in function.layout)
+    fake.kernels[function.spec.function] = runs
+    with (
+        tileprof.profile(instrument=asked, context="scopes") as session,
+        tileprof.device("cuda:0"),
+    ):
+        for _ in range(2):
+            kernel(torch.zeros(1024))
+    profile = session.profile
+    assert profile is not None
+    profile.check()
+    assert runs.periods == [period] * 2
+    nodes = {profile.node(n).name: profile.node(n) for n in profile.find(kind="site")}
+    assert {name: node.total("samples") for name, node in nodes.items()} == {
+        "load": 40, "load A": 40, "sum": 240, reduce: 240,
+    }  # fmt: skip
+    (whole,) = profile.find(kind="kernel")
+    assert profile.node(whole).own("samples") == 40
+    shares = nodes["sum"].total("time") / profile.node(whole).total("time")
+    assert shares == pytest.approx(0.75, abs=0.01)
+    assert profile.tables.provenance["options"] == f"context=scopes instrument={asked}"

@@ -196,6 +196,32 @@ def test_who_listens_and_in_what_detail() -> None:
     assert seen == [None, "off", "ops", "off", None, "ops", "off", None]
 
 
+def test_sessions_that_want_samples() -> None:
+    """Records tell more; the period is the shortest that one asks for."""
+    seen: list[tuple[str, int]] = []
+
+    def look() -> None:
+        assert hooks.listener is not None
+        seen.append((hooks.listener.instrument, hooks.sample_period_ns))
+
+    first = profiler.start(clock=Clock(), instrument="sample")
+    look()
+    second = profiler.start(instrument="sample=20")
+    third = profiler.start(instrument="sample=5ms")
+    look()
+    fourth = profiler.start(instrument="stages")
+    look()
+    for session in (fourth, third, second):
+        session.finalize()
+    profiler.start(instrument="scopes")
+    look()
+    profiler.finalize()
+    assert first.profile is not None
+    assert first.profile.tables.provenance["options"] == "context=full instrument=sample"
+    assert seen == [("sample", 0), ("sample", 20_000), ("stages", 20_000), ("sample", 0)]
+    assert hooks.sample_period_ns == 0
+
+
 def test_a_launch_that_fails() -> None:
     """A launch without an end counts nowhere, and leaves scopes as they were."""
     profile = run("""

@@ -157,7 +157,9 @@ def test_scopes_from_before_and_after() -> None:
     [
         (lambda: profiler.start(context="gpu"), "context 'gpu' is unknown"),
         (lambda: profiler.start(instrument="all"), "instrument 'all' is unknown"),
-        (lambda: profiler.start(instrument="sample=5"), "instrument `sample` is not available yet"),
+        (lambda: profiler.start(instrument="ops=5"), "instrument 'ops=5' is unknown"),
+        (lambda: profiler.start(instrument=5), "instrument 5 is unknown"),
+        (lambda: profiler.start(instrument="sample="), "instrument 'sample=' has no such period"),
         (lambda: profiler.start(duty=0.05, every=5), "duty and every exclude each other"),
         (lambda: profiler.start(duty=0), "duty is 0"),
         (lambda: profiler.start(duty=1.5), "duty is 1.5"),

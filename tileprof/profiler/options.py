@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
-from tileprof.runtime.hooks import Instrument
+from tileprof.profiler.instruments import Inside, parse_instrument
 
 Context = Literal["scopes", "python", "full"]
 """What a call path is made of: scopes only; Python frames too; also framework ops where known."""
@@ -25,15 +25,14 @@ TIMELINE_EVENTS = 1_000_000
 """How many events a timeline keeps unless told otherwise, of devices and of the host each."""
 MOST_EVENTS = 50_000_000
 
-_INSTRUMENT_HINT = f"Use one of {', '.join(get_args(Instrument))}."
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a session records."""
 
     context: Context = "full"
-    instrument: Instrument = "scopes"
+    instrument: str = "scopes"
+    """What is measured inside kernels: off, scopes, stages, ops, sample or sample=PERIOD."""
     backward_ops: bool = False
     """Whether operations inside nodes of a backward pass are recorded too, not the nodes alone."""
     flush_interval: float = 10.0
@@ -55,6 +54,11 @@ class Options:
     def chooses_steps(self) -> bool:
         """Whether a part of the program's steps is recorded."""
         return self.duty is not None or self.every is not None
+
+    @property
+    def inside(self) -> Inside:
+        """What `instrument` asks for."""
+        return parse_instrument(self.instrument)
 
     @property
     def frames(self) -> bool:
@@ -99,10 +103,7 @@ def _check(options: Options) -> None:
             f"context {options.context!r} is unknown",
             hint=f"Use one of {', '.join(get_args(Context))}.",
         )
-    if options.instrument.partition("=")[0] == "sample":
-        raise UsageError("instrument `sample` is not available yet", hint=_INSTRUMENT_HINT)
-    if options.instrument not in get_args(Instrument):
-        raise UsageError(f"instrument {options.instrument!r} is unknown", hint=_INSTRUMENT_HINT)
+    parse_instrument(options.instrument)
     interval = options.flush_interval
     if not (_is_number(interval, (int, float)) and interval > 0):
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")

@@ -13,6 +13,7 @@ from typing import Any
 
 from tileprof.profiler import provenance, scopes
 from tileprof.profiler.events import missing, native_events
+from tileprof.profiler.instruments import widest
 from tileprof.profiler.listener import Listener
 from tileprof.profiler.options import Options, destination, parse_options
 from tileprof.profiler.recorder import Recorder, top
@@ -23,9 +24,6 @@ from tileprof.profiler.termination import Termination
 from tileprof.profiler.totals import HostTotals
 from tileprof.profiler.worker import Worker
 from tileprof.runtime import hooks
-from tileprof.runtime.hooks import Instrument
-
-_DETAIL: tuple[Instrument, ...] = ("off", "scopes", "stages", "ops")
 
 TAKING_S = 0.25
 """How often the host's events are taken over: its rings have room for half of what is kept."""
@@ -96,8 +94,9 @@ class Recording:
                     recorder.events.begin(recorder.epoch, recorder.frames, full, backward)
                 else:
                     recorder.events.end()
-            wanted = max((_DETAIL.index(s.options.instrument) for s in active), default=0)
-            hooks.listener = Listener(recorder, _DETAIL[wanted]) if active else None
+            wanted = widest(session.options.inside for session in active)
+            hooks.listener = Listener(recorder, wanted.mode) if active else None
+            hooks.sample_period_ns = wanted.period_ns
             hooks.clock = recorder.clock if active else time.perf_counter_ns
             self._pace()
             if goes_on and self._sampler is not None:
@@ -204,9 +203,10 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     """Start recording; the file is written by `finalize`, and now and then before.
 
     Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
-    "ops"), `backward_ops` (operations inside nodes of backward passes too), `timeline` (True, or
-    how many events of devices and of the host to keep at most), `duty` (a share of the steps) or
-    `every` (each n-th one), `flush_interval` in seconds, `clock` (a function that returns ns).
+    "ops", "sample", "sample=PERIOD"), `backward_ops` (operations inside nodes of backward passes
+    too), `timeline` (True, or how many events of devices and of the host to keep at most), `duty`
+    (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock` (a
+    function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current

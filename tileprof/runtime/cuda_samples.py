@@ -34,6 +34,8 @@ PERIOD_NS = 2_000
 """Mean time between two looks at a block."""
 SLOW_PERIOD_NS = 8_000
 """The same of a kernel that was looked at often enough."""
+LONGEST_NS = 500_000
+"""A warp does not sleep for more than 1 ms at a time."""
 ENOUGH = 1_000_000
 """Looks from which a share is known within 0.1 points."""
 WORDS = 1 << 20
@@ -127,7 +129,8 @@ class Samples:
                 return samples.NOT_SAMPLED
             tag.launches += not captured
             self._unread += 1
-            period = PERIOD_NS if tag.looks < ENOUGH else SLOW_PERIOD_NS
+            chosen = PERIOD_NS if tag.looks < ENOUGH else SLOW_PERIOD_NS
+            period = min(hooks.sample_period_ns or chosen, LONGEST_NS)
             address, seed = self._address + 8 * tag.place, self._launches & 0xFFFFFFFF
         self._notice(False)
         return samples.sampling(address, period=period, seed=seed)

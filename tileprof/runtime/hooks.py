@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
     from tileprof.instrument.samples import SampleTotals
 
-Instrument = Literal["off", "scopes", "stages", "ops"]
-"""What is measured inside a kernel: nothing, the author's scopes, also stages, also every op."""
+Instrument = Literal["off", "scopes", "stages", "ops", "sample"]
+"""What is measured inside a kernel: nothing, the author's scopes, also stages, also every op; or
+where it is seen by a sampler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,9 @@ listener: LaunchListener | None = None
 
 clock: Callable[[], int] = time.perf_counter_ns
 """Gives ns; set with the listener, so that one clock times a whole profile (that of a test too)."""
+
+sample_period_ns: int = 0
+"""Mean time between two looks of a sampler; set with the listener, 0 where it is to be chosen."""
 
 
 class Collector(Protocol):

@@ -26,7 +26,7 @@ inside: Any = importlib.import_module("benchmarks.instrument_kernels")
 class Listening:
     """Who hears of launches and of what their samplers saw."""
 
-    instrument: hooks.Instrument = "sample"  # type: ignore[assignment]
+    instrument: hooks.Instrument = "sample"
     times_gpus: bool = True
     closed: bool = False
     samples: SampleTotals | None = None
