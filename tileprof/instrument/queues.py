@@ -56,6 +56,9 @@ class Flights:
     """When the wait began."""
     retired: Floats
     """When the wait ended."""
+    issuer: Ints
+    """The warp that started it, and `waiter` that which waited: their places in the timeline."""
+    waiter: Ints
     unretired: int = 0
     """Groups that nobody was seen to wait for: records end, or begin, in between."""
 
@@ -107,7 +110,7 @@ def _of_queue(timeline: Timeline, queue: _Queue) -> Flights:
         for warp, (issued, waited) in enumerate(zip(groups, waits)):
             pending = np.array([queue.pending[s] for s in timeline.site[waited].tolist()], np.int64)
             pairs, left = _in_order(issued, waited, pending)
-            rows.append(_rows(timeline, warp, *pairs))
+            rows.append(_rows(timeline, warp, warp, *pairs))
             unretired += left
     else:
         for issuer, waiter in _across(timeline, groups, waits):
@@ -115,7 +118,8 @@ def _of_queue(timeline: Timeline, queue: _Queue) -> Flights:
             if timeline.no_begin[issuer] or timeline.no_begin[waiter]:
                 # Which wait is which is not known.
                 count = 0
-            rows.append(_rows(timeline, issuer, groups[issuer][:count], waits[waiter][:count]))
+            pairs = groups[issuer][:count], waits[waiter][:count]
+            rows.append(_rows(timeline, issuer, waiter, *pairs))
             unretired += len(groups[issuer]) - count
     return _joined(queue.name, rows, unretired)
 
@@ -156,22 +160,24 @@ def _across(timeline: Timeline, groups: list[Ints], waits: list[Ints]) -> Iterat
                 yield issuer, waiter
 
 
-_Rows = tuple[Ints, Ints, Ints, Floats, Floats, Floats]
+_Rows = tuple[Ints, Ints, Ints, Floats, Floats, Floats, Ints, Ints]
 
 
-def _rows(timeline: Timeline, warp: int, issued: Ints, waited: Ints) -> _Rows:
+def _rows(timeline: Timeline, issuer: int, waiter: int, issued: Ints, waited: Ints) -> _Rows:
     return (
-        np.full(len(issued), timeline.block[warp]),
+        np.full(len(issued), timeline.block[issuer]),
         timeline.site[issued],
         timeline.site[waited],
         timeline.begin[issued],
         timeline.begin[waited],
         timeline.end[waited],
+        np.full(len(issued), issuer),
+        np.full(len(issued), waiter),
     )
 
 
 def _joined(name: str, rows: list[_Rows], unretired: int) -> Flights:
     whole, times = np.empty(0, np.int64), np.empty(0)
-    rows = [(whole, whole, whole, times, times, times), *rows]
-    block, site, waited_at, issued, wait, retired = map(np.concatenate, zip(*rows))
-    return Flights(name, block, site, waited_at, issued, wait, retired, unretired)
+    rows = [(whole, whole, whole, times, times, times, whole, whole), *rows]
+    block, site, waited_at, issued, wait, retired, issuer, waiter = map(np.concatenate, zip(*rows))
+    return Flights(name, block, site, waited_at, issued, wait, retired, issuer, waiter, unretired)

@@ -18,7 +18,7 @@ from .blocks import blocks_of
 from .clocks import cycles_of, launch_clocks
 from .slots import Slots
 
-__all__ = ["Timeline", "timeline_of"]
+__all__ = ["Timeline", "Visits", "timeline_of", "visits_of"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -41,6 +41,8 @@ class Timeline:
     """(warps): its oldest marks are missing."""
     site: Ints
     """(marks): number of the innermost site; -1 outside of all."""
+    fresh: Ints
+    """(marks): how many sites around it, from the outermost on, are visited on from before."""
     visits: Flags
     """(marks): whether a visit of that site begins here, of which the end is known."""
     begin: Floats
@@ -91,6 +93,7 @@ def timeline_of(
         np.stack([shift, shift + length], axis=1) * scale[:, None],
         no_begin,
         np.array([each.site for each in states], np.int64)[state],
+        np.array([each.fresh for each in states], np.int64)[state],
         visits,
         (cycles + shift[of_mark]) * scale[of_mark],
         (end + shift[of_mark]) * scale[of_mark],
@@ -114,3 +117,59 @@ def _visits(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Flags:
             depth, at = depth + 1, parents[at]
         depths[site.id] = depth
     return np.array([state.fresh < depths[state.site] for state in states], np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """Visits of sites, those around others too; times as in `Timeline`."""
+
+    warp: Ints
+    """Place of the warp in the timeline."""
+    site: Ints
+    begin: Floats
+    end: Floats
+
+    def __len__(self) -> int:
+        return len(self.warp)
+
+
+def visits_of(timeline: Timeline, sites: Sequence[ir.Site]) -> Visits:
+    """All visits: warp after warp, each in the order of begins, a visit before those inside it.
+
+    What was under way when the oldest or the newest records of a warp went missing is there as far
+    as it was seen.
+    """
+    marks = len(timeline.site)
+    first = np.zeros(marks, np.bool_)
+    counts = np.diff(timeline.starts)
+    first[timeline.starts[:-1][counts > 0]] = True
+    warp, paths = np.repeat(np.arange(len(counts)), counts), _paths(sites)
+    path = paths[timeline.site]
+    found: list[tuple[Ints, Ints, Ints, Ints]] = []
+    for depth in range(paths.shape[1]):
+        turns = np.flatnonzero(first | (timeline.fresh <= depth))
+        last = np.append(turns[1:], marks)[: len(turns)] - 1
+        there = path[turns, depth] >= 0
+        turns, last = turns[there], last[there]
+        found.append((turns, np.full(len(turns), depth), last, path[turns, depth]))
+    mark, depth_of, last, site = map(np.concatenate, zip(*found))
+    order = np.lexsort((depth_of, mark))
+    mark, last = mark[order], last[order]
+    return Visits(warp[mark], site[order], timeline.begin[mark], timeline.end[last])
+
+
+def _paths(sites: Sequence[ir.Site]) -> Ints:
+    """(sites + 1, depth): the sites around each and itself, outermost first, then -1; the last row,
+    that of site -1, has none."""
+    parents = {site.id: site.parent for site in sites}
+    paths: dict[int, list[int]] = {}
+    for site in sites:
+        path, at = [site.id], site.parent
+        while at is not None:
+            path, at = [at, *path], parents[at]
+        paths[site.id] = path
+    depth = max(map(len, paths.values()), default=1)
+    made = np.full((max(paths, default=-1) + 2, depth), -1, np.int64)
+    for number, path in paths.items():
+        made[number, : len(path)] = path
+    return made
