@@ -29,6 +29,7 @@ from tileprof.runtime import cuda_arena, cuda_device, cuda_reader, cuda_records,
 from tileprof.runtime.cuda import CudaExecutable, Need
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_budget import Budget, Share
+from tileprof.runtime.cuda_calibration import RecordCost
 from tileprof.runtime.cuda_comparison import Comparison, Taken
 from tileprof.runtime.cuda_reader import Reader
 from tileprof.runtime.cuda_records import Records
@@ -182,11 +183,11 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """One whose records are read only when a test says so."""
     fake, warps = FakeDriver(), Warps()
-    fake.sizes = {"marked_0": (1, 32)}
+    fake.sizes = {"marked_0": (1, slots.RECORDING.itemsize)}
     fake.kernels["marked_0"] = warps
     monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
     monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 77)
-    records = Records(fake.device, lambda soon: None, 1024, 16)
+    records = Records(fake.device, lambda soon: None, 1024, 16, RecordCost)
     monkeypatch.setattr(cuda_module, "records_of", lambda device: records)
     return Machine(fake, records, warps, Late())
 
@@ -243,6 +244,30 @@ def test_records_are_told_under_the_token_of_their_launch(machine: Machine) -> N
     machine.records.collect(final=True)
     assert len(machine.late.told) == before
     assert not machine.late.losses
+
+
+def test_times_are_without_what_marks_took(machine: Machine) -> None:
+    """As was found out when the first records were read, by nobody's launch."""
+    asked: list[int] = []
+
+    def cost() -> RecordCost:
+        asked.append(1)
+        return RecordCost(500.0)
+
+    machine.records._cost = cost
+    held = machine.executable()
+    run(machine, held, rows=4)
+    machine.records.read()
+    assert not asked
+    assert held.record_cost() is None
+    machine.records.collect(final=False)
+    assert asked == [1]
+    assert machine.late.times(7) == {0: (32, 32 * (LOAD - 500)), 1: (32, 32 * (MATH - 500))}
+    (sites,) = [told.sites for _, told, _ in machine.late.told if told.sites is not None]
+    assert sites.marks is not None
+    assert sites.marks.count.tolist() == [32, 32]
+    assert sites.marks.ns.tolist() == [32 * 500, 32 * 500]
+    assert held.record_cost() == RecordCost(500.0)
 
 
 def test_records_that_are_not_there_yet(machine: Machine) -> None:

@@ -22,6 +22,7 @@ from tileprof.errors import ArgumentError, ExecutionError, TileprofError
 from . import hooks
 from .arguments import address, is_host, is_writable, stream_of
 from .cuda_binary import CudaBinary
+from .cuda_calibration import RecordCost
 from .cuda_comparison import Comparison
 from .cuda_copies import Staged
 from .cuda_device import CudaDevice
@@ -152,6 +153,11 @@ class CudaExecutable:
                 with suppress(TileprofError):
                     found += source.remarks()
         return found
+
+    def record_cost(self) -> RecordCost | None:
+        """What a record of its launches took; None where none was decoded."""
+        sources = (s for v in list(self._variants.values()) for s in v.sources.values())
+        return next((each.cost for each in sources if each.cost is not None), None)
 
     def compare(self) -> None:
         """Find out what the marks cost; takes as long as it takes to compile the kernel."""

@@ -24,6 +24,7 @@ from tileprof.instrument.slots import Slots
 from . import hooks
 from .cuda_arena import CAPACITY, SLOTS, DeviceArena
 from .cuda_budget import Budget
+from .cuda_calibration import Calibration, RecordCost, measure
 from .cuda_device import CudaDevice
 from .cuda_driver import DriverFailure
 from .cuda_tags import NOTHING, Source, Tag
@@ -51,10 +52,13 @@ class Records:
         notice: Callable[[bool], None],
         slots: int = SLOTS,
         capacity: int = CAPACITY,
+        cost: Callable[[], RecordCost] | None = None,
     ) -> None:
         self.device = device
         self._notice = notice
         self._size = slots, capacity
+        self._cost = cost or Calibration(device, measure).cost
+        """What a record costs; asked only when some are decoded."""
         self._arena: DeviceArena | None = None
         self._budget = Budget(slots)
         self._tags: dict[int, Tag] = {}
@@ -203,7 +207,7 @@ class Records:
 
     def _decode(self, tag: Tag, slots: Slots) -> None:
         try:
-            sites = tag.source.decode(slots)
+            sites = tag.source.decode(slots, self._cost())
         except TileprofError as error:
             tag.late.lost(f"warps whose records made no sense ({error.message})", len(slots))
             return

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tileprof.compiler.remarks import Remark
 
     from .cuda_binary import CudaBinary
+    from .cuda_calibration import RecordCost
 
 __all__ = ["NOTHING", "SiteTable", "Source", "Tag"]
 
@@ -53,20 +54,25 @@ class Source:
     tags: dict[tuple[LateListener, int, bool], Tag] = field(default_factory=dict)
     observed: Observed = field(default_factory=Observed)
     """What was recorded for those who still listen."""
+    cost: RecordCost | None = None
+    """What a record took of those that were decoded last."""
 
     @property
     def warps(self) -> int:
         """Of a block, that record."""
         return _recording_warps(self.spec)
 
-    def decode(self, slots: Slots) -> SiteTimes:
-        """The times of sites, under the kernel's numbers; ProfileFileError where there are none."""
+    def decode(self, slots: Slots, cost: RecordCost) -> SiteTimes:
+        """The times of sites, under the kernel's numbers, without what records took;
+        ProfileFileError where there are none."""
         from tileprof.instrument.warp_times import decode_slots
 
+        self.cost = cost
         times = decode_slots(
             slots,
             self.binary.sites,
             self.binary.states,
+            record_cycles=cost.cycles,
             consumer_warps=self.spec.consumer_warps or None,
             ns_per_cycle=self.ns_per_cycle,
         )

@@ -213,12 +213,16 @@ class LoadedKernel:
     def _later(self, known: int) -> LateDescription:
         """What came to be known since `known` sites were told."""
         assert self._recording is not None
-        compared, told = self._recording.compared, self._recording.told()
-        sites = _sites(self._sites()[known:])
-        if compared is None:
-            return LateDescription(_remarks(told), sites)
-        remarks = _remarks([*compared.remarks(), *told])
-        return LateDescription(remarks, sites, compared.attributes())
+        compared, cost = self._recording.compared, self._recording.record_cost()
+        remarks = self._recording.told()
+        attributes: dict[str, str | int | float] = {}
+        if cost is not None:
+            remarks = [*cost.remarks(), *remarks]
+            attributes["record_cycles"] = cost.cycles
+        if compared is not None:
+            remarks = [*compared.remarks(), *remarks]
+            attributes |= compared.attributes()
+        return LateDescription(_remarks(remarks), _sites(self._sites()[known:]), attributes)
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
