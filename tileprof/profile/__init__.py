@@ -7,6 +7,7 @@ forms: the `.tprof` file, JSON, a data frame, hatchet's literal.
 """
 
 from tileprof.profile.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
+from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
 from tileprof.profile.diff import Change, Diff, diff
 from tileprof.profile.file import load, save
 from tileprof.profile.gate import fail_if
@@ -35,6 +36,12 @@ __all__ = [
     "Attribute",
     "Change",
     "Column",
+    "Cta",
+    "CtaFlights",
+    "CtaLaunch",
+    "CtaTimelines",
+    "CtaVisits",
+    "CtaWarp",
     "Diff",
     "KernelInfo",
     "Metric",

@@ -30,6 +30,7 @@ def check(profile: Profile) -> None:
             raise InternalError(
                 f"node {node} refers to kernel {kernel}, and one of the two does not exist"
             )
+    profile.tables.ctas.check(len(profile.tables.kernels))
     for metric in profile.metrics.values():
         _check_metric(profile, metric)
     tables = profile.tables

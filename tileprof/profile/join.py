@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import metrics as law
+from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
 from tileprof.profile.node_sketches import NodeSketches
@@ -60,6 +61,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
     numbers: dict[tuple[object, ...], int] = {}
     node_kernels: dict[int, int] = {}
     sources: dict[str, str] = {}
+    ctas: list[CtaTimelines] = []
     for table, start in zip(tables, starts):
         renumbered = []
         for kernel in table.kernels:
@@ -67,6 +69,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
             if number == len(kernels):
                 kernels.append(kernel)
             renumbered.append(number)
+        ctas.append(table.ctas.of_kernels(renumbered))
         for node, kernel_index in table.node_kernels.items():
             node_kernels[node + start] = renumbered[kernel_index]
         sources = {**table.sources, **sources}
@@ -80,6 +83,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         _beside([table.absorbed_sketches for table in tables], starts),
         # Runs have no common time: that of one stays, those of several are left out.
         tables[0].timeline if len(tables) == 1 else Timeline(),
+        CtaTimelines.joined(ctas),
     )
 
 

@@ -6,13 +6,15 @@ import math
 import sqlite3
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
+from tileprof.profile import cta_bytes, timeline_bytes
 from tileprof.profile import metrics as law
-from tileprof.profile import timeline_bytes
+from tileprof.profile.ctas import Cta, CtaLaunch, CtaTimelines, CtaWarp
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
@@ -50,6 +52,7 @@ def from_database(database: sqlite3.Connection) -> Profile:
         sketches=_sketches(database, "own"),
         absorbed_sketches=_sketches(database, "absorbed"),
         timeline=_timeline(database, len(nodes)),
+        ctas=_ctas(database),
     )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 
@@ -92,6 +95,25 @@ def _timeline(database: sqlite3.Connection, nodes: int) -> Timeline:
     tracks = tuple(Track(*row) for row in rows)
     columns = dict(database.execute("SELECT name, content FROM timeline").fetchall())
     return timeline_bytes.from_bytes(tracks, columns, nodes)
+
+
+def _ctas(database: sqlite3.Connection) -> CtaTimelines:
+    if not _has(database, "cta_launches"):
+        return CtaTimelines()
+
+    def rows(table: str, columns: str) -> list[tuple[Any, ...]]:
+        return database.execute(f"SELECT {columns} FROM {table} ORDER BY id").fetchall()
+
+    return cta_bytes.from_bytes(
+        [
+            CtaLaunch(*row)
+            for row in rows("cta_launches", "kernel, function, device, number, recorded, issued")
+        ],
+        [Cta(*row) for row in rows("ctas", 'launch, block, sm, "begin", "end", chosen')],
+        [CtaWarp(*row) for row in rows("cta_warps", 'cta, warp, role, "begin", "end", missing')],
+        [name for (name,) in rows("cta_queues", "name")],
+        dict(database.execute("SELECT name, content FROM cta_columns").fetchall()),
+    )
 
 
 def _has(database: sqlite3.Connection, table: str) -> bool:

@@ -80,6 +80,39 @@ CREATE TABLE timeline (
     content BLOB NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE cta_launches (
+    id INTEGER PRIMARY KEY,
+    kernel INTEGER NOT NULL REFERENCES kernels (id),
+    function TEXT NOT NULL,
+    device TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    recorded INTEGER NOT NULL,
+    issued INTEGER NOT NULL
+);
+CREATE TABLE ctas (
+    id INTEGER PRIMARY KEY,
+    launch INTEGER NOT NULL REFERENCES cta_launches (id),
+    block INTEGER NOT NULL,
+    sm INTEGER NOT NULL,
+    "begin" INTEGER NOT NULL,
+    "end" INTEGER NOT NULL,
+    chosen TEXT NOT NULL
+);
+CREATE TABLE cta_warps (
+    id INTEGER PRIMARY KEY,
+    cta INTEGER NOT NULL REFERENCES ctas (id),
+    warp INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    "begin" INTEGER NOT NULL,
+    "end" INTEGER NOT NULL,
+    missing TEXT NOT NULL
+);
+CREATE TABLE cta_queues (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE cta_columns (
+    name TEXT PRIMARY KEY,
+    content BLOB NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE kernels (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tileprof.errors import Location
+from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.node_sketches import NodeSketches
 from tileprof.profile.timeline import Timeline
 
@@ -72,3 +73,5 @@ class Tables:
     """The same of what an operation folded into the node."""
     timeline: Timeline = field(default_factory=Timeline)
     """Single events, where they were asked for. Profiles that are added up have none."""
+    ctas: CtaTimelines = field(default_factory=CtaTimelines)
+    """What single CTAs did inside kernels that were measured."""

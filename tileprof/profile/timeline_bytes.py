@@ -29,7 +29,7 @@ def to_bytes(events: TimelineEvents) -> dict[str, bytes]:
         "track": events.track,
         "launch": np.where(events.launch < 0, 0, np.arange(len(events)) - events.launch),
     }
-    return {name: _packed(columns[name], size) for name, size in _BYTES.items()}
+    return {name: packed(columns[name], size) for name, size in _BYTES.items()}
 
 
 def from_bytes(tracks: tuple[Track, ...], columns: Mapping[str, bytes], nodes: int) -> Timeline:
@@ -50,7 +50,7 @@ def from_bytes(tracks: tuple[Track, ...], columns: Mapping[str, bytes], nodes: i
 
 
 def _read(columns: Mapping[str, bytes]) -> TimelineEvents:
-    numbers = {name: _unpacked(columns[name], size) for name, size in _BYTES.items()}
+    numbers = {name: unpacked(columns[name], size) for name, size in _BYTES.items()}
     back = numbers["launch"]
     launch = np.where(back == 0, -1, np.arange(len(back), dtype=np.int32) - back)
     return TimelineEvents.typed(
@@ -62,11 +62,13 @@ def _read(columns: Mapping[str, bytes]) -> TimelineEvents:
     )
 
 
-def _packed(column: npt.NDArray[np.integer], size: int) -> bytes:
+def packed(column: npt.NDArray[np.integer], size: int) -> bytes:
+    """Return the bytes of a column of numbers, each of so many bytes."""
     planes = column.astype(f"<i{size}").view(np.uint8).reshape(-1, size)
     return zlib.compress(np.ascontiguousarray(planes.T).data, _LEVEL)
 
 
-def _unpacked(content: bytes, size: int) -> npt.NDArray[np.integer]:
+def unpacked(content: bytes, size: int) -> npt.NDArray[np.integer]:
+    """Return the numbers of a column; raises what zlib and NumPy raise where it is none."""
     planes = np.frombuffer(zlib.decompress(content), np.uint8).reshape(size, -1)
     return np.ascontiguousarray(planes.T).view(f"<i{size}").reshape(-1)

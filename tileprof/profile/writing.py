@@ -6,12 +6,14 @@ import contextlib
 import itertools
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import astuple
 
 import numpy as np
 
 from tileprof.errors import Location
+from tileprof.profile import cta_bytes, timeline_bytes
 from tileprof.profile import metrics as law
-from tileprof.profile import timeline_bytes
+from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
 from tileprof.profile.schema import SCHEMA
@@ -51,6 +53,7 @@ class _Writer:
         self._timeline(profile.tables.timeline)
         for i, kernel in enumerate(profile.tables.kernels):
             self._kernel(i, kernel)
+        self._ctas(profile.tables.ctas)
         self._insert("node_kernels", profile.tables.node_kernels.items())
         self._insert("sources", _texts(profile.tables.sources.items()))
         self._insert("files", ((number, name) for name, number in self._files.items()))
@@ -102,6 +105,21 @@ class _Writer:
         )
         self._insert("timeline_tracks", rows)
         self._insert("timeline", timeline_bytes.to_bytes(timeline.events).items())
+
+    def _ctas(self, timelines: CtaTimelines) -> None:
+        if not timelines.launches:
+            return
+        self._insert(
+            "cta_launches",
+            (
+                (i, e.kernel, _text(e.function), _text(e.device), e.number, e.recorded, e.issued)
+                for i, e in enumerate(timelines.launches)
+            ),
+        )
+        self._insert("ctas", ((i, *astuple(each)) for i, each in enumerate(timelines.ctas)))
+        self._insert("cta_warps", ((i, *astuple(each)) for i, each in enumerate(timelines.warps)))
+        self._insert("cta_queues", ((i, _text(name)) for i, name in enumerate(timelines.queues)))
+        self._insert("cta_columns", cta_bytes.to_bytes(timelines).items())
 
     def _kernel(self, number: int, kernel: KernelInfo) -> None:
         texts = [kernel.name, kernel.device, kernel.ir, kernel.source, kernel.source_file]

@@ -1,0 +1,68 @@
+"""The columns of CTAs' timelines as bytes of a file.
+
+In: columns.  Out: their bytes, in the form of those of a timeline (`timeline_bytes.py`); the warp
+and the begin of a visit as differences to the visit before, ends as lengths.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import InternalError, ProfileFileError
+from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
+from tileprof.profile.timeline_bytes import packed, unpacked
+
+_FLIGHTS = tuple(each.name for each in fields(CtaFlights))
+
+
+def to_bytes(timelines: CtaTimelines) -> dict[str, bytes]:
+    """Return the bytes of each column, by its name."""
+    visits, flights = timelines.visits, timelines.flights
+    columns: dict[str, npt.NDArray[np.integer]] = {
+        "visit_warp": np.diff(visits.warp, prepend=0),
+        "visit_site": visits.site,
+        "visit_begin": np.diff(visits.begin, prepend=0),
+        "visit_length": visits.end - visits.begin,
+    }
+    columns |= {f"flight_{name}": getattr(flights, name) for name in _FLIGHTS}
+    return {name: packed(column, 8) for name, column in columns.items()}
+
+
+def from_bytes(
+    launches: Sequence[CtaLaunch],
+    ctas: Sequence[Cta],
+    warps: Sequence[CtaWarp],
+    queues: Sequence[str],
+    columns: Mapping[str, bytes],
+) -> CtaTimelines:
+    """Return the timelines of a file; the columns are read when they are asked for."""
+
+    def make() -> tuple[CtaVisits, CtaFlights]:
+        try:
+            found = _read(columns)
+            CtaTimelines(launches, ctas, warps, queues, lambda: found).check_columns()
+        except (zlib.error, ValueError, KeyError, InternalError):
+            raise ProfileFileError(
+                "the profile's timelines of CTAs are damaged",
+                hint="Make it again with `tileprof run`; the rest of it can be read.",
+            ) from None
+        return found
+
+    return CtaTimelines(launches, ctas, warps, queues, make) if launches else CtaTimelines()
+
+
+def _read(columns: Mapping[str, bytes]) -> tuple[CtaVisits, CtaFlights]:
+    warp, site, begin, length = (
+        unpacked(columns[f"visit_{name}"], 8) for name in ("warp", "site", "begin", "length")
+    )
+    begins = np.cumsum(begin)
+    flights = (unpacked(columns[f"flight_{name}"], 8) for name in _FLIGHTS)
+    return (
+        CtaVisits.typed(np.cumsum(warp), site, begins, begins + length),
+        CtaFlights.typed(*flights),
+    )

@@ -1,0 +1,263 @@
+"""What single CTAs (blocks of a launch) did inside a kernel: which warp was where when.
+
+In: a few CTAs of a few launches, as a device recorded them.  Out: the same for a profile of several
+runs.  Times are whole ns since the begin of a CTA; where that begin lies is told on the clock of
+its device, so CTAs of one device can be put beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import InternalError
+
+_Ints = npt.NDArray[np.int64]
+_Numbers = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class CtaLaunch:
+    """A launch of which some CTAs were kept."""
+
+    kernel: int
+    """Place in the tables' `kernels`."""
+    function: str
+    device: str
+    number: int
+    """Of the launch, from 0 on, among those of its function that were listened to."""
+    recorded: int
+    """CTAs that were recorded, of which those here were chosen."""
+    issued: int = -1
+    """When the host launched it, on the clock of the profile's timeline; -1 where not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cta:
+    """A block of a launch."""
+
+    launch: int
+    """Place in `launches`."""
+    block: int
+    """Its number in the grid."""
+    sm: int
+    begin: int
+    """In ns on the clock of the device, and `end` too."""
+    end: int
+    chosen: str
+    """Why this one: `median`, `longest`, `shortest`, `first`, `last`, or several of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CtaWarp:
+    """A warp of a CTA; times are ns since the CTA began."""
+
+    cta: int
+    """Place in `ctas`."""
+    warp: int
+    role: Literal["producer", "consumer", ""]
+    begin: int
+    end: int
+    missing: Literal["begin", "end", ""] = ""
+    """Which part of its records was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class CtaVisits:
+    """Columns with an entry a visit: warp after warp, by begin, a visit before those inside it."""
+
+    warp: _Numbers
+    """Place in `warps`."""
+    site: _Numbers
+    """`id` among the sites of the kernel."""
+    begin: _Ints
+    """In ns since the CTA began, and `end` too."""
+    end: _Ints
+
+    def __len__(self) -> int:
+        return len(self.warp)
+
+    @staticmethod
+    def typed(*columns: Any) -> CtaVisits:
+        """Return the columns, in their order, as the numbers that they are of here."""
+        return CtaVisits(*(np.asarray(each, kind) for each, kind in zip(columns, _VISIT_TYPES)))
+
+
+@dataclass(frozen=True, slots=True)
+class CtaFlights:
+    """Columns with an entry a piece of asynchronous work; times as in `CtaVisits`."""
+
+    queue: _Numbers
+    """Place in `queues`."""
+    issuer: _Numbers
+    """Place in `warps` of the warp that started it, `waiter` of the first that knew its end."""
+    waiter: _Numbers
+    site: _Numbers
+    """That started it; `waited_at` that which waited."""
+    waited_at: _Numbers
+    issued: _Ints
+    wait: _Ints
+    """When the wait began."""
+    retired: _Ints
+    """When the wait ended: at the latest then the work was done."""
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    @staticmethod
+    def typed(*columns: Any) -> CtaFlights:
+        """Return the columns, in their order, as the numbers that they are of here."""
+        return CtaFlights(*(np.asarray(each, kind) for each, kind in zip(columns, _FLIGHT_TYPES)))
+
+
+_VISIT_TYPES = (np.int32, np.int32, np.int64, np.int64)
+_FLIGHT_TYPES = (*[np.int32] * 5, *[np.int64] * 3)
+
+
+def _nothing() -> tuple[CtaVisits, CtaFlights]:
+    return CtaVisits.typed(*[()] * 4), CtaFlights.typed(*[()] * 8)
+
+
+class CtaTimelines:
+    """The CTAs of a profile; the columns are made when they are first asked for."""
+
+    def __init__(
+        self,
+        launches: Sequence[CtaLaunch] = (),
+        ctas: Sequence[Cta] = (),
+        warps: Sequence[CtaWarp] = (),
+        queues: Sequence[str] = (),
+        make: Callable[[], tuple[CtaVisits, CtaFlights]] = _nothing,
+    ) -> None:
+        self.launches, self.ctas = tuple(launches), tuple(ctas)
+        self.warps, self.queues = tuple(warps), tuple(queues)
+        self._make = make
+
+    @cached_property
+    def _columns(self) -> tuple[CtaVisits, CtaFlights]:
+        return self._make()
+
+    @property
+    def visits(self) -> CtaVisits:
+        """All visits; `ProfileFileError` where the file that they come from is damaged."""
+        return self._columns[0]
+
+    @property
+    def flights(self) -> CtaFlights:
+        """All asynchronous work; raises as `visits` does."""
+        return self._columns[1]
+
+    def check(self, kernels: int) -> None:
+        """Raise `InternalError` where a launch, CTA or warp refers to what does not exist."""
+        limits = (
+            ([each.kernel for each in self.launches], kernels),
+            ([each.launch for each in self.ctas], len(self.launches)),
+            ([each.cta for each in self.warps], len(self.ctas)),
+        )
+        for places, end in limits:
+            if any(not 0 <= place < end for place in places):
+                raise InternalError("the timeline of a CTA refers to what does not exist")
+
+    def check_columns(self) -> None:
+        """Raise `InternalError` where a visit or a flight does, or is not in order."""
+        visits, flights = self.visits, self.flights
+        for columns in (visits, flights):
+            if len({len(getattr(columns, each.name)) for each in fields(columns)}) != 1:
+                raise InternalError("the columns of the CTAs' timelines are not of one length")
+        limits = (
+            (visits.warp, len(self.warps)),
+            (flights.queue, len(self.queues)),
+            (flights.issuer, len(self.warps)),
+            (flights.waiter, len(self.warps)),
+        )
+        for column, end in limits:
+            if len(column) and not (column.min() >= 0 and column.max() < end):
+                raise InternalError("a visit in a CTA refers to what does not exist")
+        if (np.diff(visits.warp) < 0).any() or (visits.end < visits.begin).any():
+            raise InternalError("the visits in CTAs are not in order")
+
+    def of_kernels(self, to: Sequence[int]) -> CtaTimelines:
+        """Return the timelines where kernel `i` has become kernel `to[i]`."""
+        launches = [replace(each, kernel=to[each.kernel]) for each in self.launches]
+        return CtaTimelines(launches, self.ctas, self.warps, self.queues, lambda: self._columns)
+
+    @staticmethod
+    def joined(parts: Sequence[CtaTimelines]) -> CtaTimelines:
+        """Return those of several runs, whose kernels are numbered together already.
+
+        Runs have no common time, so launches lose their place on the host's.
+        """
+        if len(held := [part for part in parts if part.launches]) <= 1:
+            found = held[0] if held else CtaTimelines()
+            return found if len(parts) <= 1 else _without_host(found)
+        names = list(dict.fromkeys(queue for part in held for queue in part.queues))
+        launches: list[CtaLaunch] = []
+        ctas: list[Cta] = []
+        warps: list[CtaWarp] = []
+        first_warps: list[int] = []
+        for part in held:
+            first_warps.append(len(warps))
+            warps += [replace(each, cta=each.cta + len(ctas)) for each in part.warps]
+            ctas += [replace(each, launch=each.launch + len(launches)) for each in part.ctas]
+            launches += _without_host(part).launches
+        return CtaTimelines(
+            launches, ctas, warps, names, lambda: _joined_columns(held, first_warps, names)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CtaTimelines):
+            return NotImplemented
+        mine, its = ((each.launches, each.ctas, each.warps, each.queues) for each in (self, other))
+        return mine == its and all(
+            np.array_equal(a, b) for a, b in zip(self._all_columns(), other._all_columns())
+        )
+
+    __hash__ = None  # type: ignore[assignment] # compared by value, and holds arrays
+
+    def _all_columns(self) -> list[npt.NDArray[np.integer]]:
+        visits, flights = self._columns
+        return [getattr(part, name.name) for part in (visits, flights) for name in fields(part)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rows = (self.launches, self.ctas, self.warps, self.queues)
+        return (_holding, (*rows, *self._columns))
+
+    def __repr__(self) -> str:
+        return f"CtaTimelines({len(self.ctas)} CTAs)"
+
+
+def _holding(
+    launches: Sequence[CtaLaunch],
+    ctas: Sequence[Cta],
+    warps: Sequence[CtaWarp],
+    queues: Sequence[str],
+    visits: CtaVisits,
+    flights: CtaFlights,
+) -> CtaTimelines:
+    return CtaTimelines(launches, ctas, warps, queues, lambda: (visits, flights))
+
+
+def _without_host(part: CtaTimelines) -> CtaTimelines:
+    launches = [replace(each, issued=-1) for each in part.launches]
+    return CtaTimelines(launches, part.ctas, part.warps, part.queues, lambda: part._columns)
+
+
+def _joined_columns(
+    parts: Sequence[CtaTimelines], first_warps: Sequence[int], names: list[str]
+) -> tuple[CtaVisits, CtaFlights]:
+    visits, flights = [], []
+    for part, first in zip(parts, first_warps):
+        v, f = part.visits, part.flights
+        queue = np.array([names.index(name) for name in part.queues], np.int32)[f.queue]
+        visits.append((v.warp + first, v.site, v.begin, v.end))
+        flights.append((queue, f.issuer + first, f.waiter + first, f.site, f.waited_at,
+                        f.issued, f.wait, f.retired))  # fmt: skip
+    return (
+        CtaVisits.typed(*map(np.concatenate, zip(*visits))),
+        CtaFlights.typed(*map(np.concatenate, zip(*flights))),
+    )
