@@ -20,6 +20,7 @@ import re
 import statistics
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,67 @@ def errors() -> Iterator[Row]:
                "visit_ns": scopes, "clean_ns": times, "measured_ns": measured}  # fmt: skip
 
 
+def shares() -> Iterator[Row]:
+    """Of a kernel's time by op, as samples have it and as records have it; each twice."""
+    for name, make in KERNELS.items():
+        run = make()
+        run()
+        torch.cuda.synchronize()
+        seen = {}
+        for mode in ("ops", "sample"):
+            seen[mode] = [shares_of(run, mode) for _ in range(2)]
+        paths = sorted({path for both in seen.values() for each in both for path in each})
+        ops = {
+            path: {mode: [each.get(path, 0.0) for each in both] for mode, both in seen.items()}
+            for path in paths
+        }
+        large = {path: of for path, of in ops.items() if statistics.mean(of["ops"]) >= LARGE}
+        apart = {
+            path: statistics.mean(of["sample"]) - statistics.mean(of["ops"])
+            for path, of in large.items()
+        }
+        worst = max(map(abs, apart.values()), default=math.nan)
+        yield {"what": "shares", "kernel": name, "apart": apart, "most_apart": worst,
+               "asked": 0.03, "met": worst <= 0.03, "ops": ops}  # fmt: skip
+        torch.cuda.empty_cache()
+
+
+LARGE = 0.05
+"""Ops whose shares are compared."""
+LAUNCHES = 100
+"""Of which shares are measured."""
+
+
+def shares_of(run: Run, mode: str) -> dict[str, float]:
+    """Share of each op in the time of its role, of the only kernel that has any, by its path."""
+    with tileprof.profile(context="scopes", instrument=mode) as session:
+        for _ in range(LAUNCHES):
+            run()
+        torch.cuda.synchronize()
+    assert session.profile is not None
+    nodes = [session.profile.node(at) for at in session.profile.find(None, "site")]
+    times = {path_of(node): node.own("time") for node in nodes}
+    roles: dict[str, float] = defaultdict(float)
+    for path, spent in times.items():
+        roles[role_of(path)] += spent
+    return {path: spent / roles[role_of(path)] for path, spent in times.items() if spent}
+
+
+def role_of(path: str) -> str:
+    """Of the warps that are there: producer, consumer, or all alike."""
+    first = path.split(" / ")[0]
+    return first if first in {"producer", "consumer"} else ""
+
+
+def path_of(node: Any) -> str:
+    """Names of a site and of those around it."""
+    names = []
+    while node is not None and node.kind == "site":
+        names.insert(0, node.name)
+        node = node.parent
+    return " / ".join(names)
+
+
 VISITS = 64
 """Of the delay, by each warp."""
 
@@ -215,6 +277,7 @@ def main() -> None:
     groups: dict[str, Callable[[], Iterator[Row]]] = {
         "overhead": lambda: overheads(args.modes.split(",")),
         "error": errors,
+        "shares": shares,
     }
     for name, measure in groups.items():
         if not re.search(args.only, name):

@@ -23,6 +23,7 @@ from tileprof.runtime.hooks import Measured
 SITES = (ir.Site(0, "load", "op"), ir.Site(1, "math", "op"))
 STATES = (ir.State(-1), ir.State(0), ir.State(1))
 WARPS = 2
+BLOCKS = 100
 
 
 @dataclass(eq=False)
@@ -59,7 +60,7 @@ def fake() -> FakeDriver:
 @pytest.fixture
 def samples(fake: FakeDriver) -> Samples:
     """Of its first device."""
-    return Samples(fake.device, lambda soon: None, words=32)
+    return Samples(fake.device, lambda soon: None, words=40)
 
 
 def function() -> SampledFunction:
@@ -70,10 +71,10 @@ def function() -> SampledFunction:
 def looked(argument: bytes, looks: int, *seen: tuple[int, int, int]) -> None:
     """What a kernel with this argument does: so many looks, and (warp, state, times)."""
     (given,) = np.frombuffer(argument, SAMPLING)
-    words = (ctypes.c_uint64 * (1 + WARPS * len(STATES))).from_address(int(given["counts"]))
+    words = (ctypes.c_uint64 * (2 + WARPS * len(STATES))).from_address(int(given["counts"]))
     words[0] += looks
     for warp, state, times in seen:
-        words[1 + warp * len(STATES) + state] += times
+        words[2 + warp * len(STATES) + state] += times
 
 
 def collected(samples: Samples) -> None:
@@ -85,7 +86,7 @@ def collected(samples: Samples) -> None:
 def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
     """Two call paths of one kernel keep theirs apart; what was told is not told again."""
     heard, kernel = Heard(), function()
-    first, second = (samples.argument(kernel, heard, token) for token in (3, 4))
+    first, second = (samples.argument(kernel, heard, token, BLOCKS) for token in (3, 4))
     looked(first, 10, (0, 1, 4), (0, 2, 6))
     looked(second, 20, (0, 2, 20), (1, 1, 20))
     collected(samples)
@@ -103,7 +104,7 @@ def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
 def test_each_launch_looks_at_other_times(samples: Samples) -> None:
     """The seed differs; the counts are the same words."""
     heard, kernel = Heard(), function()
-    given = [np.frombuffer(samples.argument(kernel, heard, 1), SAMPLING)[0] for _ in range(3)]
+    given = [np.frombuffer(samples.argument(kernel, heard, 1, BLOCKS), SAMPLING)[0] for _ in range(3)]
     assert len({int(g["counts"]) for g in given}) == 1
     assert len({int(g["seed"]) for g in given}) == 3
     assert {int(g["period"]) for g in given} == {cuda_samples.PERIOD_NS}
@@ -112,16 +113,30 @@ def test_each_launch_looks_at_other_times(samples: Samples) -> None:
 def test_what_was_looked_at_enough_is_looked_at_less(samples: Samples) -> None:
     """It costs less then."""
     heard, kernel = Heard(), function()
-    looked(samples.argument(kernel, heard, 1), cuda_samples.ENOUGH, (0, 1, cuda_samples.ENOUGH))
+    looked(samples.argument(kernel, heard, 1, BLOCKS), cuda_samples.ENOUGH, (0, 1, cuda_samples.ENOUGH))
     collected(samples)
-    (given,) = np.frombuffer(samples.argument(kernel, heard, 1), SAMPLING)
-    assert given["period"] == cuda_samples.SLOW_PERIOD_NS
+    given = [samples.argument(kernel, heard, 1, BLOCKS) for _ in range(4 * cuda_samples.SELDOM)]
+    assert sum(each != NOT_SAMPLED for each in given) == 4
+    collected(samples)
+    assert heard.told[-1][1].launches == 4
 
 
+def test_few_blocks_are_looked_at(samples: Samples) -> None:
+    """Eight, more of many; launches take turns, and in a graph blocks do."""
+    heard, kernel = Heard(), function()
+
+    def given(blocks: int, **captured: bool) -> Any:
+        return np.frombuffer(samples.argument(kernel, heard, 1, blocks, **captured), SAMPLING)[0]
+
+    assert [int(given(blocks)["every"]) for blocks in (1, 8, 132, 32_000)] == [1, 1, 17, 64]
+    assert len({int(given(132)["first"]) for _ in range(50)}) == 17
+    assert not given(132)["turns"]
+    replayed = given(132, captured=True)
+    assert (replayed["every"], replayed["turns"]) == (66, 1)
 def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:
     """Their number is not known; they are read as long as somebody listens."""
     heard = Heard()
-    argument = samples.argument(function(), heard, 7, captured=True)
+    argument = samples.argument(function(), heard, 7, BLOCKS, captured=True)
     for _ in range(2):
         looked(argument, 3, (0, 1, 3))
         assert samples.is_busy
@@ -133,10 +148,10 @@ def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:
 
 
 def test_memory_that_nobody_asks_for_is_used_again(samples: Samples) -> None:
-    """32 words are four kernels; what stood in a place is not the next one's."""
+    """40 words are five kernels; what stood in a place is not the next one's."""
     for round_ in range(5):
         heard = Heard()
-        given = [samples.argument(function(), heard, token) for token in range(4)]
+        given = [samples.argument(function(), heard, token, BLOCKS) for token in range(4)]
         assert NOT_SAMPLED not in given
         for token, argument in enumerate(given):
             looked(argument, 10, (0, 1, 10 * round_ + token))
@@ -149,19 +164,19 @@ def test_memory_that_nobody_asks_for_is_used_again(samples: Samples) -> None:
 def test_launches_without_room_are_told(samples: Samples) -> None:
     """They run, and nobody looks."""
     heard = Heard()
-    given = [samples.argument(function(), heard, token) for token in range(5)]
-    assert given[4] == NOT_SAMPLED
-    assert NOT_SAMPLED not in given[:4]
+    given = [samples.argument(function(), heard, token, BLOCKS) for token in range(6)]
+    assert given[5] == NOT_SAMPLED
+    assert NOT_SAMPLED not in given[:5]
     collected(samples)
-    assert [(t, m.launches, m.skipped) for t, m, _ in heard.told][-1] == (4, 0, 1)
+    assert [(t, m.launches, m.skipped) for t, m, _ in heard.told][-1] == (5, 0, 1)
 
 
 def test_without_memory_nothing_is_sampled(fake: FakeDriver, samples: Samples) -> None:
     """The listener hears why, once."""
     fake.fails["cuMemAllocAsync"] = 2
     heard = Heard()
-    assert samples.argument(function(), heard, 1) == NOT_SAMPLED
-    assert samples.argument(function(), heard, 1) == NOT_SAMPLED
+    assert samples.argument(function(), heard, 1, BLOCKS) == NOT_SAMPLED
+    assert samples.argument(function(), heard, 1, BLOCKS) == NOT_SAMPLED
     assert len(heard.losses) == 1
     assert heard.losses[0].startswith("cuda:0 has no memory for samples: ")
 
@@ -182,11 +197,11 @@ class Sampled:
         (given,) = np.frombuffer(launched.parameters[-1], SAMPLING)
         self.periods.append(int(given["period"]))
         warps = launched.block[0] // 32 - 1  # the last one looks
-        words = (ctypes.c_uint64 * (1 + warps * self.states)).from_address(int(given["counts"]))
+        words = (ctypes.c_uint64 * (2 + warps * self.states)).from_address(int(given["counts"]))
         words[0] += sum(self.seen.values())
         for warp in range(warps):
             for state, times in self.seen.items():
-                words[1 + warp * self.states + state] += times
+                words[2 + warp * self.states + state] += times
         return 0
 
 

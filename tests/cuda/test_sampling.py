@@ -121,16 +121,17 @@ def test_case_studies_have_room(name: str) -> None:
 
 def test_sites_keep_their_instructions() -> None:
     """Arithmetic of a step stays between the stores that say so: in the machine code exponentials
-    stand in those of softmax alone."""
+    stand in those of softmax alone.  What comes before the first store is the text without."""
     from tileprof import binary
 
     program = lowered(kernel("softmax bf16"), "sm_90a", None, "sample")
     (function,) = [
         f for f in binary.read(program.cubin.bytes).functions.values() if "softmax" in f.name
     ]
+    opcodes = [i.opcode for i in function.instructions]
+    stores = [at for at, opcode in enumerate(opcodes) if opcode.startswith("STS.64")]
     step, found = 0, dict[str, set[int]]()
-    for instruction in function.instructions:
-        opcode = instruction.opcode
+    for opcode in opcodes[stores[0] : stores[-1] + 1]:
         step += opcode.startswith("STS.64")
         for what in ("MUFU.EX2", "LDG", "STG"):
             if opcode.startswith(what):

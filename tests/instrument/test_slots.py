@@ -162,12 +162,12 @@ def test_records_that_are_cut_short_are_refused() -> None:
 
 
 def test_sizes() -> None:
-    """Heads fill two sectors each, a launch's argument is 32 bytes, records lie at their size."""
-    assert (ARENA.itemsize, SLOT.itemsize, RECORD.itemsize, RECORDING.itemsize) == (64, 64, 8, 32)
+    """Heads fill two sectors each, a launch's argument is 40 bytes, records lie at their size."""
+    assert (ARENA.itemsize, SLOT.itemsize, RECORD.itemsize, RECORDING.itemsize) == (64, 64, 8, 40)
     assert np.frombuffer(new_head(4096, 2048), ARENA)["records_at"][0] % (8 * 2048) == 0
     assert arena_bytes(4, 8) == 64 + 4 * 64 + 4 * 8 * 8
     argument = np.frombuffer(recording(1 << 20, 512, tag=7, every=3, first=2), RECORDING)[0]
-    assert argument.tolist() == (1 << 20, 7, 3, 2, 0xFFFFFFFF, 512, 4095)
+    assert argument.tolist() == (1 << 20, 7, 3, 2, 0xFFFFFFFF, 512, 4095, 0)
 
 
 @pytest.mark.parametrize(("slots", "capacity"), [(3, 8), (4, 12), (4, 4), (0, 8), (1 << 20, 512)])
@@ -191,7 +191,7 @@ def test_cuda_text(golden: Callable[[str], None]) -> None:
 KERNEL = """
 #include "records.cuh"
 static_assert(sizeof(TpArena) == 64 && sizeof(TpSlot) == 64 && sizeof(TpRecord) == 8, "heads");
-static_assert(sizeof(TpRecording) == 32 && alignof(TpRecording) == 8, "argument");
+static_assert(sizeof(TpRecording) == 40 && alignof(TpRecording) == 8, "argument");
 extern "C" __global__ void k(float *x, int n, const __grid_constant__ TpRecording recording) {
   TpWarp warp = tp_begin(recording);
   float v = x[threadIdx.x];

@@ -68,22 +68,32 @@ class Share:
 
 
 SAMPLING = np.dtype(
-    [("counts", "<u8"), ("every", "<u4"), ("first", "<u4"), ("period", "<u4"), ("seed", "<u4")]
-)
+    [("counts", "<u8"), ("every", "<u4"), ("first", "<u4"), ("period", "<u4"), ("seed", "<u4"),
+     ("turns", "<u8")]
+)  # fmt: skip
 """What a launch is given; `TpSampling` of `prelude/sampling.cuh` says what the fields mean."""
 
 
 def counted_words(warps: int, states: int) -> int:
     """How many 64-bit words a kernel's launches add to."""
-    return 1 + warps * states
+    return 2 + warps * states
 
 
-def sampling(counts: int, *, period: int, every: int = 1, first: int = 0, seed: int = 0) -> bytes:
+def sampling(
+    counts: int,
+    *,
+    period: int,
+    every: int = 1,
+    first: int = 0,
+    seed: int = 0,
+    turns: bool = False,
+) -> bytes:
     """The argument of a launch whose blocks number `first` modulo `every` are looked at.
 
-    `counts`: address of zeroed words on the device; `period`: mean time between two looks in ns.
+    `counts`: address of zeroed words on the device; `period`: mean time between two looks in ns;
+    `turns`: of these blocks of all launches together the first 64, and then one in 16.
     """
-    return np.array((counts, every, first, period, seed), SAMPLING).tobytes()
+    return np.array((counts, every, first, period, seed, turns), SAMPLING).tobytes()
 
 
 NOT_SAMPLED = bytes(SAMPLING.itemsize)
@@ -102,7 +112,7 @@ def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
             hint="Read them with the description of the kernel that wrote them.",
         )
     held = words.astype(np.int64)
-    return Counts(int(held[0]), held[1:].reshape(warps, states))
+    return Counts(int(held[0]), held[2:].reshape(warps, states))
 
 
 @dataclass(slots=True, eq=False)

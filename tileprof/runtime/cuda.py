@@ -300,8 +300,9 @@ class CudaExecutable:
         samples = samples_of(self.device)
         captured = self.device.driver.is_capturing(stream)
         for number, function in variant.sampled.items():
-            if variant.functions[number].blocks(calls[number].grid):
-                given = samples.argument(function, *heard, captured=captured)
+            blocks = variant.functions[number].blocks(calls[number].grid)
+            if blocks:
+                given = samples.argument(function, *heard, blocks, captured=captured)
                 calls[number] = replace(calls[number], sampling=given)
 
     def _is_timed(self) -> bool:

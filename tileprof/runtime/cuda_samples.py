@@ -28,16 +28,23 @@ from .cuda_device import CudaDevice
 from .cuda_driver import HOST_PORTABLE_MAPPED, STREAM_NON_BLOCKING, DriverFailure
 from .cuda_waiting import PATIENCE_S, wait_for
 
-__all__ = ["PERIOD_NS", "SLOW_PERIOD_NS", "SampledFunction", "Samples"]
+__all__ = ["PERIOD_NS", "SampledFunction", "Samples"]
 
 PERIOD_NS = 2_000
 """Mean time between two looks at a block."""
-SLOW_PERIOD_NS = 8_000
-"""The same of a kernel that was looked at often enough."""
+BLOCKS = 8
+"""Blocks of a launch that are looked at, at least."""
+BLOCKS_OF_REPLAYS = 2
+"""Of a launch in a graph: of all replays together, the first 64 and then one in 16."""
+PART = 64
+"""Of the blocks of a large grid, one in so many: enough, and few are slower."""
 LONGEST_NS = 500_000
 """A warp does not sleep for more than 1 ms at a time."""
-ENOUGH = 1_000_000
-"""Looks from which a share is known within 0.1 points."""
+ENOUGH = 250_000
+"""Looks from which a share is known within 0.2 points."""
+SELDOM = 16
+"""From then on each so many-th launch is looked at."""
+_GOLDEN = 0.6180339887498949
 WORDS = 1 << 20
 """8 MB: some thousand kernels at that many call paths."""
 
@@ -77,6 +84,8 @@ class _Tag:
     before: NDArray[np.uint64]
     """Its counts when they were read last."""
     looks: int = 0
+    asked: int = 0
+    """Launches so far."""
     launches: int = 0
     """Since the listener was told."""
     skipped: int = 0
@@ -113,10 +122,11 @@ class Samples:
         function: SampledFunction,
         late: hooks.LateListener,
         token: int,
+        blocks: int,
         *,
         captured: bool = False,
     ) -> bytes:
-        """What a launch is given; `captured`: it goes into a graph."""
+        """What a launch of so many blocks is given; `captured`: it goes into a graph."""
         if not self._address and not self._failure:
             self._allocate(late)
         with self._lock:
@@ -127,13 +137,22 @@ class Samples:
             if tag.place < 0 or self._failure:
                 tag.skipped += 1
                 return samples.NOT_SAMPLED
+            tag.asked += 1
+            if not captured and tag.looks >= ENOUGH and tag.asked % SELDOM:
+                return samples.NOT_SAMPLED
             tag.launches += not captured
             self._unread += 1
-            chosen = PERIOD_NS if tag.looks < ENOUGH else SLOW_PERIOD_NS
-            period = min(hooks.sample_period_ns or chosen, LONGEST_NS)
-            address, seed = self._address + 8 * tag.place, self._launches & 0xFFFFFFFF
+            address, number = self._address + 8 * tag.place, self._launches
         self._notice(False)
-        return samples.sampling(address, period=period, seed=seed)
+        every = -(-blocks // max(BLOCKS_OF_REPLAYS if captured else BLOCKS, blocks // PART))
+        return samples.sampling(
+            address,
+            period=min(hooks.sample_period_ns or PERIOD_NS, LONGEST_NS),
+            every=every,
+            first=int(number * _GOLDEN % 1 * every),
+            seed=number & 0xFFFFFFFF,
+            turns=captured,
+        )
 
     def _tag(
         self, function: SampledFunction, late: hooks.LateListener, token: int, captured: bool

@@ -156,7 +156,7 @@ def test_launches_do_not_wait() -> None:
 
 def test_more_launches_than_there_is_room_for() -> None:
     """Those beyond it are skipped, and told; the others are whole."""
-    x = vector(132 * 8)  # as many on each multiprocessor
+    x = vector(132 * 4)  # as many on each multiprocessor
     profile = profiled(lambda: [delayed(x, visits=8) for _ in range(2000)])
     (info,) = [k for k in profile.tables.kernels if k.name == "delayed"]
     recorded, skipped = (int(info.attributes[f"{n}_launches"]) for n in ("recorded", "skipped"))

@@ -7,12 +7,13 @@
 struct TpSampling {
   uint64_t *counts;
   uint32_t every, first, period, seed;
+  uint64_t turns;
 };
 struct TpState {
   uint32_t state, clock;
 };
 
-TP_INLINE void tp_publish(TpState *place, uint32_t state) {
+TP_INLINE void tp_publish(TpState *place, uint32_t state, uint32_t &) {
   if (!tp_emulator::is_shared(place)) tp_emulator::fail("a state outside of shared memory");
   tp_emulator::yield();
   *place = {state, 0};
@@ -21,8 +22,15 @@ TP_INLINE uint32_t tp_published(const TpState *place) {
   if (!tp_emulator::is_shared(place)) tp_emulator::fail("a state outside of shared memory");
   return place->state;
 }
-TP_INLINE bool tp_is_sampled(const TpSampling &sampling) {
-  return sampling.counts && blockIdx.x % sampling.every == sampling.first;
+TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
+  if (!sampling.counts || blockIdx.x % sampling.every != sampling.first) return false;
+  if (!sampling.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)sampling.counts[1]++;
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 28 == 0;
+  }
+  return tp_emulator::barrier_vote(chosen) > 0;
 }
 
 template <int WARPS, int STATES>
@@ -43,5 +51,5 @@ static void tp_sample(TpSampling sampling, const TpState *states, uint32_t *coun
   if (lane == 0) sampling.counts[0] += looks;
   if (lane < WARPS)
     for (int at = 0; at < STATES; ++at)
-      sampling.counts[1 + lane * STATES + at] += counts[lane * STATES + at];
+      sampling.counts[2 + lane * STATES + at] += counts[lane * STATES + at];
 }

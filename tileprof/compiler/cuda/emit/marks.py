@@ -43,9 +43,8 @@ class Marks(Protocol):
     def beside(self, ctx: Context) -> None:
         """By the warps of a producer group that do not load."""
 
-    def choice(self) -> str | None:
-        """What is true in blocks that run the text with marks, others run it without; None: all
-        blocks have marks."""
+    def choice(self) -> str:
+        """What is true in blocks that run the text with marks; others run it without."""
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Where a role begins: run by whole warps, or `alone` by one thread of a warp."""
@@ -71,8 +70,8 @@ class Recording:
     def beside(self, ctx: Context) -> None:
         """Nothing."""
 
-    def choice(self) -> str | None:
-        """Few blocks record."""
+    def choice(self) -> str:
+        """Asked once."""
         return "tp_block_is_recorded(recording)"
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:

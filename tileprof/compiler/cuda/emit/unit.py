@@ -128,6 +128,7 @@ class _Unit:
             threads *= extent
         # Layouts go by whole warps: threads that fill the last one hold copies or padding.
         threads = -(-threads // 32) * 32
+        marks = marks_of(op, self.instrument, len(self.kernel.states))
         ctx = Context(
             Writer(),
             Names(),
@@ -139,7 +140,8 @@ class _Unit:
             threads=threads,
             wgmma=self.wgmma,
             aliased=self.aliased,
-            marks=marks_of(op, self.instrument, len(self.kernel.states)),
+            marks=marks,
+            extra_warps=marks.extra_warps if marks else 0,
         )
         name = f"{self.name}_{number}"
         candidates = self._parameters(ctx, op)
@@ -147,8 +149,7 @@ class _Unit:
         roles = any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
         if roles:
             whole += PRODUCER_THREADS
-        if ctx.marks:
-            whole += 32 * ctx.marks.extra_warps
+        whole += 32 * ctx.extra_warps
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
@@ -286,26 +287,21 @@ class _Unit:
 
 def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:
     """The body; twice where only some blocks run it with marks: others pay nothing for them."""
-    choice = ctx.marks.choice() if ctx.marks else None
-    if choice is None:
-        _emit_marked(ctx, body, roles=roles)
+    marks = ctx.marks
+    if marks is None:
+        emit_block(ctx, body)
         return
-    with ctx.writer.braces(f"if ({choice})"), ctx.scope():
-        _emit_marked(ctx, body, roles=roles)
-    measured, ctx.marks = ctx.marks, None
+    with ctx.writer.braces(f"if ({marks.choice()})"), ctx.scope():
+        if roles:  # which begin and end by themselves
+            emit_block(ctx, body)
+        else:
+            marks.begin(ctx)
+            emit_block(ctx, body)
+            marks.end(ctx)
+    ctx.marks = None
     with ctx.writer.braces("else"), ctx.scope():
         emit_block(ctx, body)
-    ctx.marks = measured
-
-
-def _emit_marked(ctx: Context, body: ir.Block, *, roles: bool) -> None:
-    """The body between the begin and the end of its marks; roles begin and end by themselves."""
-    marks = None if roles else ctx.marks
-    if marks:
-        marks.begin(ctx)
-    emit_block(ctx, body)
-    if marks:
-        marks.end(ctx)
+    ctx.marks = marks
 
 
 def _captured(op: ir.Launch) -> list[ir.Value]:
