@@ -492,6 +492,7 @@ def test_what_records_say(machine: Machine) -> None:
 def test_a_profile_has_the_sites(machine: Machine) -> None:
     """They arrive when the session ends; shares of the time that its events gave."""
     hooks.collectors.append(machine.records)
+    machine.records._cost = lambda: RecordCost(500.0)
     program = Program(KERNEL, KERNEL, Options(instrument="scopes"))
     loaded = LoadedKernel(program, "cuda:0", machine.executable())
     try:
@@ -504,12 +505,18 @@ def test_a_profile_has_the_sites(machine: Machine) -> None:
     assert profile is not None
     profile.check()
     assert tree(profile, "time", "count", "block_time") == expect("""
-        kernel scale count=2
-          site load time=6250 count=64 block_time=6400000
-          site math time=18750 count=64 block_time=19200000
+        kernel scale time=1 count=2
+          site load time=6234 count=64 block_time=6368000
+          site math time=18765 count=64 block_time=19168000
     """)
     (kernel,) = profile.tables.kernels
     assert [s.name for s in kernel.sites] == ["load", "math"]
+    assert kernel.attributes["record_cycles"] == 500
+    assert tree(profile, "marks", "mark_time") == expect("""
+        kernel scale
+          site load marks=64 mark_time=32000
+          site math marks=64 mark_time=32000
+    """)
     median = profile.node(profile.find("load", "site")[0]).quantile("block_time", 0.5)
     assert median == pytest.approx(LOAD, rel=0.02)
     assert (kernel.attributes["recorded_launches"], kernel.attributes["recorded_warps"]) == (2, 64)

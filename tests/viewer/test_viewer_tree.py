@@ -15,9 +15,11 @@ from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import Location, UsageError
 from tileprof.profile import STANDARD, Metric, Profile, Symbol, build
+from tileprof.profiler.metrics import BLOCK_TIME, MARK_TIME, MARKS
 from tileprof.viewer import ViewOptions, render, render_view
 from tileprof.viewer.selection import select
 from tileprof.viewer.text import width_of
+from tileprof.viewer.units import format_value
 
 Golden = Callable[..., None]
 
@@ -81,6 +83,22 @@ def test_scopes_in_kernels_show_single_visits() -> None:
     site = node("site", "load", time=900, count=3, time_min=100, time_max=500)
     profile = profile_of(with_children(node("kernel", "k", count=1, time=0), site))
     assert "load  avg 300 ns (100 ns – 500 ns)" in render_view(profile, ViewOptions(), width=100)
+
+
+@pytest.mark.parametrize(
+    ("mark_time", "note"), [(8, ""), (10, "±1.0% by 8 marks a visit"), (300, "±30% by 8 marks")]
+)
+def test_by_how_much_measuring_changed_a_site(mark_time: int, note: str) -> None:
+    """From a percent on beside its visits; always a column that can be asked for."""
+    of_site = {"block_time": 1000, "mark_time": mark_time, "marks": 24}
+    site = node("site", "load", time=900, count=3, **of_site)
+    metrics = {metric.name: metric for metric in (BLOCK_TIME, MARK_TIME, MARKS)}
+    kernel = with_children(node("kernel", "k", count=1, time=0), site)
+    profile = profile_of(kernel, metrics=metrics)
+    shown = render_view(profile, ViewOptions(), width=100)
+    assert (note in shown) if note else ("±" not in shown)
+    table = render_view(profile, ViewOptions(metrics=("time", "perturbation")), width=100)
+    assert f" {format_value(mark_time / 1000, 'share')} " in table
 
 
 def test_the_default_metric_is_host_time_where_no_device_worked() -> None:

@@ -27,6 +27,14 @@ class MarkCosts:
     ns: Floats
     """What these took, as calibrated; 0 where that is not known."""
 
+    def __add__(self, other: MarkCosts) -> MarkCosts:
+        return MarkCosts(self.count + other.count, self.ns + other.ns)
+
+    def part(self, begin: int, end: int, whole: int) -> MarkCosts:
+        """From `begin` to `end` of `whole` parts of all marks."""
+        count = self.count * end // whole - self.count * begin // whole
+        return MarkCosts(count, self.ns * (end - begin) / whole)
+
     @classmethod
     def merge(cls, parts: Sequence[MarkCosts], rows: Sequence[Ints], size: int) -> MarkCosts:
         """The sums of several; entry i of part p goes to entry `rows[p][i]`, all different."""

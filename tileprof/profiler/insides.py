@@ -40,6 +40,12 @@ def add_sites(
         if parent >= 0:
             builder.add(above, "block_time", -total)
         builder.add(node, "count", count)
+        if totals.marks is not None:
+            marks = int(totals.marks.count[at]), round(totals.marks.ns[at])
+            for metric, value in zip(("marks", "mark_time"), marks):
+                builder.add(node, metric, value)
+                if parent >= 0:
+                    builder.add(above, metric, -value)
         if count:
             builder.add(node, "block_time_min", int(totals.shortest[at]))
             builder.add(node, "block_time_max", int(totals.longest[at]))

@@ -64,13 +64,15 @@ def add_records(info: KernelInfo, launches: list[LaunchTotals]) -> KernelInfo:
         total.take(each)
     if not (total.read or total.warps or total.skipped or total.unread):
         return info
-    found = {"recorded_launches": total.read, "recorded_warps": total.warps}
+    found: dict[str, int | float] = {"recorded_launches": total.read, "recorded_warps": total.warps}
     missing = {
         "skipped_launches": total.skipped,
         "unread_launches": total.unread,
         "lost_records": total.lost,
     }
     found |= {name: count for name, count in missing.items() if count}
+    if total.whole_ns > total.block_ns > 0:
+        found["recorded_share"] = total.block_ns / total.whole_ns
     return replace(info, attributes={**info.attributes, **found})
 
 

@@ -10,6 +10,10 @@ BLOCK_TIME_MIN = Metric("block_time_min", "ns", "min")
 """The shortest visit of a site."""
 BLOCK_TIME_MAX = Metric("block_time_max", "ns", "max")
 """The longest visit of a site."""
+MARKS = Metric("marks", "1")
+"""Marks that were made at a site, by which it is measured."""
+MARK_TIME = Metric("mark_time", "ns")
+"""What these took of the warps, by calibration; no part of `block_time`."""
 LOST = Metric("lost", "1")
 """Records of a kernel's sites that did not fit into their buffer."""
 
@@ -26,6 +30,8 @@ ADDED = (
     BLOCK_TIME,
     BLOCK_TIME_MIN,
     BLOCK_TIME_MAX,
+    MARKS,
+    MARK_TIME,
     LOST,
     SYNC_TIME,
     IDLE_TIME,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.instrument.buckets import Histograms
+from tileprof.instrument.mark_costs import MarkCosts
 from tileprof.profile import Sketch, split_sketches
 from tileprof.runtime.hooks import Launch, Measured
 
@@ -94,7 +95,8 @@ _MOST_PARTS = 64
 class SiteTotals:
     """Times inside a kernel, over all launches whose records nested in the same way."""
 
-    __slots__ = ("count", "histograms", "longest", "parents", "shortest", "sites", "total_ns")
+    __slots__ = ("count", "histograms", "longest", "marks", "parents", "shortest", "sites",
+                 "total_ns")  # fmt: skip
 
     def __init__(self, times: SiteTimes) -> None:
         self.parents: list[int] = times.parents.tolist()
@@ -103,6 +105,8 @@ class SiteTotals:
         self.total_ns: Ints = times.total_ns.copy()
         self.shortest: Ints = times.min_ns.copy()
         self.longest: Ints = times.max_ns.copy()
+        self.marks: MarkCosts | None = times.marks
+        """None where they are not known of all launches."""
         self.histograms: list[Histograms] = []
         """Times of visits, in several parts; none where they were not told."""
         self._add_histograms(_parts(times))
@@ -136,6 +140,8 @@ class SiteTotals:
         made = self.copy()
         made.count = self.count * end // whole - self.count * begin // whole
         made.total_ns = self.total_ns * end // whole - self.total_ns * begin // whole
+        if self.marks is not None:
+            made.marks = self.marks.part(begin, end, whole)
         return made
 
     def outermost_ns(self) -> int:
@@ -149,6 +155,7 @@ class SiteTotals:
         shortest: Ints,
         longest: Ints,
         histograms: list[Histograms],
+        marks: MarkCosts | None,
     ) -> None:
         """Add further launches; the arrays have an entry per entry of this one."""
         # An entry without a visit (its end was lost) has 0 for its shortest visit.
@@ -159,13 +166,14 @@ class SiteTotals:
         self.count = self.count + count
         self.total_ns = self.total_ns + total_ns
         self._add_histograms(histograms)
+        self.marks = None if self.marks is None or marks is None else self.marks + marks
 
 
 def _parts(times: SiteTimes) -> list[Histograms]:
     return [] if times.histograms is None else [times.histograms]
 
 
-_RECORDS = ("block_ns", "lost", "read", "skipped", "unread", "warps")
+_RECORDS = ("block_ns", "lost", "read", "skipped", "unread", "warps", "whole_ns")
 """Numbers of what was read of the inside of launches."""
 
 
@@ -174,7 +182,7 @@ class LaunchTotals:
 
     __slots__ = ("block_ns", "blocks", "bytes", "count", "flops", "guarded", "longest", "lost",
                  "read", "samples", "shortest", "sites", "skipped", "time", "unread", "wall",
-                 "warps")  # fmt: skip
+                 "warps", "whole_ns")  # fmt: skip
 
     def __init__(self) -> None:
         self.count = 0
@@ -187,6 +195,8 @@ class LaunchTotals:
         self.guarded = 0
         self.wall = 0
         self.block_ns = 0
+        self.whole_ns = 0
+        """As `block_ns`, with the time in which records were lost."""
         self.lost = 0
         self.read = 0
         """Launches whose records were read after they were over, `skipped` those that wrote none
@@ -232,13 +242,16 @@ class LaunchTotals:
 
     def _add_sites(self, times: SiteTimes) -> None:
         self.block_ns += times.block_ns
+        self.whole_ns += times.whole_ns
         self.lost += times.lost
         layout = (times.parents.tobytes(), times.site.tobytes())
         known = self.sites.get(layout)
         if known is None:
             self.sites[layout] = SiteTotals(times)
         else:
-            known.add(times.count, times.total_ns, times.min_ns, times.max_ns, _parts(times))
+            known.add(
+                times.count, times.total_ns, times.min_ns, times.max_ns, _parts(times), times.marks
+            )  # fmt: skip
 
     def part(self, begin: int, end: int, whole: int) -> LaunchTotals:
         """From `begin` to `end` of `whole` parts of what was read of the inside of launches."""
@@ -278,5 +291,6 @@ class LaunchTotals:
                 self.sites[layout] = sites.copy()
             else:
                 known.add(
-                    sites.count, sites.total_ns, sites.shortest, sites.longest, sites.histograms
-                )
+                    sites.count, sites.total_ns, sites.shortest, sites.longest, sites.histograms,
+                    sites.marks,
+                )  # fmt: skip

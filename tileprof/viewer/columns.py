@@ -42,6 +42,7 @@ RATES = {
     "tbyte/s": Rate("bytes", "time", 1e-3, "1"),
     "avg_time": Rate("time", "count", 1.0, "ns"),
     "avg_cpu_time": Rate("cpu_time", "count", 1.0, "ns"),
+    "perturbation": Rate("mark_time", "block_time", 1.0, "share"),
 }
 """A metric that a profile itself has under one of these names takes the place of the rate."""
 

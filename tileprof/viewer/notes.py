@@ -37,17 +37,38 @@ class VisitTimes:
     average: npt.NDArray[np.float64]
     shortest: npt.NDArray[np.float64]
     longest: npt.NDArray[np.float64]
+    marks: npt.NDArray[np.float64]
+    """Made in one visit, by which a site is measured."""
+    perturbation: npt.NDArray[np.float64]
+    """What these took, as a share of the time that is left."""
+
+
+_NOTABLE = 0.01
+"""Perturbation of a site from which it is told."""
 
 
 def visit_times(profile: Profile) -> VisitTimes:
     """How long single visits of nodes took; only own extremes count, not those of scopes within."""
     nothing = np.full(len(profile), np.nan)
-    average = nothing.copy()
-    if "time" in profile.metrics:
-        counts = visits(profile)
-        np.divide(profile.total("time"), counts, out=average, where=counts != 0)
     own: dict[str, Any] = dict(profile.own)
-    return VisitTimes(average, own.get("time_min", nothing), own.get("time_max", nothing))
+    return VisitTimes(
+        _ratio(profile, "time", visits(profile)),
+        own.get("time_min", nothing),
+        own.get("time_max", nothing),
+        _ratio(profile, "marks", visits(profile)),
+        _ratio(profile, "mark_time", _total(profile, "block_time")),
+    )
+
+
+def _total(profile: Profile, metric: str) -> npt.NDArray[Any]:
+    return profile.total(metric) if metric in profile.metrics else np.full(len(profile), np.nan)
+
+
+def _ratio(profile: Profile, metric: str, below: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Totals of a metric over something; NaN where there is no such number."""
+    found = np.full(len(profile), np.nan)
+    np.divide(_total(profile, metric), below, out=found, where=below > 0)
+    return found
 
 
 def label_of(
@@ -69,7 +90,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
         case "frame":
             parts = []
         case "site":
-            parts = _visit(times, node) or [kind]
+            parts = [*(_visit(times, node) or [kind]), *_perturbation(times, node)]
         case _:
             parts = [kind]
     return (*parts, _short(place)) if place else tuple(parts)
@@ -88,6 +109,15 @@ def _visit(times: VisitTimes, node: int) -> list[str]:
     if not average:
         return []
     return [f"avg {average}", f"({low} – {high})"] if low and high else [f"avg {average}"]
+
+
+def _perturbation(times: VisitTimes, node: int) -> list[str]:
+    """By how much measuring changed a site, where that matters."""
+    share, marks = float(times.perturbation[node]), float(times.marks[node])
+    if not share >= _NOTABLE:
+        return []
+    each = f"{format_value(marks, '1')} mark{'' if marks == 1 else 's'} a visit"
+    return [f"±{share:.1%} by {each}" if share < 0.1 else f"±{share:.0%} by {each}"]
 
 
 def nothing_in(profile: Profile, width: int) -> str:
