@@ -7,7 +7,7 @@ and what they had under way asynchronously; whole ns since the begin of the bloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,17 @@ class Excerpt:
     device: str = ""
     launch: int = 0
     """Number of the launch among those of its function, from 0 on."""
-    issued_ns: int = field(default=-1)
+    issued_ns: int = -1
     """When the host launched it (`time.perf_counter_ns()`); -1 where that is not known."""
+
+    def numbered(self, sites: Ints) -> Excerpt:
+        """The same with the number `sites[i]` for site `i`."""
+        passages = replace(
+            self.passages,
+            site=sites[self.passages.site],
+            waited_at=sites[self.passages.waited_at],
+        )
+        return replace(self, site=sites[self.site], passages=passages)
 
 
 def excerpt_of(

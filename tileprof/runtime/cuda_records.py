@@ -27,7 +27,7 @@ from .cuda_budget import Budget
 from .cuda_calibration import Calibration, RecordCost, measure
 from .cuda_device import CudaDevice
 from .cuda_driver import DriverFailure
-from .cuda_tags import NOTHING, Source, Tag
+from .cuda_tags import NOTHING, Source, Tag, is_kept
 from .cuda_waiting import PATIENCE_S, wait_for
 
 __all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
@@ -98,6 +98,7 @@ class Records:
                 source, late, token, captured
             )
             self._changed.add(tag)
+            number = -1 if captured else source.number(late)
             every = -(-blocks // (BLOCKS_OF_REPLAYS if captured else BLOCKS))
             first = tag.first(every)
             slots = -(-(blocks - first) // every) * source.warps
@@ -107,6 +108,8 @@ class Records:
                 return NOTHING
             tag.count += 1
             if not captured:
+                if is_kept(number):
+                    tag = self._alone(tag, number)
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
             turns = self._arena.turns(tag.number) if captured else 0
@@ -129,7 +132,8 @@ class Records:
     def _forget(self) -> None:
         """Drop what nobody will ask for."""
         for old in [t for t in self._tags.values() if t.late.closed]:
-            del self._tags[old.number], old.source.tags[old.late, old.token, old.captured]
+            del self._tags[old.number]
+            old.source.tags.pop((old.late, old.token, old.captured), None)
             self._changed.discard(old)
             if not old.source.tags:
                 old.source.observed.clear()
@@ -142,6 +146,15 @@ class Records:
             source.compare = None
         self._tags[tag.number] = source.tags[late, token, captured] = tag
         return tag
+
+    def _alone(self, tag: Tag, launch: int) -> Tag:
+        """A number for one launch alone: its slots are to be told from those of others."""
+        self._numbered = self._numbered % 0xFFFFFFFF + 1
+        made = Tag(self._numbered, tag.source, tag.late, tag.token, captured=False)
+        made.launch, made.issued_ns = launch, time.perf_counter_ns()
+        self._tags[made.number] = made
+        self._changed.add(made)
+        return made
 
     # -- reading
 
@@ -208,10 +221,11 @@ class Records:
     def _decode(self, tag: Tag, slots: Slots) -> None:
         try:
             sites = tag.source.decode(slots, self._cost())
+            excerpt = tag.excerpt(slots, self._name)
         except TileprofError as error:
             tag.late.lost(f"warps whose records made no sense ({error.message})", len(slots))
             return
-        measured = hooks.Measured(sites, warps=len(slots))
+        measured = hooks.Measured(sites, warps=len(slots), excerpt=excerpt)
         tag.late.measured(tag.token, measured, replayed=tag.captured)
 
     def _tell_counts(self, tag: Tag, *, over: bool) -> None:
@@ -232,10 +246,22 @@ class Records:
         try:
             self.read()
             self.tell(over=not ended)
+            if final:
+                self._tell_rest()
         finally:
             self._reading.release()
         if final:
             self._compare()
+
+    def _tell_rest(self) -> None:
+        """Excerpts of launches some of whose warps found no room."""
+        with self._lock:
+            tags = [tag for tag in self._tags.values() if not tag.late.closed]
+        for tag in tags:
+            with suppress(TileprofError):
+                if (excerpt := tag.excerpt(None, self._name)) is not None:
+                    measured = hooks.Measured(excerpt=excerpt)
+                    tag.late.measured(tag.token, measured, replayed=False)
 
     def _compare(self) -> None:
         """Find out what marks cost, for as many kernels as there is time for; others are left for

@@ -25,11 +25,12 @@ from .hooks import LateListener
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.source import LaunchSpec
     from tileprof.compiler.remarks import Remark
+    from tileprof.instrument.excerpts import Excerpt
 
     from .cuda_binary import CudaBinary
     from .cuda_calibration import RecordCost
 
-__all__ = ["NOTHING", "SiteTable", "Source", "Tag"]
+__all__ = ["NOTHING", "SiteTable", "Source", "Tag", "is_kept"]
 
 NOTHING = bytes(RECORDING.itemsize)
 """The argument of a launch that records nothing."""
@@ -37,6 +38,12 @@ NOTHING = bytes(RECORDING.itemsize)
 _GOLDEN = 0.6180339887498949
 _MOST_PHASES = 64
 """Sets of blocks that launches take turns in."""
+
+
+def is_kept(launch: int) -> bool:
+    """Whether an excerpt of a function's launch of that number is made: of the first, in case there
+    is no other, of the second, of others ever more seldom, for who begins to listen later."""
+    return launch & (launch + 1) == 0
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +63,9 @@ class Source:
     """What was recorded for those who still listen."""
     cost: RecordCost | None = None
     """What a record took of those that were decoded last."""
+    _listener: LateListener | None = None
+    _launches: int = 0
+    """That were heard of, while that recording or one beside it went on."""
 
     @property
     def warps(self) -> int:
@@ -79,6 +89,31 @@ class Source:
         self.observed.add(times, slots)
         return times if self.numbers is None else replace(times, site=self.numbers[times.site])
 
+    def number(self, late: LateListener) -> int:
+        """Count a launch: how many were heard of before it."""
+        if self._listener is None or (self._listener is not late and self._listener.closed):
+            self._listener, self._launches = late, 0
+        self._launches += 1
+        return self._launches - 1
+
+    def excerpt(self, slots: Slots, device: str, launch: int, issued_ns: int) -> Excerpt | None:
+        """Some blocks of a launch, under the kernel's numbers of sites."""
+        from tileprof.instrument.excerpts import excerpt_of
+
+        found = excerpt_of(
+            slots,
+            self.binary.sites,
+            self.binary.states,
+            consumer_warps=self.spec.consumer_warps or None,
+            ns_per_cycle=self.ns_per_cycle,
+        )
+        if found is None:
+            return None
+        if self.numbers is not None:
+            found = found.numbered(self.numbers)
+        function = self.spec.function
+        return replace(found, function=function, device=device, launch=launch, issued_ns=issued_ns)
+
     def remarks(self) -> list[Remark]:
         """What the records say of the function."""
         return self.observed.remarks(self.binary.sites, self.binary.states, self.ns_per_cycle)
@@ -101,6 +136,13 @@ class Tag:
     awaited: int = 0
     """Slots of launches that were not read yet."""
     count: int = 0
+    launch: int = -1
+    """Its number, where all of its slots are of one launch, of which an excerpt is to be kept."""
+    issued_ns: int = -1
+    """When that was."""
+    _parts: list[Slots] = field(default_factory=list)
+    """What was read of it."""
+    _shown: bool = False
     share: Share = field(default_factory=Share)
     _made: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
@@ -109,6 +151,25 @@ class Tag:
         turns."""
         phases = min(every, _MOST_PHASES)
         return int(self.count * _GOLDEN % 1 * phases) * every // phases
+
+    def excerpt(self, slots: Slots | None, device: str) -> Excerpt | None:
+        """An excerpt of a launch, once all of its slots were read; None: there will be no more."""
+        from tileprof.instrument.excerpts import one_replay
+
+        if self._shown or (self.launch < 0 and not self.captured):
+            return None
+        if slots is not None:
+            self._parts.append(slots)
+            if self.awaited and not self.captured:
+                return None
+        if not self._parts:
+            return None
+        self._shown, parts, self._parts = True, self._parts, []
+        if not self.captured:
+            return self.source.excerpt(Slots.join(parts), device, self.launch, self.issued_ns)
+        # The first replays all record.
+        replay, number = one_replay(Slots.join(parts))
+        return self.source.excerpt(replay, device, number, -1)
 
     def argument(self, arena: int, capacity: int, every: int, first: int, turns: int = 0) -> bytes:
         """That of a launch of which the blocks from `first` on record, each `every`-th; in turns

@@ -16,6 +16,7 @@ from tileprof.errors import Location
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
+    from tileprof.instrument.excerpts import Excerpt
     from tileprof.instrument.samples import SampleTotals
 
 Instrument = Literal["off", "scopes", "stages", "ops", "sample"]
@@ -130,6 +131,8 @@ class Measured:
     """Launches whose records could not be read any more."""
     samples: SampleTotals | None = None
     """Where samplers saw their warps."""
+    excerpt: Excerpt | None = None
+    """What some blocks of one of the launches did when."""
 
 
 class LateListener(Protocol):
