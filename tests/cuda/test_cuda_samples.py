@@ -104,7 +104,8 @@ def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
 def test_each_launch_looks_at_other_times(samples: Samples) -> None:
     """The seed differs; the counts are the same words."""
     heard, kernel = Heard(), function()
-    given = [np.frombuffer(samples.argument(kernel, heard, 1, BLOCKS), SAMPLING)[0] for _ in range(3)]
+    arguments = [samples.argument(kernel, heard, 1, BLOCKS) for _ in range(3)]
+    given = [np.frombuffer(each, SAMPLING)[0] for each in arguments]
     assert len({int(g["counts"]) for g in given}) == 1
     assert len({int(g["seed"]) for g in given}) == 3
     assert {int(g["period"]) for g in given} == {cuda_samples.PERIOD_NS}
@@ -113,7 +114,8 @@ def test_each_launch_looks_at_other_times(samples: Samples) -> None:
 def test_what_was_looked_at_enough_is_looked_at_less(samples: Samples) -> None:
     """It costs less then."""
     heard, kernel = Heard(), function()
-    looked(samples.argument(kernel, heard, 1, BLOCKS), cuda_samples.ENOUGH, (0, 1, cuda_samples.ENOUGH))
+    enough = cuda_samples.ENOUGH
+    looked(samples.argument(kernel, heard, 1, BLOCKS), enough, (0, 1, enough))
     collected(samples)
     given = [samples.argument(kernel, heard, 1, BLOCKS) for _ in range(4 * cuda_samples.SELDOM)]
     assert sum(each != NOT_SAMPLED for each in given) == 4
@@ -133,6 +135,8 @@ def test_few_blocks_are_looked_at(samples: Samples) -> None:
     assert not given(132)["turns"]
     replayed = given(132, captured=True)
     assert (replayed["every"], replayed["turns"]) == (66, 1)
+
+
 def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:
     """Their number is not known; they are read as long as somebody listens."""
     heard = Heard()
