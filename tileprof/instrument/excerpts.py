@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +50,11 @@ class ExcerptWarp:
     block: int
     """Place in `blocks`."""
     number: int
-    role: str
+    role: Literal["producer", "consumer", ""]
     """`producer`, `consumer`, or nothing where a kernel has no roles."""
     begin: int
     end: int
-    missing: str
+    missing: Literal["begin", "end", ""]
     """`begin` or `end` where the records of that were lost, else nothing."""
 
 
@@ -206,15 +207,17 @@ def _warps(
         mine = np.flatnonzero(timeline.block == block).tolist()
         roles = {row: _role(int(timeline.warp[row]), consumer_warps) for row in mine}
         for row in sorted(mine, key=lambda r: (roles[r] != "producer", int(timeline.warp[r]))):
+            lost: Literal["begin", "end", ""] = ""
+            if missing[row]:
+                lost = "begin" if timeline.no_begin[row] else "end"
             begin, end = (round(each) for each in timeline.span[row].tolist())
-            lost = ("begin" if timeline.no_begin[row] else "end") if missing[row] else ""
             number = int(timeline.warp[row])
             found.append(ExcerptWarp(at, number, roles[row], begin, end, lost))
             rows.append(row)
     return found, rows
 
 
-def _role(warp: int, consumer_warps: int | None) -> str:
+def _role(warp: int, consumer_warps: int | None) -> Literal["producer", "consumer", ""]:
     if not consumer_warps:
         return ""
     return "producer" if warp >= consumer_warps else "consumer"

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 from tileprof.errors import UsageError
 from tileprof.profile import KernelInfo
 from tileprof.profiler.events import Events
+from tileprof.profiler.excerpts import Excerpts
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.late import Late, add_late
 from tileprof.profiler.options import Options
@@ -97,6 +98,7 @@ class Store:
         self.host: dict[int, HostTotals] = {}
         self.launches: dict[int, LaunchTotals] = {}
         self.device: dict[int, DeviceTotals] = {}
+        self.excerpts = Excerpts()
 
     def take(self, index: int, host: HostTotals, launches: LaunchTotals | None) -> None:
         """Add one period's numbers of a node."""
@@ -241,6 +243,8 @@ class Recorder:
             now = self.active or self._pause.stores if replayed else []
             for store in now or then:
                 store.take_measured(index, measured)
+                if measured.excerpt is not None and index in self.kernel_of:
+                    store.excerpts.take(self.kernel_of[index], measured.excerpt)
             self._news += 1
 
     def take_lost(self, what: str, count: int) -> None:

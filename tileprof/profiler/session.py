@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tileprof.errors import OutputError
 from tileprof.profile import SETUP, Profile, Tables, Timeline, TreeBuilder
 from tileprof.profiler import devices, provenance
+from tileprof.profiler.excerpts import cta_timelines
 from tileprof.profiler.late import add_records
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.recorder import Store
@@ -116,7 +117,8 @@ class Session:
         launches: dict[int, list[LaunchTotals]] = {}
         files: list[str] = []
         *setups, store = self._stores
-        for each in (*(setups if setup else ()), store):
+        stores = (*(setups if setup else ()), store)
+        for each in stores:
             numbers = gather(recorder, each)
             phase = "" if each is store else SETUP
             kernels_of, made = build_tree(
@@ -133,6 +135,8 @@ class Session:
         )
         ran_on = [kernel.device for kernel in kernels]
         files += [kernel.source_file for kernel in kernels]
+        places = {kernel: place for place, kernel in enumerate(used)}
+        ctas, left_out = cta_timelines([each.excerpts for each in stores], places)
         # That of the steps, where there are any.
         timeline = store.timeline
         tables = Tables(
@@ -144,6 +148,7 @@ class Session:
                 **self.recording.facts(),
                 **devices.facts(ran_on),
                 **(timeline.facts() if timeline is not None else {}),
+                **left_out,
                 "device": provenance.devices(ran_on),
                 "start": self._started,
                 "end": provenance.now(),
@@ -151,6 +156,7 @@ class Session:
                 **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
+            ctas=ctas,
         )
         return builder.snapshot(tables)
 
