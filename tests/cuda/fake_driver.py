@@ -55,6 +55,8 @@ class FakeDriver:
         """Clusters that run at once."""
         self.context = 0
         self.memory: dict[int, Any] = {}
+        """Of the device, by address."""
+        self.memory_bytes = 141 << 30
         self.encoded: list[dict[str, Any]] = []
         self._names: dict[int, str] = {}
         self._next = 0x1000
@@ -138,7 +140,7 @@ class FakeDriver:
         self._out(out, ctypes.c_int, held[what])
 
     def cuDeviceTotalMem_v2(self, out: int, device: int) -> None:
-        self._out(out, ctypes.c_size_t, 141 << 30)
+        self._out(out, ctypes.c_size_t, self.memory_bytes)
 
     def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
         self._out(out, ctypes.c_void_p, 0xC0)

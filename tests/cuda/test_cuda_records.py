@@ -25,7 +25,7 @@ from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import KernelError, Location
 from tileprof.instrument import slots
 from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_arena, cuda_device, cuda_reader, cuda_records, hooks
+from tileprof.runtime import cuda_arena, cuda_device, cuda_reader, cuda_records, cuda_room, hooks
 from tileprof.runtime.cuda import CudaExecutable, Need
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_budget import Budget, Share
@@ -36,6 +36,7 @@ from tileprof.runtime.cuda_records import Records
 from tileprof.runtime.cuda_tags import NOTHING, SiteTable
 from tileprof.runtime.hooks import Measured
 from tileprof.runtime.launch import LoadedKernel
+from tileprof.runtime.record_options import RecordOptions
 
 SITES = (
     ir.Site(0, "load", "scope", Location("k.py", 3)),
@@ -54,6 +55,8 @@ WARPS = 8
 ROWS = 16
 LOAD, MATH = 100_000, 300_000
 """ns."""
+SMALL = RecordOptions(records=16, memory=1024 * 16 * 8)
+"""Room for 1,024 warps."""
 
 
 def marked(needs: list[Need] | None = None, sites: tuple[ir.Site, ...] = SITES) -> Any:
@@ -174,6 +177,12 @@ class Machine:
     warps: Warps
     late: Late
 
+    @property
+    def budget(self) -> Budget:
+        """That of the only arena."""
+        (room,) = self.records.rooms.values()
+        return room.budget
+
     def executable(self, needs: list[Need] | None = None) -> CudaExecutable:
         """The kernel on it."""
         return CudaExecutable(KERNEL, marked(needs), self.gpu.device)
@@ -187,7 +196,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     fake.kernels["marked_0"] = warps
     monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
     monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 77)
-    records = Records(fake.device, lambda soon: None, 1024, 16, RecordCost)
+    monkeypatch.setattr(hooks, "record_options", SMALL)
+    records = Records(fake.device, lambda soon: None, RecordCost)
     monkeypatch.setattr(cuda_module, "records_of", lambda device: records)
     return Machine(fake, records, warps, Late())
 
@@ -226,7 +236,7 @@ def test_some_blocks_record_others_in_each_launch(machine: Machine) -> None:
         firsts.add(machine.warps.blocks[0])
         machine.warps.blocks.clear()
         machine.records.read()
-        machine.records._budget._allowance = 1024
+        machine.budget._allowance = 1024
     assert firsts == set(range(5))
 
 
@@ -295,7 +305,7 @@ def test_launches_beyond_the_room_are_skipped_and_told(machine: Machine) -> None
     counts = machine.late.total(7)
     # 1,024 slots are 16 launches of 64, of which kernels with nothing yet have two.
     assert counts == {"launches": 14, "warps": 14 * 64, "skipped": 6}
-    machine.records._budget._allowance = 1024
+    machine.budget._allowance = 1024
     run(machine, held)
     machine.records.collect(final=False)
     assert machine.late.total(7)["launches"] == 15
@@ -306,7 +316,7 @@ def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.Mo
     """The arena goes round, wherever a reading begins and ends, and however it is cut to pieces."""
     now = [time.monotonic()]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 100)
+    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 100 * 16 * 8)
     held = machine.executable()
     for number in range(1, 60):
         for _ in range(number % 9):
@@ -318,7 +328,7 @@ def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.Mo
     assert warps > 3 * 1024
     assert machine.late.total(7) == {"launches": sum(n % 9 for n in range(1, 60)), "warps": warps}
     assert machine.late.times(7) == visits(warps)
-    assert machine.records._budget.outstanding == 0
+    assert machine.budget.outstanding == 0
 
 
 def test_replays_of_a_graph(machine: Machine) -> None:
@@ -385,11 +395,132 @@ def test_no_memory_for_records(machine: Machine) -> None:
     for _ in range(2):
         run(machine, held)
     assert machine.warps.last == NOTHING
-    assert machine.gpu.names().count("cuMemAllocAsync") == 1
+    # For 1,024 warps, 512, … 64; not again at the second launch.
+    assert machine.gpu.names().count("cuMemAllocAsync") == 5
     machine.records.collect(final=True)
     assert machine.late.total(7) == {"skipped": 2}
     assert len(machine.late.losses) == 1
     assert machine.late.losses[0][0].startswith("cuda:0 has no memory for records: cuMemAllocAsync")
+
+
+def test_little_memory_for_records(machine: Machine) -> None:
+    """Fewer warps record; what was taken for more is given back."""
+    held = machine.executable()
+    pinned: list[int] = []
+    before = machine.gpu.cuMemHostAlloc
+
+    def refuses(out: int, size: int, flags: int) -> Any:
+        pinned.append(size)
+        return 2 if size > 300 * 64 else before(out, size, flags)
+
+    machine.gpu.cuMemHostAlloc = refuses  # type: ignore[method-assign]
+    run(machine, held)
+    machine.records.collect(final=False)
+    assert machine.late.total(7) == {"launches": 1, "warps": 64}
+    (room,) = machine.records.rooms.values()
+    assert (room.slots, room.bytes) == (128, 128 * 16 * 8)
+    assert len(machine.gpu.memory) == 1
+
+
+# -- what is recorded of a launch
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    """Have it recorded so."""
+    monkeypatch.setattr(hooks, "record_options", replace(SMALL, **options))
+
+
+@pytest.mark.parametrize(("blocks", "recorded"), [(1, 1), (3, 3), (16, 16), (99, 16), ("all", 16)])
+def test_so_many_blocks(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, blocks: Any, recorded: int
+) -> None:
+    """Of a launch, and of one in a graph."""
+    asked(monkeypatch, blocks=blocks)
+    held = machine.executable()
+    run(machine, held)
+    assert len(machine.warps.blocks) == recorded
+    machine.gpu.capturing = 1
+    run(machine, held)
+    assert len(machine.warps.blocks) == 2 * recorded
+
+
+def test_some_warps(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only they take room."""
+    asked(monkeypatch, warps=(2, 5, 31))
+    held = machine.executable()
+    run(machine, held)
+    given = np.frombuffer(machine.warps.last, slots.RECORDING)[0]
+    assert given["warps"] == 1 << 2 | 1 << 5
+    assert machine.budget.outstanding == 8 * 2
+    asked(monkeypatch, warps=(31,))
+    run(machine, held)
+    assert machine.warps.last == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("keep", "rounds"), [("first", [0, 0, 0]), ("last", [1, 1, 1]), ("both", [0, 1, 0])]
+)
+def test_which_records_stay(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, keep: Any, rounds: list[int]
+) -> None:
+    """The first, the last, or launches take turns."""
+    asked(monkeypatch, keep=keep)
+    held = machine.executable()
+    limits = []
+    for _ in range(3):
+        run(machine, held)
+        limits.append(int(np.frombuffer(machine.warps.last, slots.RECORDING)["limit"][0]))
+    assert limits == [slots.ROUND if goes_round else 16 for goes_round in rounds]
+
+
+def test_another_size(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has an arena of its own; what still writes to the one before is read, too."""
+    held = machine.executable()
+    machine.gpu.capturing = 1
+    run(machine, held, 8)
+    machine.gpu.capturing, baked = 0, machine.warps.last
+    asked(monkeypatch, records=32)
+    run(machine, held)
+    machine.warps.replay(baked, ROWS)
+    given = np.frombuffer(baked + machine.warps.last, slots.RECORDING)
+    assert len(set(given["arena"].tolist())) == len(machine.records.rooms) == 2
+    machine.records.collect(final=False)
+    assert machine.late.total(7) == {"launches": 1, "warps": 64}
+    assert machine.late.total(8) == {"warps": 2 * 2 * WARPS}
+    asked(monkeypatch)
+    run(machine, held)
+    assert len(machine.records.rooms) == 2
+
+
+def test_memory_where_none_was_asked_for() -> None:
+    """At most 256 MB, and less of a small device."""
+    large, small = FakeDriver(), FakeDriver()
+    small.memory_bytes = 8 << 30
+    assert cuda_room.memory_of(large.device) == 256 << 20
+    assert cuda_room.memory_of(small.device) == 32 << 20
+    room = cuda_room.Room(small.device, 1 << 14, None)
+    assert (room.slots, room.failure) == (256, "")
+
+
+def test_slots_that_are_all_but_empty_take_little_time(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room of a kernel with few marks is given again and again."""
+    now = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    held = machine.executable()
+    budget = Budget(1024, 0.0)
+    run(machine, held)
+    (room,) = machine.records.rooms.values()
+    room.budget = budget
+    for _ in range(60):
+        now[0] += 0.25
+        run(machine, held)
+        machine.records.read()
+    # 3 records of 16: a launch takes 12 of its 64 slots' worth.
+    machine.records.collect(final=False)
+    assert machine.late.total(7) == {"launches": 61, "warps": 61 * 64}
+    assert budget._allowance == 1024 - 59 * 64 * 3 / 16
 
 
 def test_a_kernel_that_does_not_end(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,7 +692,7 @@ def test_kernels_share_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is launched often leaves room for those that are not."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    budget = Budget(64)
+    budget = Budget(64, 64.0)
     often, others = Share(), [Share() for _ in range(6)]
     assert sum(budget.grants(often, 4) for _ in range(50)) == 14
     assert [budget.grants(each, 4) for each in others] == [True, True, *[False] * 4]
@@ -581,7 +712,7 @@ def test_slots_that_nobody_claimed_come_back(monkeypatch: pytest.MonkeyPatch) ->
     """A launch that wrote less than was thought takes no room for ever."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    budget = Budget(64)
+    budget = Budget(64, 64.0)
     budget.grants(Share(), 40)
     budget.give_back(10)
     assert budget.is_short is False

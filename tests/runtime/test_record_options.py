@@ -79,11 +79,3 @@ def test_which_warps() -> None:
     assert of("cta", 4, 4) == (0,)
     assert of((0, 3, 8, 9)) == (0, 3, 8)
     assert of((9,)) == ()
-
-
-def test_slots() -> None:
-    """A power of two, of the memory that was asked for or of what there is."""
-    assert RecordOptions().slots(256 << 20) == 2048
-    assert RecordOptions(memory=100 << 20).slots(1) == 512
-    assert RecordOptions(records=64).slots(3 << 20) == 4096
-    assert RecordOptions().slots(0) == 64

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     calibrate_marks(const __grid_constant__ TpRecording recording) {
   TpWarp w = tp_begin(recording);
   // Known only here, and never below 0.
-  const float step = 1.0f / (float)(recording.every + 1);
+  const float step = 1.0f / (float)(recording.mask + 1u);
   float x = step;
   TP_NO_UNROLL
   for (int repeat = 0; repeat < REPEATS; repeat++) {

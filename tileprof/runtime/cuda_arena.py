@@ -8,6 +8,7 @@ kernel waits; nothing here waits for a kernel.
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 from ctypes import addressof, c_uint8
 
 import numpy as np
@@ -22,14 +23,13 @@ from .cuda_driver import (
     HOST_PORTABLE_MAPPED,
     STREAM_NON_BLOCKING,
     Copy2D,
+    DriverFailure,
 )
 
-__all__ = ["CAPACITY", "SLOTS", "DeviceArena"]
+__all__ = ["DeviceArena"]
 
-SLOTS, CAPACITY = 4096, 2048
-"""64 MB: some 40 launches of 8 blocks with 12 warps each, of 2,048 records a warp."""
-_AT_ONCE = 1024
-"""Slots that are copied at once."""
+_AT_ONCE = 16 << 20
+"""Bytes of slots that are copied at once."""
 _TURNS = 1024
 """Counts behind the slots, for kernels in graphs; more kernels than that share some."""
 
@@ -37,9 +37,10 @@ _TURNS = 1024
 class DeviceArena:
     """An arena on one device; DriverFailure wherever the driver does not do its work."""
 
-    def __init__(self, device: CudaDevice, count: int = SLOTS, capacity: int = CAPACITY) -> None:
+    def __init__(self, device: CudaDevice, count: int, capacity: int) -> None:
         self.device, self.slots, self.capacity = device, count, capacity
         self._row = capacity * slots.RECORD.itemsize
+        self._at_once = min(max(_AT_ONCE // self._row, 1), count)
         driver = device.driver
         with device.current(), driver.beside_captures():
             self._stream = driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
@@ -49,12 +50,17 @@ class DeviceArena:
             held = driver.pointer("cuMemAllocAsync", whole + self._row, self._stream)
             self.address = -(-held // self._row) * self._row
             self._turns = self.address + size
-            driver.call("cuMemsetD8Async", self.address, 0, whole, self._stream)
-            driver.call("cuMemcpyHtoDAsync_v2", self.address, head, len(head), self._stream)
-            # Now, for a launch waits for the device's own allocations and not again later.
-            self._heads = self._pinned(slots.heads_bytes(count))
-            self._rows = self._pinned(min(_AT_ONCE, count) * self._row)
-            driver.call("cuStreamSynchronize", self._stream)
+            try:
+                driver.call("cuMemsetD8Async", self.address, 0, whole, self._stream)
+                driver.call("cuMemcpyHtoDAsync_v2", self.address, head, len(head), self._stream)
+                # Now, for a launch waits for the device's own allocations and not again later.
+                self._heads = self._pinned(slots.heads_bytes(count))
+                self._rows = self._pinned(self._at_once * self._row)
+                driver.call("cuStreamSynchronize", self._stream)
+            except DriverFailure:
+                with suppress(DriverFailure):
+                    driver.call("cuMemFreeAsync", held, self._stream)
+                raise
         self._refused = 0
 
     def turns(self, tag: int) -> int:
@@ -67,8 +73,8 @@ class DeviceArena:
         with self.device.current(), self.device.driver.beside_captures():
             arena = self._read()
             tickets, taken = arena.tickets(), []
-            for at in range(tickets.start, tickets.stop, _AT_ONCE):
-                some = range(at, min(at + _AT_ONCE, tickets.stop))
+            for at in range(tickets.start, tickets.stop, self._at_once):
+                some = range(at, min(at + self._at_once, tickets.stop))
                 taken.append(self._collect(arena, some))
                 self._release(some.stop)
         refused, self._refused = arena.lost - self._refused, arena.lost

@@ -7,16 +7,15 @@ seldom are not crowded out by those that are launched often.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass
 
-__all__ = ["Budget", "Share"]
+__all__ = ["Budget", "Share", "one_in"]
 
 WINDOW_S = 0.25
 """Kernels share the room of a time as long as this."""
-_REFILL = 1.0
-"""Arenas that may be filled in a second, in the long run."""
 _RESERVE = 8
 """One part in this many is for kernels that had nothing yet."""
 _IDLE_S = 1.0
@@ -36,8 +35,10 @@ class Share:
 class Budget:
     """The slots of an arena, given to launches."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, per_second: float) -> None:
         self._slots = slots
+        self._per_second = per_second
+        """Full slots that are read in the long run."""
         self.outstanding = 0
         """Given, and not read yet."""
         self._allowance = float(slots)
@@ -74,7 +75,7 @@ class Budget:
             return True
 
     def _refill(self, now: float) -> None:
-        more = (now - self._refilled) * _REFILL * self._slots
+        more = (now - self._refilled) * self._per_second
         self._allowance = min(self._allowance + more, float(self._slots))
         self._refilled = now
         window = int(now / WINDOW_S)
@@ -82,9 +83,17 @@ class Budget:
             self._window = window
             self._shared, self._sharing = self._sharing, 0
 
-    def give_back(self, slots: int) -> None:
-        """Take back what was read; what warps never claimed comes back after a while."""
+    def give_back(self, slots: int, empty: float = 0) -> None:
+        """Take back what was read, of which so much was `empty` and took no time; what warps never
+        claimed comes back after a while."""
         with self._lock:
             self.outstanding = max(self.outstanding - slots, 0)
+            self._allowance = min(self._allowance + empty, float(self._slots))
             if not slots and time.monotonic() - self._last > _IDLE_S:
                 self.outstanding = 0
+
+
+def one_in(blocks: int, chosen: int) -> int:
+    """Of how many blocks one is measured so that about `chosen` of all are: a power of two, which a
+    block can tell by its number's bits."""
+    return 1 << round(math.log2(max(blocks / chosen, 1)))

@@ -19,23 +19,22 @@ from contextlib import suppress
 import numpy as np
 
 from tileprof.errors import TileprofError
-from tileprof.instrument.slots import Slots
+from tileprof.instrument.slots import ROUND, Slots
 
 from . import hooks
-from .cuda_arena import CAPACITY, SLOTS, DeviceArena
-from .cuda_budget import Budget
 from .cuda_calibration import Calibration, RecordCost, measure
 from .cuda_device import CudaDevice
-from .cuda_driver import DriverFailure
+from .cuda_room import Room
 from .cuda_tags import NOTHING, Source, Tag, is_kept
 from .cuda_waiting import PATIENCE_S, wait_for
+from .record_options import RecordOptions
 
 __all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
 
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
-"""Of a launch in a graph: of all replays together, the first 64 and then one in eight."""
+"""Of a launch in a graph: of all replays together, the first 64 and then one in 16."""
 COMPARING_S = 3.0
 """How long it finds out what marks cost kernels."""
 _MOST_RECORDS = 16 << 20
@@ -50,17 +49,17 @@ class Records:
         self,
         device: CudaDevice,
         notice: Callable[[bool], None],
-        slots: int = SLOTS,
-        capacity: int = CAPACITY,
         cost: Callable[[], RecordCost] | None = None,
     ) -> None:
         self.device = device
         self._notice = notice
-        self._size = slots, capacity
         self._cost = cost or Calibration(device, measure).cost
         """What a record costs; asked only when some are decoded."""
-        self._arena: DeviceArena | None = None
-        self._budget = Budget(slots)
+        self.rooms: dict[tuple[int, int | None], Room] = {}
+        """By records of a warp, and memory for all: the options of a recording."""
+        self._options: RecordOptions | None = None
+        self._room: Room | None = None
+        """What these options stand for."""
         self._tags: dict[int, Tag] = {}
         self._numbered = 0
         self._changed: set[Tag] = set()
@@ -87,8 +86,10 @@ class Records:
         captured: bool = False,
     ) -> bytes:
         """What a launch of so many blocks is given; `captured`: it goes into a graph."""
-        if self._arena is None and not self._failure:
-            self._allocate(late)
+        options = hooks.record_options
+        room = self._room
+        if room is None or options is not self._options:
+            room = self._choose(options, late)
         with self._lock:
             begins = late is not self._late
             if begins:
@@ -99,35 +100,42 @@ class Records:
             )
             self._changed.add(tag)
             number = -1 if captured else source.number(late)
-            every = -(-blocks // (BLOCKS_OF_REPLAYS if captured else BLOCKS))
+            every = _every(options, blocks, captured)
             first = tag.first(every)
-            slots = -(-(blocks - first) // every) * source.warps
-            granted = captured or self._budget.grants(tag.share, slots)
-            if self._arena is None or self._failure or not granted:
+            warps, mask = source.warps(options)
+            slots = -(-(blocks - first) // every) * warps
+            if not slots:
+                return NOTHING
+            granted = captured or room.budget.grants(tag.share, slots)
+            if room.arena is None or self._failure or not granted:
                 tag.skipped += 1
                 return NOTHING
+            limit = _limit(options, tag)
             tag.count += 1
             if not captured:
                 if is_kept(number):
                     tag = self._alone(tag, number)
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
-            turns = self._arena.turns(tag.number) if captured else 0
-            made = tag.argument(self._arena.address, self._arena.capacity, every, first, turns)
+            arena = room.arena
+            turns = arena.turns(tag.number) if captured else 0
+            made = tag.argument(arena.address, arena.capacity, every, first, mask, limit, turns)
         # What was written since the recording before is in the way.
-        self._notice(begins or self._budget.is_short)
+        self._notice(begins or room.budget.is_short)
         return made
 
-    def _allocate(self, late: hooks.LateListener) -> None:
+    def _choose(self, options: RecordOptions, late: hooks.LateListener) -> Room:
+        """The room that options ask for; made where there is none of that size."""
         with self._reading:
-            if self._arena is not None or self._failure:
-                return
-            try:
-                with hooks.unrecorded():
-                    self._arena = DeviceArena(self.device, *self._size)
-            except DriverFailure as failure:
-                self._failure = failure.message
-                late.lost(f"{self._name} has no memory for records: {failure.message}")
+            size = options.records, options.memory
+            room = self.rooms.get(size)
+            if room is None:
+                room = Room(self.device, *size)
+                self.rooms = {**self.rooms, size: room}
+                if room.failure:
+                    late.lost(f"{self._name} has no memory for records: {room.failure}")
+            self._options, self._room = options, room
+            return room
 
     def _forget(self) -> None:
         """Drop what nobody will ask for."""
@@ -161,30 +169,30 @@ class Records:
     @property
     def is_busy(self) -> bool:
         """Whether there may be something to read soon."""
-        if self._arena is None or self._failure:
+        if self._failure:
             return False
+        rooms = [room for room in self.rooms.values() if room.arena is not None]
         with self._lock:
             replays = any(t.captured and not t.late.closed for t in self._tags.values())
-        return replays or self._budget.outstanding > 0
+        return bool(rooms) and (replays or any(room.budget.outstanding for room in rooms))
 
     def read(self) -> None:
         """Copy what is ready to the host, so that its room is free again."""
         with self._reading:
-            if self._arena is None or self._failure:
+            if self._failure:
                 return
-            try:
-                with hooks.unrecorded():
-                    taken, refused = self._arena.take()
-            except TileprofError as error:
-                self._fail(error)
-                return
-            for each in taken:
-                self._give_back(each)
-            self._budget.give_back(sum(map(len, taken)) + refused)
-            self._kept += taken
-            if refused:
-                where = f"{self._arena_size} of {self._name}"
-                self._say(f"warps found no room for records in {where}", refused)
+            for room in self.rooms.values():
+                try:
+                    taken, refused = room.take()
+                except TileprofError as error:
+                    self._fail(error)
+                    return
+                for each in taken:
+                    self._give_back(each)
+                self._kept += taken
+                if refused:
+                    where = f"the {room.bytes >> 20} MB of {self._name}"
+                    self._say(f"warps found no room for records in {where}", refused)
             if sum(len(each.records) for each in self._kept) > _MOST_RECORDS:
                 self.tell()
 
@@ -291,7 +299,15 @@ class Records:
     def _name(self) -> str:
         return f"cuda:{self.device.number}"
 
-    @property
-    def _arena_size(self) -> str:
-        slots, capacity = self._size
-        return f"the {slots * capacity * 8 >> 20} MB"
+
+def _every(options: RecordOptions, blocks: int, captured: bool) -> int:
+    """Blocks of which one records."""
+    if options.blocks == "all":
+        return 1
+    return -(-blocks // (options.blocks or (BLOCKS_OF_REPLAYS if captured else BLOCKS)))
+
+
+def _limit(options: RecordOptions, tag: Tag) -> int:
+    """Records after which a slot of the next launch is full; ROUND where the newest stay."""
+    last = options.keep == "last" or (options.keep == "both" and tag.count % 2 == 1)
+    return ROUND if last else options.records

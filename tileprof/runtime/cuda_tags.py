@@ -21,6 +21,7 @@ from .cuda_budget import Share
 from .cuda_facts import Observed
 from .cuda_samples import SampledFunction
 from .hooks import LateListener
+from .record_options import RecordOptions
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.source import LaunchSpec
@@ -67,10 +68,10 @@ class Source:
     _launches: int = 0
     """That were heard of, while that recording or one beside it went on."""
 
-    @property
-    def warps(self) -> int:
-        """Of a block, that record."""
-        return _recording_warps(self.spec)
+    def warps(self, options: RecordOptions) -> tuple[int, int]:
+        """Of a block, that record: how many, and the bits of their numbers."""
+        numbers = options.warps_of(self.spec.consumer_warps or self.spec.warps, self.spec.warps)
+        return len(numbers), sum(1 << number for number in numbers)
 
     def decode(self, slots: Slots, cost: RecordCost) -> SiteTimes:
         """The times of sites, under the kernel's numbers, without what records took;
@@ -144,7 +145,7 @@ class Tag:
     """What was read of it."""
     _shown: bool = False
     share: Share = field(default_factory=Share)
-    _made: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    _made: dict[tuple[int, ...], bytes] = field(default_factory=dict)
 
     def first(self, every: int) -> int:
         """The first block of the next launch that records, where one of `every` does; launches take
@@ -171,17 +172,19 @@ class Tag:
         replay, number = one_replay(Slots.join(parts))
         return self.source.excerpt(replay, device, number, -1)
 
-    def argument(self, arena: int, capacity: int, every: int, first: int, turns: int = 0) -> bytes:
-        """That of a launch of which the blocks from `first` on record, each `every`-th; in turns
-        that are counted at an address, if there is one."""
-        made = self._made.get((every, first))
+    def argument(
+        self, arena: int, capacity: int, every: int, first: int, warps: int, limit: int, turns: int
+    ) -> bytes:
+        """That of a launch; fields as `recording` has them."""
+        key = (arena, every, first, warps, limit)
+        made = self._made.get(key)
         if made is None:
             if len(self._made) >= 4 * _MOST_PHASES:
                 self._made.clear()
-            made = recording(
-                arena, capacity, tag=self.number, every=every, first=first, turns=turns
-            )
-            self._made[every, first] = made
+            made = self._made[key] = recording(
+                arena, capacity, tag=self.number, every=every, first=first, warps=warps,
+                limit=limit, turns=turns,
+            )  # fmt: skip
         return made
 
 
@@ -235,12 +238,6 @@ class SiteTable:
         if numbers == [site.id for site in sites]:
             return None
         return np.array(numbers, np.int64)
-
-
-def _recording_warps(spec: LaunchSpec) -> int:
-    """Of a block: all that work, and one that loads for them."""
-    working = spec.consumer_warps or spec.warps
-    return working + min(spec.warps - working, 1)
 
 
 def _identity(site: ir.Site, sites: Sequence[ir.Site]) -> tuple[object, ...]:

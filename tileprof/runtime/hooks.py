@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from tileprof.errors import Location
 
+from .record_options import RecordOptions
+
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
     from tileprof.instrument.excerpts import Excerpt
@@ -183,6 +185,9 @@ clock: Callable[[], int] = time.perf_counter_ns
 
 sample_period_ns: int = 0
 """Mean time between two looks of a sampler; set with the listener, 0 where it is to be chosen."""
+
+record_options = RecordOptions()
+"""What of launches on GPUs is recorded; set with the listener."""
 
 
 class Collector(Protocol):

@@ -71,11 +71,6 @@ class RecordOptions:
             case numbers:
                 return tuple(w for w in there if w in numbers)
 
-    def slots(self, memory: int) -> int:
-        """How many warps' records there is room for in `memory` bytes, if none was asked for."""
-        held = (self.memory or memory) // (8 * self.records)
-        return max(1 << held.bit_length() - 1 if held else 0, LEAST_SLOTS)
-
 
 def parse_record_options(given: object) -> RecordOptions:
     """From a mapping of names to values, from `blocks=16,keep=last`, or None for none of them.
