@@ -15,6 +15,8 @@ from tileprof.profile import (
     SiteInfo,
     Tables,
     Timeline,
+    TimelineEvents,
+    Track,
     TreeBuilder,
 )
 
@@ -30,7 +32,7 @@ KERNEL = KernelInfo("gemm", "cuda:0", source_file="/w/gemm.py", source_line=7, s
 BEGIN = 5_000_000_000
 """Of the first CTA on its device's clock; 2 µs before the kernel began to run."""
 
-_PRODUCER = [(0, 0, 900), (1, 100, 200), (1, 500, 600)]
+_PRODUCER = [(0, 0, 900), (1, 100, 200), (1, 300, 400)]
 _CONSUMERS = [
     [(2, 0, 1000), (3, 10, 400), (4, 400, 450), (5, 450, 700), (3, 700, 900)],
     [(2, 0, 1100), (3, 20, 420), (4, 420, 460), (3, 700, 1000)],
@@ -49,7 +51,7 @@ def ctas() -> CtaTimelines:
             rows += [(len(warps) - 1, s, a * slower, b * slower) for s, a, b in visits]
     flights = [
         (0, 0, 1, 1, 3, 100, 10, 400),
-        (0, 0, 1, 1, 3, 500, 700, 900),
+        (0, 0, 1, 1, 3, 300, 700, 900),
         (1, 1, 1, 4, 5, 400, 450, 700),
     ]
     columns = CtaVisits.typed(*zip(*rows)), CtaFlights.typed(*zip(*flights))
@@ -87,3 +89,11 @@ def profile(
         ctas=ctas() if held is None else held,
     )
     return builder.snapshot(tables)
+
+
+def on_a_timeline(begin: int = 100_000, duration: int = 5_500, call: int = 90_500) -> Profile:
+    """The same with a timeline: the call of the launch, and the kernel, which took 300 ns longer
+    than its CTAs."""
+    tracks = [Track("thread", "MainThread", 140), Track("stream", "cuda:0 stream 7", 7, 0)]
+    events = TimelineEvents.of([call, begin], [1_000, duration], [0, 1], [0, 1], [-1, 0])
+    return profile(timeline=Timeline.holding(tracks, events))

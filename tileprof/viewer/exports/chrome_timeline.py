@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from tileprof.profile import Profile
+from tileprof.viewer.exports.chrome_ctas import cta_events
 from tileprof.viewer.exports.slices import Slices
 from tileprof.viewer.text import encodable
 
@@ -29,7 +30,7 @@ def timeline_to_chrome(profile: Profile) -> str:
     other = {key: encodable(known[key]) for key in ("command", "overwritten") if key in known}
     head = {"displayTimeUnit": "ns", "otherData": other, "stackFrames": _frames(slices)}
     parts = [json.dumps(head)[:-1], ', "traceEvents": [\n']
-    events = _events(slices, pid)
+    events = chain(_events(slices, pid), cta_events(profile))
     while some := list(islice(events, _AT_ONCE)):
         parts += [",\n" if len(parts) > 2 else "", ",\n".join(some)]
     return "".join([*parts, "\n]}\n"])

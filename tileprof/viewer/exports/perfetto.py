@@ -1,8 +1,8 @@
 """Perfetto's trace: the timeline as packets of its protobuf format, for ui.perfetto.dev.
 
-In: a profile with single events.  Out: bytes.  A row of slices is a track of the process; a launch
-and what it launched are joined by a flow; a slice has its call path as an annotation. Names and
-paths are told once and then by number. Field numbers are those of Perfetto's public `.proto` files.
+In: a profile with single events or timelines of CTAs.  Out: bytes.  A row of slices is a track of
+the process; a launch and what it launched are joined by a flow; a slice has its call path as an
+annotation. Names and paths are told once and then by number. Field numbers are those of Perfetto's public `.proto` files.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.viewer.ctas import has_ctas
+from tileprof.viewer.exports.perfetto_ctas import cta_packets
+from tileprof.viewer.exports.protobuf import message, number, tag, text, varint
 from tileprof.viewer.exports.slices import Slices, has_slices
-from tileprof.viewer.text import encodable
 
 __all__ = ["to_perfetto"]
 
@@ -32,18 +34,23 @@ _AT_ONCE = 1 << 16
 
 def to_perfetto(profile: Profile) -> bytes:
     """The bytes of a `Trace`; UsageError where the profile has no timeline."""
-    if not has_slices(profile):
+    if not (has_slices(profile) or has_ctas(profile)):
         raise UsageError(
             "the profile has no timeline",
             hint="Record one with `tileprof run --timeline`; `--to chrome` shows the tree without.",
         )
+    trace = _timeline(profile) if has_slices(profile) else b""
+    return trace + (cta_packets(profile) if has_ctas(profile) else b"")
+
+
+def _timeline(profile: Profile) -> bytes:
     slices = Slices(profile)
     pid = _pid(profile)
     tracks = [(pid << 20) + 1 + row for row in range(len(slices.rows))]
     trace = bytearray()
     for packet in _descriptors(slices, pid, tracks):
-        trace += _message(1, packet)
-    trace += _message(1, _names(slices))
+        trace += message(1, packet)
+    trace += message(1, _names(slices))
     _add_slices(trace, slices, pid, tracks)
     return bytes(trace)
 
@@ -56,23 +63,23 @@ def _pid(profile: Profile) -> int:
 def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]:
     """The process and its tracks, in the order of the rows."""
     command = slices.profile.tables.provenance.get("command", "tileprof")
-    process = _number(1, pid) + _text(6, command)
+    process = number(1, pid) + text(6, command)
     explicit = 3
-    yield _message(60, _number(1, pid << 20) + _message(3, process) + _number(11, explicit))
+    yield message(60, number(1, pid << 20) + message(3, process) + number(11, explicit))
     for rank, (uuid, name) in enumerate(zip(tracks, slices.rows)):
-        about = _number(1, uuid) + _text(2, name) + _number(5, pid << 20) + _number(12, rank)
-        yield _message(60, about)
+        about = number(1, uuid) + text(2, name) + number(5, pid << 20) + number(12, rank)
+        yield message(60, about)
 
 
 def _names(slices: Slices) -> bytes:
     """The packet that tells all names and paths; 0 is no number."""
     names, kinds = _numbered(slices)
-    interned = [_message(1, _number(1, n) + _text(2, kind)) for kind, n in kinds.items()]
-    interned += [_message(2, _number(1, n) + _text(2, name)) for name, n in names.items()]
-    interned.append(_message(3, _number(1, _PATH) + _text(2, "path")))
-    interned += [_message(29, _number(1, n + 1) + _text(2, slices.path(n))) for n in slices.nodes]
-    flags = _number(10, _SEQUENCE) + _number(13, _CLEARED)
-    return flags + _message(12, b"".join(interned))
+    interned = [message(1, number(1, n) + text(2, kind)) for kind, n in kinds.items()]
+    interned += [message(2, number(1, n) + text(2, name)) for name, n in names.items()]
+    interned.append(message(3, number(1, _PATH) + text(2, "path")))
+    interned += [message(29, number(1, n + 1) + text(2, slices.path(n))) for n in slices.nodes]
+    flags = number(10, _SEQUENCE) + number(13, _CLEARED)
+    return flags + message(12, b"".join(interned))
 
 
 def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
@@ -80,8 +87,8 @@ def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
     names = dict.fromkeys(slices.names[node] for node in slices.nodes)
     kinds = dict.fromkeys(slices.profile.kinds[node] for node in slices.nodes)
     return (
-        {name: number for number, name in enumerate(names, 1)},
-        {kind: number for number, kind in enumerate(kinds, 1)},
+        {name: n for n, name in enumerate(names, 1)},
+        {kind: n for n, kind in enumerate(kinds, 1)},
     )
 
 
@@ -89,19 +96,19 @@ def _of_nodes(slices: Slices) -> dict[int, bytes]:
     """Per node, the part of a slice's beginning that all its slices share."""
     names, kinds = _numbered(slices)
     return {
-        node: _number(9, _BEGIN)
-        + _number(3, kinds[slices.profile.kinds[node]])
-        + _number(10, names[slices.names[node]])
-        + _message(4, _number(1, _PATH) + _number(17, node + 1))
+        node: number(9, _BEGIN)
+        + number(3, kinds[slices.profile.kinds[node]])
+        + number(10, names[slices.names[node]])
+        + message(4, number(1, _PATH) + number(17, node + 1))
         for node in slices.nodes
     }
 
 
 def _add_slices(trace: bytearray, slices: Slices, pid: int, tracks: list[int]) -> None:
     of_node, flows = _of_nodes(slices), _flows(slices, pid)
-    on_track = [_number(11, uuid) for uuid in tracks]
-    flags = _number(10, _SEQUENCE) + _number(13, _NEEDED)
-    ends = [flags + _message(11, _number(9, _END) + track) for track in on_track]
+    on_track = [number(11, uuid) for uuid in tracks]
+    flags = number(10, _SEQUENCE) + number(13, _NEEDED)
+    ends = [flags + message(11, number(9, _END) + track) for track in on_track]
     begins: dict[tuple[int, int], bytes] = {}
     node, row = slices.events.node.tolist(), slices.row.tolist()
     events, times, is_end = slices.changes()
@@ -109,19 +116,19 @@ def _add_slices(trace: bytearray, slices: Slices, pid: int, tracks: list[int]) -
         if end:
             rest = ends[row[event]]
         elif event in flows:
-            rest = flags + _message(11, of_node[node[event]] + on_track[row[event]] + flows[event])
+            rest = flags + message(11, of_node[node[event]] + on_track[row[event]] + flows[event])
         else:
             place = (node[event], row[event])
             if place not in begins:
-                begins[place] = flags + _message(11, of_node[place[0]] + on_track[place[1]])
+                begins[place] = flags + message(11, of_node[place[0]] + on_track[place[1]])
             rest = begins[place]
-        trace += b"\x0a" + _varint(len(stamp) + len(rest)) + stamp + rest
+        trace += b"\x0a" + varint(len(stamp) + len(rest)) + stamp + rest
 
 
 def _flows(slices: Slices, pid: int) -> dict[int, bytes]:
     """Per event, the flows that begin and end in it: one for each launch and what it launched."""
     found: dict[int, bytes] = {}
-    begins, ends = _tag(47, 1), _tag(48, 1)
+    begins, ends = tag(47, 1), tag(48, 1)
     for launch, event in slices.launched():
         flow = struct.pack("<Q", (pid << 36) + event + 1)
         found[launch] = found.get(launch, b"") + begins + flow
@@ -137,38 +144,10 @@ def _stamps(times: npt.NDArray[np.int64]) -> Iterator[bytes]:
         for start in range(first, end, _AT_ONCE):
             some = times[start : min(start + _AT_ONCE, end)]
             digits = np.empty((len(some), size + 1), np.uint8)
-            digits[:, 0] = _tag(8, 0)[0]
+            digits[:, 0] = tag(8, 0)[0]
             for place in range(size):
                 more = 0x80 if place < size - 1 else 0
                 digits[:, place + 1] = some >> 7 * place & 0x7F | more
             told = digits.tobytes()
             for at in range(0, len(told), size + 1):
                 yield told[at : at + size + 1]
-
-
-# -- protobuf
-
-
-def _varint(value: int) -> bytes:
-    digits = bytearray()
-    while value > 0x7F:
-        digits.append(value & 0x7F | 0x80)
-        value >>= 7
-    digits.append(value)
-    return bytes(digits)
-
-
-def _tag(field: int, kind: int) -> bytes:
-    return _varint(field << 3 | kind)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _tag(field, 0) + _varint(value)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _tag(field, 2) + _varint(len(content)) + content
-
-
-def _text(field: int, text: str) -> bytes:
-    return _message(field, encodable(text).encode())

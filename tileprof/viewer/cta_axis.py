@@ -1,0 +1,91 @@
+"""When CTAs ran on the time of the profile's timeline: devices have clocks of their own.
+
+In: a profile with timelines of CTAs.  Out: for each of their launches how far its device's clock is
+ahead of the timeline's, and by how much that may be wrong.
+
+What ties the two: a kernel is on the timeline, and its CTAs ran within it.  So the clock is ahead
+by at least the end of its last CTA less the kernel's end, and by at most the begin of its first
+less the kernel's begin.  Where several kernels of a device agree, what all of them allow is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.profile import CtaLaunch, Profile
+
+__all__ = ["Placed", "places"]
+
+_SOON_NS = 1_000_000
+"""A launch that is counted as issued is called by then."""
+_COARSE_NS = 2_000
+"""By so much a CTA may seem to be longer than its kernel: clocks of devices step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What to take off the device's time of a launch, in ns, and how wrong that may be."""
+
+    ahead: int
+    error: int
+
+
+def places(profile: Profile) -> list[Placed | None]:
+    """For each launch; None where nothing ties it to the timeline."""
+    launches = profile.tables.ctas.launches
+    bounds = [_bounds(profile, at) for at in range(len(launches))]
+    by_device: dict[str, tuple[int, int]] = {}
+    for launch, bound in zip(launches, bounds):
+        if bound is not None:
+            low, high = by_device.get(launch.device, bound)
+            by_device[launch.device] = (max(low, bound[0]), min(high, bound[1]))
+    return [_placed(by_device.get(e.device), bound) for e, bound in zip(launches, bounds)]
+
+
+def _placed(common: tuple[int, int] | None, own: tuple[int, int] | None) -> Placed | None:
+    """From what all kernels of a device allow, else from what this one does."""
+    for bound in (common, own):
+        if bound is not None and bound[0] <= bound[1]:
+            low, high = bound
+            return Placed((low + high) // 2, (high - low + 1) // 2)
+    if own is None:
+        return None
+    return Placed(sum(own) // 2, (own[0] - own[1] + 1) // 2)
+
+
+def _bounds(profile: Profile, launch: int) -> tuple[int, int] | None:
+    """By how much the device's clock is ahead, at least and at most."""
+    held = profile.tables.ctas
+    kernel = _kernel_span(profile, held.launches[launch])
+    ctas = [cta for cta in held.ctas if cta.launch == launch]
+    if kernel is None or not ctas:
+        return None
+    begin, end = min(cta.begin for cta in ctas), max(cta.end for cta in ctas)
+    low, high = end - kernel[1], begin - kernel[0]
+    return (low, high) if low <= high + _COARSE_NS else None
+
+
+def _kernel_span(profile: Profile, launch: CtaLaunch) -> tuple[int, int] | None:
+    """Begin and end of the kernel on the timeline: what the first call after the launch was issued
+    launched, if it is that kernel."""
+    timeline, tables = profile.tables.timeline, profile.tables
+    if launch.issued < 0 or not timeline.tracks:
+        return None
+    events, number = timeline.events, launch.device.rpartition(":")[2]
+    nodes = [node for node, kernel in tables.node_kernels.items() if kernel == launch.kernel]
+    tracks = [
+        at
+        for at, track in enumerate(timeline.tracks)
+        if track.kind == "stream" and str(track.device) == number
+    ]
+    mine = np.isin(events.node, nodes) & np.isin(events.track, tracks) & (events.launch >= 0)
+    at = np.flatnonzero(mine)
+    called = events.start[events.launch[at]]
+    soon = (called >= launch.issued) & (called <= launch.issued + _SOON_NS)
+    if not soon.any():
+        return None
+    first = at[soon][np.argmin(called[soon])]
+    begin = int(events.start[first])
+    return begin, begin + int(events.duration[first])

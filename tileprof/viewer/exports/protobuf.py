@@ -1,0 +1,40 @@
+"""Protobuf's wire format, as far as a trace needs it.
+
+In: numbers of fields, and values.  Out: bytes of a field.
+"""
+
+from __future__ import annotations
+
+from tileprof.viewer.text import encodable
+
+__all__ = ["message", "number", "tag", "text", "varint"]
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative, 7 bits a byte, lowest first."""
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
+
+
+def tag(field: int, kind: int) -> bytes:
+    """What comes before a value: its field, and its kind (0 number, 1 8 bytes, 2 with a length)."""
+    return varint(field << 3 | kind)
+
+
+def number(field: int, value: int) -> bytes:
+    """A number that is not negative."""
+    return tag(field, 0) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    """A message within a message."""
+    return tag(field, 2) + varint(len(content)) + content
+
+
+def text(field: int, content: str) -> bytes:
+    """A text."""
+    return message(field, encodable(content).encode())
