@@ -156,6 +156,14 @@ def test_what_is_measured_inside(cli: Any, write: Any, mode: str, sites: set[str
     assert kernel.attributes["instrument"] == mode
 
 
+def test_how_much_is_recorded_inside(cli: Any, write: Any) -> None:
+    """`--inside` is among the options that the file tells."""
+    write(prog=KERNEL)
+    assert cli("run", "--quiet", "--inside", "warps=0-1+4,records=3000", "prog.py").code == 0
+    options = load("prog.tprof").tables.provenance["options"]
+    assert "inside=warps=0+1+4,records=4096" in options.split()
+
+
 @pytest.mark.parametrize(("context", "frames"), [("scopes", 0), ("python", 2), ("full", 2)])
 def test_what_a_call_path_is_made_of(cli: Any, write: Any, context: str, frames: int) -> None:
     """`--context` decides whether Python frames show."""

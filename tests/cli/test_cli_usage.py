@@ -87,6 +87,10 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
             "Use one of off, scopes, stages, ops, sample, sample=PERIOD.",
         ),
         (
+            ["run", "--inside", "blocks=16,keep=newest", "x.py"],
+            "inside: keep is 'newest'\nGive first, last or both.",
+        ),
+        (
             ["run", "--metrics", "sm", "--pc-sampling", "x.py"],
             "`--metrics` and `--pc-sampling` exclude each other in one process",
         ),

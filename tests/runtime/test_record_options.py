@@ -31,6 +31,7 @@ def test_options(given: Any, made: RecordOptions) -> None:
     """In code and on the command line."""
     assert parse_record_options(given) == made
     assert parse_record_options(made) is made
+    assert parse_record_options(str(made) or None) == made
 
 
 @pytest.mark.parametrize(

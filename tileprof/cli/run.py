@@ -34,6 +34,10 @@ SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
 _BACKWARD_OPS = (
     "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
 )
+_INSIDE = (
+    "how much of a launch on a GPU is recorded inside: blocks=N or all, warps=all, roles, cta or"
+    " numbers (0-3+8), records=N of a warp, keep=first, last or both, memory=256MB"
+)
 _DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
 LATER = {
     "pc_sampling": "--pc-sampling",
@@ -66,6 +70,7 @@ def _parser() -> Parser:
         metavar="MODE",
         help="what is measured inside kernels: off, scopes (default), stages, ops, sample[=PERIOD]",
     )
+    add("--inside", metavar="WHAT", help=_INSIDE)
     add("--backward-ops", action="store_true", help=_BACKWARD_OPS)
     add("--debug", action="store_true", help="run kernels line by line as plain Python")
     add("--quiet", action="store_true", help="do not print the tree at the end")
@@ -126,8 +131,10 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError("there is no program to run", hint=f"usage: {parser.usage}")
     from tileprof.profiler import check_target
     from tileprof.profiler.instruments import parse_instrument
+    from tileprof.runtime.record_options import parse_record_options
 
     parse_instrument(args.instrument)
+    parse_record_options(args.inside)
     target, rest = _target(split)
     check_target(target)
     _check_device(args.device)
@@ -161,6 +168,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         args.output or f"{target.stem}.tprof",
         context=args.context,
         instrument=args.instrument,
+        inside=args.inside,
         backward_ops=args.backward_ops,
         timeline=args.timeline,
         duty=args.duty,

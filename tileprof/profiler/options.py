@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
 from tileprof.profiler.instruments import Inside, parse_instrument
+from tileprof.runtime.record_options import RecordOptions, parse_record_options
 
 Context = Literal["scopes", "python", "full"]
 """What a call path is made of: scopes only; Python frames too; also framework ops where known."""
@@ -33,6 +34,8 @@ class Options:
     context: Context = "full"
     instrument: str = "scopes"
     """What is measured inside kernels: off, scopes, stages, ops, sample or sample=PERIOD."""
+    inside: RecordOptions = field(default_factory=RecordOptions)
+    """What of launches on GPUs is recorded inside, and where; given as a mapping or a text."""
     backward_ops: bool = False
     """Whether operations inside nodes of a backward pass are recorded too, not the nodes alone."""
     flush_interval: float = 10.0
@@ -56,7 +59,7 @@ class Options:
         return self.duty is not None or self.every is not None
 
     @property
-    def inside(self) -> Inside:
+    def measured(self) -> Inside:
         """What `instrument` asks for."""
         return parse_instrument(self.instrument)
 
@@ -81,7 +84,8 @@ def parse_options(**options: Any) -> Options:
                 f"a profile has no option `{name}`", hint=f"It has: {', '.join(sorted(known))}."
             )
     parsed = Options(**options)
-    parsed = replace(parsed, timeline=_events(parsed.timeline))
+    inside = parse_record_options(parsed.inside)
+    parsed = replace(parsed, timeline=_events(parsed.timeline), inside=inside)
     _check(parsed)
     return parsed
 

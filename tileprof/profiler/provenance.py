@@ -21,6 +21,7 @@ def of_start(options: Options) -> dict[str, str]:
     """Return what a program may change later: its command line and its folder."""
     names = ("context", "instrument", "backward_ops", "duty", "every")
     chosen = {name: getattr(options, name) for name in names}
+    chosen["inside"] = str(options.inside)
     return {
         "command": _command(),
         "cwd": _cwd(),

@@ -24,6 +24,7 @@ from tileprof.profiler.termination import Termination
 from tileprof.profiler.totals import HostTotals
 from tileprof.profiler.worker import Worker
 from tileprof.runtime import hooks
+from tileprof.runtime.record_options import RecordOptions
 
 TAKING_S = 0.25
 """How often the host's events are taken over: its rings have room for half of what is kept."""
@@ -94,9 +95,12 @@ class Recording:
                     recorder.events.begin(recorder.epoch, recorder.frames, full, backward)
                 else:
                     recorder.events.end()
-            wanted = widest(session.options.inside for session in active)
+            wanted = widest(session.options.measured for session in active)
             hooks.listener = Listener(recorder, wanted.mode) if active else None
             hooks.sample_period_ns = wanted.period_ns
+            # The newest session that asks for something has it.
+            asked = [each.options.inside for each in active if str(each.options.inside)]
+            hooks.record_options = asked[-1] if asked else RecordOptions()
             hooks.clock = recorder.clock if active else time.perf_counter_ns
             self._pace()
             if goes_on and self._sampler is not None:
@@ -203,7 +207,8 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     """Start recording; the file is written by `finalize`, and now and then before.
 
     Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
-    "ops", "sample", "sample=PERIOD"), `backward_ops` (operations inside nodes of backward passes
+    "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded, as
+    {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
     too), `timeline` (True, or how many events of devices and of the host to keep at most), `duty`
     (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock` (a
     function that returns ns).

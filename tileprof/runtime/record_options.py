@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
 
 from tileprof.errors import UsageError
@@ -56,6 +56,16 @@ class RecordOptions:
     """Which of them stay where there are more; `both`: launches take turns."""
     memory: int | None = None
     """Bytes of the device for all of them; None: at most 256 MB, and 1/256 of the device's."""
+
+    def __str__(self) -> str:
+        """What differs from the default, as the command line says it."""
+        said = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                shown = "+".join(map(str, value)) if isinstance(value, tuple) else value
+                said.append(f"{field.name}={shown}")
+        return ",".join(said)
 
     def warps_of(self, consumers: int, warps: int) -> tuple[int, ...]:
         """The numbers of the warps that record, of blocks with so many warps, of which those from
