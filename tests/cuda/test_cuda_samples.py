@@ -130,11 +130,11 @@ def test_few_blocks_are_looked_at(samples: Samples) -> None:
     def given(blocks: int, **captured: bool) -> Any:
         return np.frombuffer(samples.argument(kernel, heard, 1, blocks, **captured), SAMPLING)[0]
 
-    assert [int(given(blocks)["every"]) for blocks in (1, 8, 132, 32_000)] == [1, 1, 17, 64]
-    assert len({int(given(132)["first"]) for _ in range(50)}) == 17
+    assert [int(given(blocks)["others"]) for blocks in (1, 8, 132, 32_000)] == [0, 0, 15, 63]
+    assert len({int(given(132)["first"]) for _ in range(50)}) == 16
     assert not given(132)["turns"]
     replayed = given(132, captured=True)
-    assert (replayed["every"], replayed["turns"]) == (66, 1)
+    assert (replayed["others"], replayed["turns"]) == (63, 1)
 
 
 def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:

@@ -83,7 +83,7 @@ def test_without_roles_the_block_gets_one_more_warp(target: str) -> None:
 def test_blocks_that_are_not_looked_at() -> None:
     """Of two blocks in four half as much is seen as the looks at them say; of none nothing."""
     program = lowered(kernel("small matmul"), "sm_90a", None, "sample")
-    _, none = sampled(program, matrices(), every=5, first=4)
+    _, none = sampled(program, matrices(), every=8, first=4)
     assert (none.looks, none.seen.sum()) == (0, 0)
     _, some = sampled(program, matrices(), every=2, first=1)
     assert some.looks > 0
@@ -129,10 +129,10 @@ def test_sites_keep_their_instructions() -> None:
         f for f in binary.read(program.cubin.bytes).functions.values() if "softmax" in f.name
     ]
     opcodes = [i.opcode for i in function.instructions]
-    stores = [at for at, opcode in enumerate(opcodes) if opcode.startswith("STS.64")]
+    stores = [at for at, opcode in enumerate(opcodes) if opcode.startswith("STS.128")]
     step, found = 0, dict[str, set[int]]()
     for opcode in opcodes[stores[0] : stores[-1] + 1]:
-        step += opcode.startswith("STS.64")
+        step += opcode.startswith("STS.128")
         for what in ("MUFU.EX2", "LDG", "STG"):
             if opcode.startswith(what):
                 found.setdefault(what, set()).add(step)

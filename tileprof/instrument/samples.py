@@ -68,7 +68,7 @@ class Share:
 
 
 SAMPLING = np.dtype(
-    [("counts", "<u8"), ("every", "<u4"), ("first", "<u4"), ("period", "<u4"), ("seed", "<u4"),
+    [("counts", "<u8"), ("others", "<u4"), ("first", "<u4"), ("period", "<u4"), ("seed", "<u4"),
      ("turns", "<u8")]
 )  # fmt: skip
 """What a launch is given; `TpSampling` of `prelude/sampling.cuh` says what the fields mean."""
@@ -88,12 +88,12 @@ def sampling(
     seed: int = 0,
     turns: bool = False,
 ) -> bytes:
-    """The argument of a launch whose blocks number `first` modulo `every` are looked at.
+    """The argument of a launch of which one in `every` blocks, a power of two, is looked at.
 
     `counts`: address of zeroed words on the device; `period`: mean time between two looks in ns;
-    `turns`: of these blocks of all launches together the first 64, and then one in 16.
+    `turns`: of these blocks of all launches together the first 64, and then one in 32.
     """
-    return np.array((counts, every, first, period, seed, turns), SAMPLING).tobytes()
+    return np.array((counts, every - 1, first, period, seed, turns), SAMPLING).tobytes()
 
 
 NOT_SAMPLED = bytes(SAMPLING.itemsize)

@@ -52,8 +52,8 @@ _RECORD: _Fields = (
 _RECORDING: _Fields = (
     ("arena", "u64", "address; 0: nothing is recorded"),
     ("tag", "u32", "of the launch"),
-    ("every", "u32", "blocks whose number is first modulo this are recorded; 0: none"),
-    ("first", "u32", "see every"),
+    ("others", "u32", "blocks whose number is first in these bits are recorded"),
+    ("first", "u32", "see others"),
     ("warps", "u32", "bit i: warp i is recorded; bit 31: all from 31 on"),
     ("limit", "u32", "records after which a slot is full; 0xFFFFFFFF: it goes round"),
     ("mask", "u32", "bytes of a slot's records - 1"),

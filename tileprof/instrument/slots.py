@@ -101,6 +101,7 @@ def recording(
     """The argument of a launch: 40 bytes; the fields are those of `RECORDING`.
 
     `limit` None is all of a slot, `ROUND` goes round, 0 keeps only when warps began and ended.
+    Of each `every` blocks, a power of two, the one with number `first` records.
     InternalError where the arena does not lie at a multiple of its slots' records.
     """
     size = capacity * RECORD.itemsize
@@ -108,7 +109,7 @@ def recording(
         raise InternalError(f"an arena for {capacity:,} records a slot lies at {arena:#x}")
     made = np.zeros(1, RECORDING)
     kept = capacity if limit is None else limit
-    made[0] = (arena, tag, every, first, warps, kept, size - 1, turns)
+    made[0] = (arena, tag, every - 1, first, warps, kept, size - 1, turns)
     return made.tobytes()
 
 

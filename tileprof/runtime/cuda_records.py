@@ -22,6 +22,7 @@ from tileprof.errors import TileprofError
 from tileprof.instrument.slots import ROUND, Slots
 
 from . import hooks
+from .cuda_budget import one_in
 from .cuda_calibration import Calibration, RecordCost, measure
 from .cuda_device import CudaDevice
 from .cuda_room import Room
@@ -304,7 +305,7 @@ def _every(options: RecordOptions, blocks: int, captured: bool) -> int:
     """Blocks of which one records."""
     if options.blocks == "all":
         return 1
-    return -(-blocks // (options.blocks or (BLOCKS_OF_REPLAYS if captured else BLOCKS)))
+    return one_in(blocks, options.blocks or (BLOCKS_OF_REPLAYS if captured else BLOCKS))
 
 
 def _limit(options: RecordOptions, tag: Tag) -> int:

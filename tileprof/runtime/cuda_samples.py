@@ -24,6 +24,7 @@ from tileprof.errors import TileprofError
 from tileprof.instrument import samples
 
 from . import hooks
+from .cuda_budget import one_in
 from .cuda_device import CudaDevice
 from .cuda_driver import HOST_PORTABLE_MAPPED, STREAM_NON_BLOCKING, DriverFailure
 from .cuda_waiting import PATIENCE_S, wait_for
@@ -35,7 +36,7 @@ PERIOD_NS = 2_000
 BLOCKS = 8
 """Blocks of a launch that are looked at, at least."""
 BLOCKS_OF_REPLAYS = 2
-"""Of a launch in a graph: of all replays together, the first 64 and then one in 16."""
+"""Of a launch in a graph: of all replays together, the first 64 and then one in 32."""
 PART = 64
 """Of the blocks of a large grid, one in so many: enough, and few are slower."""
 LONGEST_NS = 500_000
@@ -144,7 +145,8 @@ class Samples:
             self._unread += 1
             address, number = self._address + 8 * tag.place, self._launches
         self._notice(False)
-        every = -(-blocks // max(BLOCKS_OF_REPLAYS if captured else BLOCKS, blocks // PART))
+        chosen = max(BLOCKS_OF_REPLAYS if captured else BLOCKS, blocks // PART)
+        every = one_in(blocks, chosen)
         return samples.sampling(
             address,
             period=min(hooks.sample_period_ns or PERIOD_NS, LONGEST_NS),

@@ -6,29 +6,35 @@
 
 struct TpSampling {
   uint64_t *counts;
-  uint32_t every, first, period, seed;
+  uint32_t others, first, period, seed;
   uint64_t turns;
 };
 struct TpState {
-  uint32_t state, clock;
+  uint32_t state, unused, clocks[2];
+};
+struct TpClocks {
+  uint32_t before, after;
 };
 
-TP_INLINE void tp_publish(TpState *place, uint32_t state, uint32_t &) {
+TP_INLINE void tp_publish(TpState *place, uint32_t state, TpClocks &) {
   if (!tp_emulator::is_shared(place)) tp_emulator::fail("a state outside of shared memory");
   tp_emulator::yield();
-  *place = {state, 0};
+  place->state = state;
+}
+TP_INLINE void tp_publish_end(TpState *place, TpClocks clocks) {
+  tp_publish(place, TP_STATE_ENDED, clocks);
 }
 TP_INLINE uint32_t tp_published(const TpState *place) {
   if (!tp_emulator::is_shared(place)) tp_emulator::fail("a state outside of shared memory");
   return place->state;
 }
 TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
-  if (!sampling.counts || blockIdx.x % sampling.every != sampling.first) return false;
+  if (!sampling.counts || (blockIdx.x & sampling.others) != sampling.first) return false;
   if (!sampling.turns) return true;
   bool chosen = false;
   if (threadIdx.x == 0) {
     const uint32_t turn = (uint32_t)sampling.counts[1]++;
-    chosen = turn < 64 || turn * 0x9e3779b9u >> 28 == 0;
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 27 == 0;
   }
   return tp_emulator::barrier_vote(chosen) > 0;
 }

@@ -1,6 +1,6 @@
 """Marks that are looked at: each warp says its state in shared memory, one counts what it sees.
 
-    warps with work   tp_publish(tp_state, 7, tp_clock);
+    warps with work   tp_publish(tp_state, 7, tp_clocks);
     the sampler       tp_sample<9, 16>(sampling, tp_states, tp_counts, tp_lane);
 
 in the blocks that are looked at; others run the kernel without marks.
@@ -42,7 +42,7 @@ class Sampling:
         line("TpState *const tp_state = tp_states + tp_warp;")
         line("const bool tp_sampled = tp_block_is_sampled(sampling);")
         first = f"tp_sampled && tp_thread < {self._watched}"
-        line(f"if ({first}) tp_states[tp_thread] = {{0, 0}};")
+        line(f"if ({first}) tp_states[tp_thread] = {{}};")
         if not self.extra_warps:
             return
         ctx.headers.add("barriers.cuh")
@@ -69,12 +69,12 @@ class Sampling:
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """The first mark says where the warp is."""
-        ctx.writer.line("uint32_t tp_clock = 0;")
+        ctx.writer.line("TpClocks tp_clocks = {0, 0};")
 
     def mark(self, ctx: Context, state: int) -> None:
         """Say it."""
-        ctx.writer.line(f"tp_publish(tp_state, {state}, tp_clock);")
+        ctx.writer.line(f"tp_publish(tp_state, {state}, tp_clocks);")
 
     def end(self, ctx: Context) -> None:
         """Say that there is nothing more to see."""
-        ctx.writer.line("tp_publish(tp_state, TP_STATE_ENDED, tp_clock);")
+        ctx.writer.line("tp_publish_end(tp_state, tp_clocks);")

@@ -17,7 +17,7 @@ from .walking import per_launch, threads_of, with_rule
 
 __all__ = ["STATE_BYTES", "has_roles", "plan_samplers"]
 
-STATE_BYTES = 8
+STATE_BYTES = 16
 """What a warp says: its state and a clock."""
 COUNT_BYTES = 4
 ALIGNMENT = 16

@@ -10,29 +10,38 @@
 // What the host gives to a launch (instrument/samples.py).
 struct TpSampling {
   uint64_t *counts;       // looks, turns, then [warps][states]; 0: nothing is sampled
-  uint32_t every, first;  // blocks whose number is `first` modulo `every` are looked at
+  uint32_t others, first;  // blocks whose number is `first` in these bits are looked at
   uint32_t period;        // mean time between two looks in ns
   uint32_t seed;          // of the times of looks
-  uint64_t turns;         // of these blocks only the first 64 and then one in 16; 0: all
+  uint64_t turns;         // of these blocks only the first 64 and then one in 32; 0: all
 };
 // What a warp says; in shared memory, one for each warp.
 struct TpState {
-  uint32_t state, clock;
+  uint32_t state, unused, clocks[2];
+};
+// The two clocks that a warp read last.
+struct TpClocks {
+  uint32_t before, after;
 };
 
 // All lanes write the same words, which costs what one lane's write does.  The clocks are there for
 // what they do to the code: ptxas moves arithmetic and global accesses across a volatile store, but
-// neither these nor the store across the reading of a clock that is used.  The second is used by the
-// next store.
-TP_INLINE void tp_publish(TpState *place, uint32_t state, uint32_t &clock) {
-  asm volatile("{ .reg .b32 now;\n"
-               "mov.u32 now, %%clock;\n"
-               "add.u32 now, now, %0;\n"
-               "st.volatile.shared.v2.u32 [%1], {%2, now};\n"
-               "mov.u32 %0, %%clock; }"
-               : "+r"(clock)
-               : "r"(tp_shared_address(place)), "r"(state)
+// neither these nor the store across the reading of a clock that is used.  The next store uses them,
+// so that no instruction waits until they are there.
+TP_INLINE void tp_publish(TpState *place, uint32_t state, TpClocks &clocks) {
+  TpClocks now;
+  asm volatile("mov.u32 %0, %%clock;\n"
+               "st.volatile.shared.v4.u32 [%2], {%3, %3, %4, %5};\n"
+               "mov.u32 %1, %%clock;"
+               : "=&r"(now.before), "=&r"(now.after)
+               : "r"(tp_shared_address(place)), "r"(state), "r"(clocks.before), "r"(clocks.after)
                : "memory");
+  clocks = now;
+}
+TP_INLINE void tp_publish_end(TpState *place, TpClocks clocks) {
+  tp_publish(place, TP_STATE_ENDED, clocks);
+  *(volatile uint32_t *)&place->clocks[0] = clocks.before;
+  *(volatile uint32_t *)&place->clocks[1] = clocks.after;
 }
 TP_INLINE uint32_t tp_published(const TpState *place) {
   return *(const volatile uint32_t *)&place->state;
@@ -42,12 +51,12 @@ TP_INLINE uint32_t tp_published(const TpState *place) {
 // the code with marks.  All launches of a captured kernel have the same argument, so their blocks
 // take turns, chosen by a hash, since a graph's kernels come in order.
 TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
-  if (!sampling.counts || blockIdx.x % sampling.every != sampling.first) return false;
+  if (!sampling.counts || (blockIdx.x & sampling.others) != sampling.first) return false;
   if (!sampling.turns) return true;
   bool chosen = false;
   if (threadIdx.x == 0) {
     const uint32_t turn = (uint32_t)atomicAdd(sampling.counts + 1, (uint64_t)1);
-    chosen = turn < 64 || turn * 0x9e3779b9u >> 28 == 0;
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 27 == 0;
   }
   return __syncthreads_or(chosen);
 }
