@@ -89,6 +89,15 @@ def graph_of(run: Run, ms: float) -> Run:
     return replayed([run] * max(1, min(100, round(CAPTURED_MS / ms))))
 
 
+def warm(run: Run, seconds: float = 0.5) -> Run:
+    """Run it for a while, as programs do: more blocks of the first replays are measured."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        run()
+        torch.cuda.synchronize()
+    return run
+
+
 def overheads(chosen: list[str]) -> Iterator[Row]:
     """A row for each kernel and mode, then the geometric mean of each mode."""
     ratios: dict[str, list[float]] = {mode: [] for mode in chosen}
@@ -118,7 +127,7 @@ def overhead(name: str, run: Run, ms: float, clean: Run, mode: str) -> Row:
     try:
         with tileprof.profile(context="scopes", instrument=mode) as session:
             run()
-            (pairs,) = compare(clean, {mode: graph_of(run, ms)})
+            (pairs,) = compare(clean, {mode: warm(graph_of(run, ms))})
         row |= {"ratio": pairs.ratio, "low": pairs.low, "high": pairs.high, "pairs": pairs.pairs}
         assert session.profile is not None
         return row | {"inside": inside(session.profile)}
