@@ -27,7 +27,9 @@ SMALL = with_children(
 
 def test_the_formats_are_known_by_name() -> None:
     """The registry is the list; what is not in it is answered with the list."""
-    assert list(EXPORTS) == ["chrome", "collapsed", "hatchet", "perfetto", "speedscope"]
+    assert list(EXPORTS) == [
+        "chrome", "collapsed", "hatchet", "html-timeline", "perfetto", "speedscope",
+    ]  # fmt: skip
     message = "there is no export format `pprof`\nThe formats are: chrome, collapsed, "
     with pytest.raises(UsageError, match=re.escape(message)):
         export(matmul(), "pprof")

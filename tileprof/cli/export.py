@@ -19,7 +19,7 @@ def _parser() -> Parser:
     parser = Parser("export", "FILE… --to FORMAT -o OUT", description)
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="a .tprof file; several for parquet")
-    formats = "chrome, perfetto, speedscope, collapsed, hatchet or parquet"
+    formats = "chrome, perfetto, html-timeline, speedscope, collapsed, hatchet or parquet"
     add("--to", required=True, metavar="FORMAT", help=formats)
     out = "the file to write, - for stdout; for parquet a folder"
     add("-o", dest="output", required=True, metavar="OUT", help=out)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
+
+from tileprof.errors import UsageError
 
 from . import terminal
 from .later import refuse
@@ -13,7 +16,8 @@ __all__ = ["COMMAND", "split_names"]
 
 USAGE = (
     "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
-    "                     [--bottom-up | --flat | --lines | --sass] [--json | --csv]"
+    "                     [--bottom-up | --flat | --lines | --sass] [--json | --csv]\n"
+    "       tileprof view FILE --timeline KERNEL [--cta N]"
 )
 
 
@@ -37,6 +41,8 @@ def _parser() -> Parser:
     shape.add_argument("--flat", action="store_true", help="one line a function, kernel or scope")
     shape.add_argument("--lines", action="store_true", help="time beside the source lines")
     shape.add_argument("--sass", action="store_true", help="not available yet")
+    shape.add_argument("--timeline", metavar="KERNEL", help="what a CTA's warps did when")
+    add("--cta", metavar="N", type=number(int), help="of --timeline: which one (default: median)")
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--json", action="store_true", help="the nodes as JSON")
     data.add_argument("--csv", action="store_true", help="the nodes as CSV")
@@ -48,6 +54,10 @@ def main(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if args.sass:
         refuse("`--sass`")
+    if args.timeline is not None:
+        return _timeline(args)
+    if args.cta is not None:
+        raise UsageError("`--cta` chooses a CTA of `--timeline`", hint="Add `--timeline KERNEL`.")
     from tileprof.profile import load
     from tileprof.viewer import ViewOptions, render_view
 
@@ -64,6 +74,25 @@ def main(arguments: Sequence[str]) -> int:
         load(args.file),
         options,
         name,
+        width=terminal.width(sys.stdout),
+        color=terminal.has_color(sys.stdout),
+        unicode=terminal.has_unicode(sys.stdout),
+    )
+    terminal.show(text)
+    return 0
+
+
+def _timeline(args: argparse.Namespace) -> int:
+    """Print one CTA."""
+    if args.json or args.csv:
+        raise UsageError("`--timeline` has no `--json` or `--csv`", hint="Use `tileprof export`.")
+    from tileprof.profile import load
+    from tileprof.viewer import render_cta
+
+    text = render_cta(
+        load(args.file),
+        args.timeline,
+        args.cta,
         width=terminal.width(sys.stdout),
         color=terminal.has_color(sys.stdout),
         unicode=terminal.has_unicode(sys.stdout),

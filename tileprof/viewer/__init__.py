@@ -14,6 +14,7 @@ from typing import TypeAlias
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.columns import available as available_metrics
+from tileprof.viewer.cta_text import render_cta
 from tileprof.viewer.data import diff_json, view_csv, view_json
 from tileprof.viewer.diff import render_diff
 from tileprof.viewer.exports import EXPORTS, FOLDER_EXPORTS, export, export_folder
@@ -34,6 +35,7 @@ __all__ = [
     "export",
     "export_folder",
     "render",
+    "render_cta",
     "render_diff",
     "render_lines",
     "render_view",

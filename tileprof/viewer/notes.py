@@ -136,6 +136,7 @@ _MISSING = {
     "gaps": "GPU not recorded meanwhile: {}",
     "lost": "lost: {}",
     "overwritten": "the timeline has lost {}",
+    "CTAs left out": "timelines of CTAs left out: {}",
     "native recorder": "operations and GPUs were not recorded: {}",
 }
 """Keys of the provenance that say what a profile does not hold."""

@@ -17,6 +17,7 @@ from tileprof.viewer.exports.hatchet import to_hatchet_json
 from tileprof.viewer.exports.parquet import to_parquet
 from tileprof.viewer.exports.perfetto import to_perfetto
 from tileprof.viewer.exports.speedscope import to_speedscope
+from tileprof.viewer.figures import cta_page
 
 __all__ = ["EXPORTS", "FOLDER_EXPORTS", "export", "export_folder"]
 
@@ -24,6 +25,7 @@ EXPORTS: dict[str, Callable[[Profile], str | bytes]] = {
     "chrome": to_chrome,
     "collapsed": to_collapsed,
     "hatchet": to_hatchet_json,
+    "html-timeline": cta_page,
     "perfetto": to_perfetto,
     "speedscope": to_speedscope,
 }

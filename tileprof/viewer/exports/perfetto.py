@@ -2,7 +2,8 @@
 
 In: a profile with single events or timelines of CTAs.  Out: bytes.  A row of slices is a track of
 the process; a launch and what it launched are joined by a flow; a slice has its call path as an
-annotation. Names and paths are told once and then by number. Field numbers are those of Perfetto's public `.proto` files.
+annotation. Names and paths are told once and then by number. Field numbers are those of Perfetto's
+public `.proto` files.
 """
 
 from __future__ import annotations

@@ -1,0 +1,10 @@
+"""Figures of profiles for notebooks and reports: `tileprof.figures.cta_timeline(profile).show()`.
+
+In: a profile.  Out: plotly figures.
+"""
+
+from __future__ import annotations
+
+from tileprof.viewer.figures import cta_page, cta_timeline
+
+__all__ = ["cta_page", "cta_timeline"]

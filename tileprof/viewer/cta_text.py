@@ -1,0 +1,166 @@
+"""The timeline of one CTA in a terminal: a row for each warp, a character for each slice of time.
+
+In: a profile with timelines of CTAs, and which of them.  Out: text.
+
+    SM 17 CTA 132, the median of 8: 1.10 µs, 20.0 ns a character
+
+    ring of a, by warp 4  |  11112222111       |
+    warp 4 (producer)     |pLLppLLpppp         |
+    warp 0 (consumer)     |aaaaaaaaGGgggggg    |
+
+A character is where the warp was for most of the slice: upper case at work, lower case waiting. A
+digit is how much asynchronous work was under way at most.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import groupby
+
+from tileprof.profile import Profile
+from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, paint, shorten, width_of
+from tileprof.viewer.units import format_percent, format_value
+
+__all__ = ["render_cta"]
+
+_MOST_SITES = 40
+"""Of a legend."""
+_STYLES = ("32", "36", "34", "35", "92", "96", "94", "95")
+_WAITS = "33"
+"""Colours: of work, of waits."""
+_WAIT = "wait for "
+
+
+def render_cta(
+    profile: Profile,
+    kernel: str | None = None,
+    cta: int | None = None,
+    *,
+    width: int = 80,
+    color: bool = False,
+    unicode: bool = True,
+) -> str:
+    """The timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells."""
+    ctas, glyphs = Ctas(profile), UNICODE if unicode else ASCII
+    chosen = ctas.pick(kernel, cta)
+    return _Drawing(ctas, chosen, max(width, 40), color, glyphs).text()
+
+
+class _Drawing:
+    """One CTA."""
+
+    def __init__(self, ctas: Ctas, cta: int, width: int, color: bool, glyphs: Glyphs) -> None:
+        self.ctas, self.cta, self.color, self.glyphs = ctas, cta, color, glyphs
+        self.width = width
+        told = ctas.held.ctas[cta]
+        self.length = max(told.end - told.begin, 1)
+        self.segments = {w: list(ctas.innermost(w)) for w in ctas.warps(cta)}
+        self.times: dict[int, int] = defaultdict(int)
+        for begin, end, site in (each for s in self.segments.values() for each in s):
+            self.times[site] += end - begin
+        self.letters = _letters([(s, ctas.site(cta, s).name) for s in sorted(self.times)])
+        flights = self._flights()
+        names = [*flights, *(ctas.warp_name(w) for w in self.segments)]
+        self.margin = min(max(map(width_of, names)), width // 3)
+        self.cells = width - self.margin - 3
+        self.rows = [(name, self._counts(spans)) for name, spans in flights.items()]
+        self.rows += [(ctas.warp_name(w), self._places(w)) for w in self.segments]
+
+    def text(self) -> str:
+        """All of it."""
+        slice_ns = self.length / self.cells
+        head = (
+            f"{self.ctas.cta_name(self.cta)}, {self.ctas.chosen(self.cta)}:"
+            f" {format_value(self.length, 'ns')}, {format_value(slice_ns, 'ns')} a character"
+        )
+        launch = self.ctas.held.ctas[self.cta].launch
+        lines = [self._fit(self.ctas.launch_name(launch)), self._fit(head), ""]
+        for name, cells in self.rows:
+            shown = shorten(clean(name, self.glyphs), self.margin, self.glyphs)
+            lines.append(f"{shown}{' ' * (self.margin - width_of(shown))} |{self._painted(cells)}|")
+        return "\n".join([*lines, "", *self._legend(), ""])
+
+    def _fit(self, text: str) -> str:
+        return shorten(clean(text, self.glyphs), self.width, self.glyphs)
+
+    def _flights(self) -> dict[str, list[tuple[int, int]]]:
+        """Begins and ends of asynchronous work, by queue and warp."""
+        held, found = self.ctas.held.flights, defaultdict[str, list[tuple[int, int]]](list)
+        for row in self.ctas.flight_rows(self.cta):
+            name = f"{row.queue}, by warp {self.ctas.held.warps[row.warp].warp}"
+            found[name] += [(int(held.issued[f]), int(held.retired[f])) for f in row.flights]
+        return found
+
+    def _cells(self, begin: int, end: int) -> Iterable[tuple[int, float]]:
+        """The cells that a span touches, and for how many ns."""
+        size = self.length / self.cells
+        for cell in range(int(begin / size), min(int(end / size) + 1, self.cells)):
+            yield cell, min(end, (cell + 1) * size) - max(begin, cell * size)
+
+    def _places(self, warp: int) -> str:
+        spent: list[dict[int, float]] = [defaultdict(float) for _ in range(self.cells)]
+        for begin, end, site in self.segments[warp]:
+            for cell, ns in self._cells(begin, end):
+                spent[cell][site] += ns
+        told = self.ctas.held.warps[warp]
+        size = self.length / self.cells
+        known = [self.letters[max(s, key=s.__getitem__)] if any(s.values()) else " " for s in spent]
+        for cell in range(self.cells):
+            gone = (cell + 0.5) * size > told.end if told.missing == "end" else False
+            known[cell] = "?" if gone else known[cell]
+        return "".join(known)
+
+    def _counts(self, spans: list[tuple[int, int]]) -> str:
+        changes = sorted([(b, 1) for b, _ in spans] + [(e, -1) for _, e in spans])
+        most, running = [0] * self.cells, 0
+        for (at, change), (until, _) in zip(changes, [*changes[1:], changes[-1]]):
+            running += change
+            for cell, ns in self._cells(at, until):
+                most[cell] = max(most[cell], running) if ns > 0 else most[cell]
+        return "".join(" " if not n else str(n) if n < 10 else "+" for n in most)
+
+    def _painted(self, cells: str) -> str:
+        if not self.color:
+            return cells
+        runs = ((letter, "".join(run)) for letter, run in groupby(cells))
+        return "".join(paint(run, self._style(letter), True) for letter, run in runs)
+
+    def _style(self, letter: str) -> str:
+        if letter in string.digits + "+?":
+            return "2"
+        order = [c for c in self.letters.values() if not c.islower()]
+        return _STYLES[order.index(letter) % len(_STYLES)] if letter in order else _WAITS
+
+    def _legend(self) -> list[str]:
+        """What the characters stand for, those with the most time first."""
+        whole = max(sum(self.times.values()), 1)
+        order = sorted(self.times, key=lambda site: -self.times[site])
+        lines = []
+        for site in order[:_MOST_SITES]:
+            letter, share = self.letters[site], format_percent(self.times[site] / whole)
+            told = f"{share:>5} %  {self.ctas.path(self.cta, site)}"
+            told += f"  {line}" if (line := self.ctas.line(self.cta, site)) else ""
+            rest = shorten(clean(told, self.glyphs), self.width - 2, self.glyphs)
+            lines.append(f"{paint(letter, self._style(letter), self.color)} {rest}")
+        if (more := len(order) - _MOST_SITES) > 0:
+            lines.append(self._fit(f"  and {more} more"))
+        return lines
+
+
+def _letters(sites: list[tuple[int, str]]) -> dict[int, str]:
+    """A character for each site: of its name where that is free, lower case for a wait."""
+    free = list(string.ascii_uppercase), list(string.ascii_lowercase)
+    made: dict[int, str] = {}
+    for site, name in sites:
+        waits = name.startswith(_WAIT.strip())
+        told = name.removeprefix(_WAIT)
+        wanted = told.lower() if waits else told.upper()
+        left = free[waits]
+        letter = next((c for c in wanted if c in left), left[0] if left else "*#"[waits])
+        if letter in left:
+            left.remove(letter)
+        made[site] = letter
+    return made

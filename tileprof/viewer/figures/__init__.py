@@ -1,0 +1,12 @@
+"""Interactive figures of profiles, by plotly, which is imported where a figure is made.
+
+In: a profile and what to show of it.  Out: a plotly figure, or pages with several that need
+nothing but a browser.
+"""
+
+from __future__ import annotations
+
+from tileprof.viewer.figures.cta_timeline import cta_timeline
+from tileprof.viewer.figures.page import cta_page
+
+__all__ = ["cta_page", "cta_timeline"]
