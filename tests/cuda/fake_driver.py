@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +39,9 @@ class Launched:
 class FakeDriver:
     """`sizes`: bytes of each parameter of each function; `kernels`: what they do."""
 
-    def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
+    def __init__(self, capability: tuple[int, int] = (9, 0), devices: int = 1) -> None:
         self.capability = capability
+        self.count = devices
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.launches: list[Launched] = []
         self.sizes: dict[str, tuple[int, ...]] = {}
@@ -53,19 +55,35 @@ class FakeDriver:
         """`__cluster_dims__` of every function."""
         self.resident_clusters = 1000
         """Clusters that run at once."""
-        self.context = 0
+        self._threads = threading.local()
         self.memory: dict[int, Any] = {}
         """Of the device, by address."""
         self.memory_bytes = 141 << 30
         self.encoded: list[dict[str, Any]] = []
         self._names: dict[int, str] = {}
         self._next = 0x1000
-        self._stack: list[int] = []
         self._sticky = 0
         self._kept: list[Any] = []
+        self._owners: dict[int, int] = {}
+        """Contexts of streams and functions."""
         self.driver = Driver(self.resolve)
-        self.device = CudaDevice(self.driver, 0)
+        self.devices = [CudaDevice(self.driver, number) for number in range(devices)]
+        self.device = self.devices[0]
         self.calls.clear()
+
+    @property
+    def context(self) -> int:
+        """That of the calling thread."""
+        return getattr(self._threads, "context", 0)
+
+    @context.setter
+    def context(self, context: int) -> None:
+        self._threads.context = context
+
+    @property
+    def _stack(self) -> list[int]:
+        held: list[int] = self._threads.__dict__.setdefault("stack", [])
+        return held
 
     def resolve(self, name: str, prototype: Any) -> Any:
         """The function called so, as C would call it."""
@@ -90,6 +108,12 @@ class FakeDriver:
     def _out(self, place: int, kind: Any, value: Any) -> None:
         kind.from_address(place).value = value
 
+    def _used(self, *handles: int) -> None:
+        """Streams and functions belong to a context, which must be the thread's."""
+        for handle in handles:
+            owner = self._owners.get(handle, self.context)
+            assert owner == self.context, f"{handle:#x} is of context {owner:#x}"
+
     def _new(self, place: int) -> None:
         self._out(place, ctypes.c_void_p, self._handle())
 
@@ -112,7 +136,7 @@ class FakeDriver:
         self._out(out, ctypes.c_void_p, ctypes.addressof(held))
 
     def cuDeviceGetCount(self, out: int) -> None:
-        self._out(out, ctypes.c_int, 1)
+        self._out(out, ctypes.c_int, self.count)
 
     def cuDeviceGet(self, out: int, number: int) -> None:
         self._out(out, ctypes.c_int, number)
@@ -143,7 +167,7 @@ class FakeDriver:
         self._out(out, ctypes.c_size_t, self.memory_bytes)
 
     def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
-        self._out(out, ctypes.c_void_p, 0xC0)
+        self._out(out, ctypes.c_void_p, 0xC0 + device)
 
     def cuCtxGetCurrent(self, out: int) -> None:
         self._out(out, ctypes.c_void_p, self.context)
@@ -162,6 +186,7 @@ class FakeDriver:
     def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> None:
         self._new(out)
         self._names[self._next] = name.decode()
+        self._owners[self._next] = self.context
 
     def cuFuncSetAttribute(self, function: int, what: int, value: int) -> None: ...
 
@@ -193,6 +218,7 @@ class FakeDriver:
 
     def cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: Any) -> int:
         held = LaunchConfig.from_address(config)
+        self._used(function, held.stream or 0)
         name = self._names[function]
         sizes = self.sizes[name]
         places = (ctypes.c_void_p * len(sizes)).from_address(parameters)
@@ -216,24 +242,30 @@ class FakeDriver:
         self._out(out, ctypes.c_int, self.resident_clusters)
 
     def cuMemAllocAsync(self, out: int, size: int, stream: int) -> None:
+        self._used(stream)
         held = ctypes.create_string_buffer(size + 256)
         place = (ctypes.addressof(held) + 255) & ~255
         self.memory[place] = held
         self._out(out, ctypes.c_void_p, place)
 
     def cuMemFreeAsync(self, place: int, stream: int) -> None:
+        self._used(stream)
         del self.memory[place]
 
     def cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self._used(stream)
         ctypes.memmove(to, source, size)
 
     def cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
+        self._used(stream)
         ctypes.memmove(to, source, size)
 
     def cuMemsetD8Async(self, place: int, value: int, size: int, stream: int) -> None:
+        self._used(stream)
         ctypes.memset(place, value, size)
 
     def cuMemcpy2DAsync_v2(self, copy: int, stream: int) -> None:
+        self._used(stream)
         held = Copy2D.from_address(copy)
         assert (held.source_type, held.target_type) == (2, 1)
         for row in range(held.height):
@@ -262,8 +294,10 @@ class FakeDriver:
     def cuStreamCreate(self, out: int, flags: int) -> None:
         assert flags == 1
         self._new(out)
+        self._owners[self._next] = self.context
 
     def cuStreamSynchronize(self, stream: int) -> int:
+        self._used(stream)
         return self._sticky
 
     def cuCtxSynchronize(self) -> int:

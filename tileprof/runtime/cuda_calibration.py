@@ -74,10 +74,10 @@ class Calibration:
     def cost(self) -> RecordCost:
         """The number, for which it waits a while."""
         with self._lock:
-            if self._known is None:
-                self._known = self._kept()
             if self._known is None and self._thread is None:
-                self._begin()
+                self._known = self._kept()
+                if self._known is None:
+                    self._begin()
             thread = self._thread
         if self._known is None and thread is not None:
             thread.join(PATIENCE_S)
