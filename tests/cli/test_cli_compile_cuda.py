@@ -227,10 +227,6 @@ def test_controls(cli: Any, calls: list[Controls]) -> None:
             "`--emit cpp` is for the cpu, not for sm_80\nUse --emit cuda.\n",
         ),
         ("--target sm_90", "there is no target `sm_90`\nTargets are: cpu, sm_90a, sm_80.\n"),
-        (
-            "--instrument sample",
-            "`--instrument sample` is for a GPU\nAdd --target sm_90a or sm_80.\n",
-        ),
     ],
 )
 def test_wrong_use(cli: Any, arguments: str, message: str) -> None:

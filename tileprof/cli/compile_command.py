@@ -106,8 +106,6 @@ def _check(args: Any, emit: str) -> None:
         )
     if args.controls and on_cpu:
         raise UsageError("`--control` is for a GPU", hint="Add --target sm_90a or sm_80.")
-    if args.instrument == "sample" and on_cpu:
-        raise UsageError("`--instrument sample` is for a GPU", hint="Add --target sm_90a or sm_80.")
 
 
 def _gpus() -> list[str]:
@@ -180,12 +178,11 @@ class _Cpu:
     def time(self, stages: Stages) -> None:
         """Add the time of each stage up to the loaded library, with an empty cache."""
         from tileprof import compiler
-        from tileprof.compiler import codegen
 
         kernel = self.traced
         for each in compiler.PASSES:
             kernel = stages.timed(each.name, partial(each.apply, kernel, self.options))
-        source = stages.timed("emit", lambda: codegen.emit(kernel))
+        source = stages.timed("emit", lambda: compiler.Program(kernel, kernel, self.options).cpp)
         _time_build(stages, kernel, source)
 
 

@@ -36,7 +36,14 @@ class Program:
         # Only the `cpu` device needs the code generator; the interpreter starts without it.
         from .codegen import emit
 
-        return emit(self.kernel)
+        return emit(self.on_cpu)
+
+    @cached_property
+    def on_cpu(self) -> ir.Kernel:
+        """The kernel as the `cpu` device runs it: with marks where it is to be sampled."""
+        from .codegen import marked
+
+        return marked(self.kernel) if self.options.instrument == "sample" else self.kernel
 
     def lowered(self, target: str) -> CudaProgram:
         """The kernel for a GPU, under the options' controls; UsageError for no target, KernelError

@@ -225,6 +225,7 @@ class LaunchTotals:
         self.guarded += launch.guarded
         if launch.sites is not None:
             self._add_sites(launch.sites)
+        self._add_samples(launch.samples)
 
     def add_measured(self, measured: Measured) -> None:
         """Add what was read of the inside of launches that are counted already."""

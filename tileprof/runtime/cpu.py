@@ -23,6 +23,7 @@ from . import cpu_pool
 from .arguments import address, is_writable, word_of
 from .cpu_abi import Run
 from .cpu_report import raise_failure, show_printed
+from .cpu_samples import Seen
 from .device import RunResult, written_params
 
 __all__ = ["CpuExecutable"]
@@ -73,6 +74,8 @@ class CpuExecutable:
         run = Run(workers=cpu_pool.threads(), grids=ctypes.addressof(grids))
         if self.source.measured:
             return self._measured(words, run, grids, symbols)
+        if self.source.states:
+            return self._sampled(words, run, grids, symbols)
         self._call(words, run, grids, symbols)
         return RunResult(run.time_ns, tuple(grids[: self._axes]), run.blocks)
 
@@ -87,6 +90,13 @@ class CpuExecutable:
             raise_failure(run.failure, self.kernel, self.source, list(grids), symbols)
 
     # -- measurement
+
+    def _sampled(self, words: bytes, run: Run, grids: Any, symbols: Sequence[int]) -> RunResult:
+        seen = Seen(self.source, run.workers)
+        seen.give_to(run)
+        self._call(words, run, grids, symbols)
+        held = tuple(grids[: self._axes])
+        return RunResult(run.time_ns, held, run.blocks, samples=seen.totals(run.looks))
 
     def _measured(self, words: bytes, run: Run, grids: Any, symbols: Sequence[int]) -> RunResult:
         buffers = self._buffers(run.workers)

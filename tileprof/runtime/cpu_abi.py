@@ -37,6 +37,11 @@ class Run(ctypes.Structure):
     printed: int
     printed_bytes: int
     printed_lost: int
+    samples: Any
+    sample_bytes: int
+    states: int
+    period_ns: int
+    looks: int
     failure: Failure
 
     _fields_ = (
@@ -54,6 +59,11 @@ class Run(ctypes.Structure):
         ("printed_bytes", ctypes.c_uint64),
         ("printed_capacity", ctypes.c_uint64),
         ("printed_lost", ctypes.c_uint64),
+        ("samples", ctypes.c_void_p),
+        ("sample_bytes", ctypes.c_int64),
+        ("states", ctypes.c_int64),
+        ("period_ns", ctypes.c_int64),
+        ("looks", ctypes.c_uint64),
         ("failure", Failure),
     )
 

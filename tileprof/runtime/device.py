@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
+from tileprof.instrument.samples import SampleTotals
 
 __all__ = ["Executable", "HostCopy", "RunResult", "written_params"]
 
@@ -35,6 +36,7 @@ class RunResult:
     """Elements outside their global buffer that were read as the safe value or not written."""
     guarded_by_line: Mapping[Location, int] = field(default_factory=dict)
     sites: SiteTimes | None = None
+    samples: SampleTotals | None = None
     copies: tuple[HostCopy, ...] = ()
     """What was copied for host arrays on a GPU; their time is not in `time_ns`."""
 

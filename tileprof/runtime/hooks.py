@@ -116,6 +116,8 @@ class Launch:
     guarded: int = 0
     """Elements outside their tensor that were read as 0 or not written."""
     sites: SiteTimes | None = None
+    samples: SampleTotals | None = None
+    """Where a sampler saw its workers, if it did while the launch ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ class LoadedKernel:
                 work.bytes,
                 result.guarded,
                 result.sites,
+                result.samples,
             ),
         )
         return result
@@ -208,6 +209,8 @@ class LoadedKernel:
         """All that are known by now: a variant for other arguments may have more."""
         if self._recording is not None:
             return self._recording.sites.sites
+        if self.device == "cpu":
+            return self.program.cpp.sites
         return () if self.device.startswith("cuda:") else self.program.kernel.sites
 
     def _later(self, known: int) -> LateDescription:
@@ -249,8 +252,15 @@ class LoadedKernel:
             return self.program.cpp.text, "cpp", self.program.remarks
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
         if binary is None:
-            return "", "python", self.program.remarks
+            return "", "python", [*self.program.remarks, *self._not_sampled()]
         return binary.text, "cuda", binary.remarks
+
+    def _not_sampled(self) -> Sequence[Remark]:
+        """That nobody looks at a kernel which is interpreted."""
+        if self.program.options.instrument != "sample":
+            return ()
+        why = ("samples", "the interpreter runs all blocks of a batch at each step")
+        return (Remark("measurement", self.location, "none", (why,), "missed"),)
 
 
 def _recording(executable: Executable) -> CudaExecutable | None:

@@ -11,6 +11,7 @@ away are not counted, unlike in the interpreter; reads of memory nobody wrote an
 """
 
 from .context import Place
+from .marks import marked
 from .source import ENTRY, CppSource, emit
 
-__all__ = ["ENTRY", "CppSource", "Place", "emit"]
+__all__ = ["ENTRY", "CppSource", "Place", "emit", "marked"]

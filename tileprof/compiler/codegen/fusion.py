@@ -28,7 +28,7 @@ class Mirror:
     store: ir.Store
     copy: ir.Copy
     between: tuple[ir.OpBase, ...]
-    """Pure ops that stand between the loop and the copy."""
+    """Pure ops and marks that stand between the loop and the copy."""
     keep: bool
     """Whether the loop's own buffer is read later."""
 
@@ -83,7 +83,7 @@ def find_mirror(ctx: Context, ops: list[ir.OpBase], at: int, *, outermost: bool)
 
 
 def _is_quiet(op: ir.OpBase) -> bool:
-    return is_pure(op) or isinstance(op, ir.View)
+    return is_pure(op) or isinstance(op, ir.View | ir.Mark)
 
 
 def _tree(op: ir.OpBase) -> list[ir.OpBase]:

@@ -20,7 +20,9 @@ __all__ = ["ENTRY", "CppSource", "emit"]
 
 ENTRY = "tileprof_kernel"
 """`int tileprof_kernel(const uint64_t *words, TpRun *run)`: a word for each body argument."""
-_HEADERS = ("tiles.h", "functions.h", "reduce.h", "gemm.h", "atomics.h", "print.h", "measure.h")
+_HEADERS = (
+    "tiles.h", "functions.h", "reduce.h", "gemm.h", "atomics.h", "print.h", "measure.h", "marks.h",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ class CppSource:
     launches: int
     measured: bool
     """Whether it writes records."""
+    sites: tuple[ir.Site, ...] = ()
+    states: tuple[ir.State, ...] = ()
+    """What its marks say; none where nobody is to look at it."""
 
     @property
     def file(self) -> str:
@@ -57,7 +62,8 @@ def emit(kernel: ir.Kernel) -> CppSource:
     writer.lines = lines
     name = re.sub(r"\W", "_", kernel.name)
     text = writer.render(f"{name}.cpp")
-    return CppSource(name, text, headers, tuple(unit.places), len(unit.functions), measured)
+    places, launches = tuple(unit.places), len(unit.functions)
+    return CppSource(name, text, headers, places, launches, measured, kernel.sites, kernel.states)
 
 
 class _Unit:

@@ -38,25 +38,34 @@ def emit_block(ctx: Context, block: ir.Block, *, outermost: bool = False) -> Non
         if mirror is None:
             emit_op(ctx, op)
         else:
-            _mirrored(ctx, op, mirror)
+            _mirrored(ctx, op, mirror, goes_on=not outermost or ops[-1] is not mirror.copy)
             done |= {mirror.copy, *mirror.between}
 
 
-def _mirrored(ctx: Context, op: ir.OpBase, mirror: Mirror) -> None:
-    """A loop that copies what it makes on the way."""
+def _mirrored(ctx: Context, op: ir.OpBase, mirror: Mirror, *, goes_on: bool) -> None:
+    """A loop that copies what it makes on the way; `goes_on`: something is run after it."""
     assert isinstance(op, ir.Parallel)
+    marks = [each for each in mirror.between if isinstance(each, ir.Mark)]
     for each in mirror.between:
-        emit_op(ctx, each)
+        if each not in marks:
+            emit_op(ctx, each)
 
     def copy() -> None:
         ctx.writer.location = mirror.copy.span or ctx.writer.location
         tiles.emit_tile_op(ctx, mirror.copy)
 
     emit_parallel(ctx, op, emit_block, mirror, copy)
+    # What is run behind is in the copy's state; the time of both is the loop's.
+    for each in marks if goes_on else ():
+        emit_op(ctx, each)
 
 
 def emit_op(ctx: Context, op_: ir.OpBase) -> None:
     """One op."""
+    if isinstance(op_, ir.Mark):
+        ctx.headers.add("marks.h")
+        ctx.writer.line(f"tp_mark(worker, {op_.state});")
+        return
     op = cast(ir.Op, op_)
     match op:
         case ir.Constant() | ir.View():

@@ -3,6 +3,8 @@
 #include <stdint.h>
 
 enum { TP_MAX_INDICES = 16, TP_NO_MEMORY = 1 << 30 /* a place of its own */ };
+// A worker's state has a cache line to itself; its counts follow, by state.
+enum { TP_SAMPLE_HEAD = 64 };
 
 // What stopped a launch: the failure of the lowest block that failed.
 typedef struct {
@@ -32,6 +34,11 @@ struct TpRun {
   uint64_t printed_bytes;
   uint64_t printed_capacity;
   uint64_t printed_lost;   // messages that found no room
+  char *samples;           // for each worker its state and how often it was seen in which, or null
+  int64_t sample_bytes;    // of one worker
+  int64_t states;
+  int64_t period_ns;       // mean time between two looks; 0: it is chosen
+  uint64_t looks;          // that found a worker in a block
   TpFailure failure;
 };
 
@@ -42,6 +49,7 @@ struct TpWorker {
   void *records;   // its record buffer, or null
   int64_t block;   // linear index of the block at hand
   int64_t block_ns;  // its part of the run's
+  uint32_t *state;   // where it says what it is at, or null
 };
 
 // What stands before each message in `printed`; the values follow, padded to 8 bytes.

@@ -7,8 +7,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "abi.h"
+#include "clock.h"
+#include "sampler.h"
 
 #define TP_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -61,17 +62,15 @@ static char *reserve(uint64_t size) {
 
 // -- blocks
 
-static int64_t now(void) {
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  return at.tv_sec * 1000000000ll + at.tv_nsec;
-}
+static const uint32_t IDLE = 0xffffffffu;  // the state of a worker that is in no block
 
 static void run_block(const Job *job, TpWorker *worker, int64_t block) {
   worker->block = block;
   TpHeader *records = (TpHeader *)worker->records;
+  if (worker->state) __atomic_store_n(worker->state, 0, __ATOMIC_RELAXED);
   if (!records) {
     job->body(job->frame, worker, block);
+    if (worker->state) __atomic_store_n(worker->state, IDLE, __ATOMIC_RELAXED);
     return;
   }
   // Complete blocks only: where the buffer fills, what the block wrote is taken back.
@@ -114,6 +113,8 @@ static void take_part(Job *job, int64_t number) {
   }
   worker.records = job->run->records ? job->run->records[number] : 0;
   worker.block_ns = 0;
+  worker.state =
+      job->run->samples ? (uint32_t *)(job->run->samples + number * job->run->sample_bytes) : 0;
   run_blocks(job, &worker);
   __atomic_fetch_add(&job->run->block_ns, worker.block_ns, __ATOMIC_RELAXED);
 }
@@ -180,10 +181,13 @@ static void launch(TpRun *run, TpBody body, const void *frame, const int64_t *gr
   // Chunks are small enough to even out blocks of unlike cost, and large enough to hide the counter.
   const int64_t share = blocks / (run->workers * 64);
   Job job = {run, body, frame, blocks, share < 1 ? 1 : share > 64 ? 64 : share, arena_size, 0, 1};
+  Sampled sampled = {run, 0};
+  if (run->samples) begin_sampling(&sampled);
   if (run->workers > 1 && blocks > 1)
     run_shared(&job);
   else if (blocks)
     take_part(&job, 0);
+  if (run->samples) end_sampling(&sampled);
   run->time_ns += now() - start;
   run->blocks += blocks;
   run->launches++;
@@ -227,6 +231,7 @@ static void reset(void) {
   pthread_cond_init(&pool.wake, 0);
   pthread_cond_init(&pool.done, 0);
   pthread_mutex_init(&printing, 0);
+  reset_sampler();
 }
 
 // Once, before the first run; the size of TpRun, which the host compares with its own.
