@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 import tileprof.profiler as profiler
+from tests.cuda.compiled_kernels import kernel, lowered
 from tests.cuda.test_cuda_records import (
     LOAD,
     MATH,
@@ -21,6 +24,7 @@ from tests.cuda.test_cuda_records import (
     marked,
     run,
 )
+from tests.cuda.test_marks import _matrices, recorded
 from tests.cuda.test_runtime import KERNEL, aligned
 from tests.instrument.test_excerpts import SITES as PIPELINE
 from tests.instrument.test_excerpts import STATES, _block
@@ -28,11 +32,13 @@ from tests.instrument.warps import slots_of
 from tileprof.compiler import Options, Program
 from tileprof.instrument import slots
 from tileprof.instrument.excerpts import Excerpt, excerpt_of
-from tileprof.profile import Profile
+from tileprof.profile import KernelInfo, Profile, SiteInfo, Tables, TreeBuilder
 from tileprof.profiler.excerpts import Excerpts, cta_timelines
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda_tags import is_kept
 from tileprof.runtime.launch import LoadedKernel
+from tileprof.viewer import export, render_cta
+from tileprof.viewer.ctas import Ctas
 
 __all__ = ["machine"]
 
@@ -57,7 +63,10 @@ def test_a_launch_is_told_from_others_of_its_token(machine: Machine) -> None:
     machine.records.collect(final=False)
     assert [(token, launch) for token, launch, _ in _kept(machine.late)] == [(7, 0), (7, 1)]
     blocks = machine.warps.blocks
-    for mine, (_, _, found) in zip((blocks[:7], blocks[7:13]), _kept(machine.late), strict=True):
+    ends = [0, *(i for i in range(1, len(blocks)) if blocks[i] < blocks[i - 1])]
+    launches = [blocks[a:b] for a, b in pairwise(ends)]
+    assert len(launches) == 2
+    for mine, (_, _, found) in zip(launches, _kept(machine.late), strict=True):
         assert found.recorded == len(mine)
         assert {block.number for block in found.blocks} <= set(mine)
         assert (found.function, found.device) == ("marked_0", "cuda:0")
@@ -197,3 +206,47 @@ def test_who_is_kept() -> None:
     other.take(3, _pipeline([150], 7))
     assert [e.number for e in cta_timelines([one, other], {3: 0})[0].launches] == [7]
     assert [e.number for e in cta_timelines([one, Excerpts()], {3: 0})[0].launches] == [1]
+
+
+def test_a_kernel_from_its_records_to_what_is_shown() -> None:
+    """A product with a producer, run by the emulator: rows of its warps, its loads and products."""
+    program = lowered(kernel("small matmul"), "sm_90a", None, "ops")
+    _, slots_of_it = recorded(program, _matrices())
+    (spec,) = program.source.launches
+    excerpt = excerpt_of(
+        slots_of_it, program.source.sites, program.source.states,
+        consumer_warps=spec.consumer_warps, ns_per_cycle=1.0,
+    )  # fmt: skip
+    assert excerpt is not None
+    session = Excerpts()
+    session.take(0, replace(excerpt, function=spec.function, device="cuda:0"))
+    held, _ = cta_timelines([session], {0: 0})
+    held.check_columns()
+    sites = tuple(
+        SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in program.source.sites
+    )
+    builder = TreeBuilder()
+    builder.add(builder.child(-1, "kernel", "matmul"), "time", 1)
+    made = builder.snapshot(Tables((KernelInfo("matmul", "cuda:0", sites=sites),), ctas=held))
+    # Four blocks, in each a producer and four consumers; four loads and four products a warp.
+    assert len(held.ctas) == 4
+    roles = [(warp.warp, warp.role) for warp in held.warps[:5]]
+    assert roles == [(4, "producer"), *((n, "consumer") for n in range(4))]
+    queues = [held.queues[queue] for queue in held.flights.queue.tolist()]
+    assert {name: queues.count(name) for name in held.queues} == {
+        "ring of a, b": 4 * 4, "wgmma": 4 * 4 * 4, "bulk": 4 * 4,
+    }  # fmt: skip
+    view = Ctas(made)
+    for warp, told in enumerate(held.warps):
+        spans = list(view.innermost(warp))
+        assert all(b == c for (_, b, _), (c, _, _) in pairwise(spans))
+        assert spans[-1][1] <= told.end
+        names = [view.site(told.cta, site).name for _, _, site in spans]
+        work = "load A, B" if told.role == "producer" else "gemm"
+        assert names.count(work) == 4
+    text = render_cta(made, "matmul", width=100)
+    for legend in ("producer / loop k / load A, B", "consumer / loop k / wait for a, b"):
+        assert legend in text
+    document = json.loads(export(made, "chrome"))
+    slices = [e for e in document["traceEvents"] if e["ph"] == "X" and e["pid"] > 1]
+    assert len(slices) == len(held.visits)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from tests.instrument import warps as slow
 from tests.instrument.test_warp_times import _launches, _states
 from tests.instrument.warps import Warp, slots_of
 from tileprof import ir
+from tileprof.instrument import excerpts
 from tileprof.instrument.excerpts import Excerpt, excerpt_of, one_replay
 from tileprof.instrument.slots import Slots
 from tileprof.instrument.timeline import timeline_of, visits_of
@@ -98,6 +100,14 @@ def test_blocks_are_chosen_by_their_time() -> None:
         (0, 4, "producer"), (0, 0, "consumer"), (1, 4, "producer"), (1, 0, "consumer"),
     ]  # fmt: skip
     assert [b.chosen for b in _excerpt(slots_of(warps, STATES), 2).blocks] == ["longest", "median"]
+    every = [w for i, n in enumerate([150, 160, 110, 155]) for w in _block(i, n, 5000 + i)]
+    assert [(b.number, b.chosen) for b in _excerpt(slots_of(every, STATES)).blocks] == [
+        (0, "first"), (1, "longest"), (2, "shortest"), (3, "median, last"),
+    ]  # fmt: skip
+    alike = [w for i in range(4) for w in _block(i, 150, 5000 + i)]
+    assert [(b.number, b.chosen) for b in _excerpt(slots_of(alike, STATES)).blocks] == [
+        (0, "shortest, first"), (1, ""), (2, "median"), (3, "longest, last"),
+    ]  # fmt: skip
     few = _excerpt(slots_of(warps[:4], STATES))
     assert [(b.number, b.chosen) for b in few.blocks] == [
         (0, "median, longest, first"), (10, "shortest, last"),
@@ -135,6 +145,21 @@ def test_records_that_are_missing_are_told() -> None:
     assert [(w.number, w.end, w.missing) for w in found.warps] == [(4, 60, ""), (0, 50, "end")]
     assert found.end.tolist()[-3:] == [50, 50, 50]
     assert excerpt_of(slots_of([], STATES), SITES, STATES) is None
+
+
+def test_of_a_long_block_the_begin_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many visits as there may be, of all warps up to one time."""
+    monkeypatch.setattr(excerpts, "MOST_VISITS", 7)
+    other = _block(9, 130, 6000)[1:]
+    found = _excerpt(slots_of([*_block(7, 120, 5000), *other], STATES))
+    # The second wait for a tile is the eighth visit to begin, at 90.
+    mine = [w for w in found.warps if w.block == 0]
+    assert [(w.number, w.end, w.missing) for w in mine] == [(4, 60, ""), (0, 90, "end")]
+    kept = found.warp < 2
+    assert found.end[kept].max() == 90
+    assert kept.sum() == 7
+    assert found.passages.retired.tolist() == [50, 90]
+    assert (~kept).sum() == 3
 
 
 def test_one_of_several_replays() -> None:

@@ -6,7 +6,7 @@ and what they had under way asynchronously; whole ns since the begin of the bloc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,19 +15,23 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 
-from .clocks import cycles_of
+from .blocks import blocks_of
+from .clocks import cycles_of, launch_clocks
 from .queues import Flights, flights_of
 from .slots import SlotHeads, Slots
-from .timeline import Timeline, timeline_of, visits_of
+from .timeline import Timeline, Visits, timeline_of, visits_of
 
 __all__ = ["MOST_BLOCKS", "Excerpt", "ExcerptBlock", "ExcerptWarp", "Passages", "excerpt_of"]
 __all__ += ["one_replay"]
 
 MOST_BLOCKS = 4
 """Of a launch."""
+MOST_VISITS = 50_000
+"""Of a block: what comes later is left out, as if its records had been lost."""
 
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+_Missing = Literal["begin", "end", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class ExcerptWarp:
     """`producer`, `consumer`, or nothing where a kernel has no roles."""
     begin: int
     end: int
-    missing: Literal["begin", "end", ""]
+    missing: _Missing
     """`begin` or `end` where the records of that were lost, else nothing."""
 
 
@@ -125,27 +129,26 @@ def excerpt_of(
     None where no warp's clock makes sense.
     """
     _, good = cycles_of(slots)
-    # Then the warps of the timeline are those of the slots.
     slots = slots if good.all() else slots.take(np.flatnonzero(good))
     if not len(slots):
         return None
-    timeline = timeline_of(slots, sites, states, ns_per_cycle=ns_per_cycle)
-    blocks = _chosen(slots.heads, timeline, most)
-    warps, rows = _warps(slots.heads, timeline, list(blocks), consumer_warps)
-    place = np.full(len(slots) + 1, -1, np.int64)
-    place[rows] = np.arange(len(rows))
-    visits = visits_of(timeline, sites)
-    order = np.argsort(place[visits.warp], kind="stable")
-    order = order[place[visits.warp][order] >= 0]
-    queues, passages = _passages(flights_of(timeline, sites), place)
+    scale = launch_clocks(slots, ns_per_cycle).ns_per_cycle
+    number = blocks_of(slots.heads)
+    blocks = _chosen(slots.heads, number, scale, most)
+    rows, block = _in_order(slots.heads, number, list(blocks), consumer_warps)
+    # From here on the warps of the timeline are those of the excerpt.
+    slots = slots.take(rows)
+    timeline = timeline_of(slots, sites, states, ns_per_cycle=float(scale.mean()))
+    visits, until = _capped(visits_of(timeline, sites), block)
+    queues, passages = _passages(flights_of(timeline, sites), until[block])
     return Excerpt(
-        recorded=int(timeline.block.max()) + 1,
+        recorded=int(number.max()) + 1,
         blocks=tuple(blocks.values()),
-        warps=tuple(warps),
-        warp=place[visits.warp][order],
-        site=visits.site[order],
-        begin=_whole(visits.begin[order]),
-        end=_whole(visits.end[order]),
+        warps=tuple(_warps(slots.heads, timeline, block, until, consumer_warps)),
+        warp=visits.warp,
+        site=visits.site,
+        begin=_whole(visits.begin),
+        end=_whole(visits.end),
         queues=queues,
         passages=passages,
     )
@@ -163,16 +166,31 @@ def one_replay(slots: Slots) -> tuple[Slots, int]:
     return slots.take(np.flatnonzero(turn == which)), which
 
 
-def _chosen(heads: SlotHeads, timeline: Timeline, most: int) -> dict[int, ExcerptBlock]:
-    """By number in the timeline, in the order of their begins."""
-    count = int(timeline.block.max()) + 1
+def _chosen(heads: SlotHeads, number: Ints, scale: Floats, most: int) -> dict[int, ExcerptBlock]:
+    """Blocks by their number here, in the order of their begins."""
+    count = int(number.max()) + 1
     begin = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(begin, timeline.block, heads["begin_ns"].astype(np.int64))
-    length = np.zeros(count)
-    np.maximum.at(length, timeline.block, timeline.span[:, 1])
+    np.minimum.at(begin, number, heads["begin_ns"].astype(np.int64))
+    clocks = np.zeros((2, count), np.uint64)
+    clocks[0] = np.iinfo(np.uint64).max
+    np.minimum.at(clocks[0], number, heads["begin_clock"])
+    np.maximum.at(clocks[1], number, heads["end_clock"])
+    length = (clocks[1] - clocks[0]).astype(np.float64)
+    why = _reasons(length, begin, most)
+    made = {}
+    for block in sorted(why, key=lambda each: (int(begin[each]), each)):
+        row = int(np.flatnonzero(number == block)[0])
+        end = int(begin[block]) + round(float(length[block] * scale[row]))
+        place = int(heads["block"][row]), int(heads["sm"][row])
+        made[block] = ExcerptBlock(*place, int(begin[block]), end, why[block])
+    return made
+
+
+def _reasons(length: Floats, begin: Ints, most: int) -> dict[int, str]:
+    """Which blocks, and why."""
     by_length, by_begin = np.argsort(length, kind="stable"), np.argsort(begin, kind="stable")
     reasons = (
-        (by_length[count // 2], "median"),
+        (by_length[len(length) // 2], "median"),
         (by_length[-1], "longest"),
         (by_length[0], "shortest"),
         (by_begin[0], "first"),
@@ -184,37 +202,51 @@ def _chosen(heads: SlotHeads, timeline: Timeline, most: int) -> dict[int, Excerp
             why[block] += f", {reason}"
         elif len(why) < most:
             why[block] = reason
-    for block in by_begin.tolist()[: most - len(why)] if count <= most else ():
+    for block in range(len(length)) if len(length) <= most else ():
         why.setdefault(block, "")
-    made = {}
-    for block in sorted(why, key=lambda each: (int(begin[each]), each)):
-        head = heads[int(np.flatnonzero(timeline.block == block)[0])]
-        end = int(begin[block]) + round(float(length[block]))
-        made[block] = ExcerptBlock(
-            int(head["block"]), int(head["sm"]), int(begin[block]), end, why[block]
-        )
-    return made
+    return why
+
+
+def _in_order(
+    heads: SlotHeads, number: Ints, blocks: list[int], consumer_warps: int | None
+) -> tuple[Ints, Ints]:
+    """The slots of these blocks, producers first, and the place of the block of each."""
+    place = np.full(int(number.max()) + 1, len(blocks))
+    place[blocks] = np.arange(len(blocks))
+    follows = heads["warp"] < (consumer_warps or 0)
+    rows = np.lexsort((heads["warp"], follows, place[number]))
+    rows = rows[place[number][rows] < len(blocks)]
+    return rows, place[number][rows]
+
+
+def _capped(visits: Visits, block: Ints) -> tuple[Visits, Floats]:
+    """As many visits of each block as are kept, from its begin on; and (blocks): until when."""
+    of, until = block[visits.warp], np.full(int(block.max()) + 1, np.inf)
+    for at in np.flatnonzero(np.bincount(of, minlength=len(until)) > MOST_VISITS).tolist():
+        until[at] = np.partition(visits.begin[of == at], MOST_VISITS)[MOST_VISITS]
+    kept = visits.begin < until[of]
+    end = np.minimum(visits.end, until[of])[kept]
+    return Visits(visits.warp[kept], visits.site[kept], visits.begin[kept], end), until
 
 
 def _warps(
-    heads: SlotHeads, timeline: Timeline, blocks: list[int], consumer_warps: int | None
-) -> tuple[list[ExcerptWarp], list[int]]:
-    """The warps of blocks, and their places in the timeline."""
-    found: list[ExcerptWarp] = []
-    rows: list[int] = []
-    missing = heads["wanted"] > heads["kept"]
-    for at, block in enumerate(blocks):
-        mine = np.flatnonzero(timeline.block == block).tolist()
-        roles = {row: _role(int(timeline.warp[row]), consumer_warps) for row in mine}
-        for row in sorted(mine, key=lambda r: (roles[r] != "producer", int(timeline.warp[r]))):
-            lost: Literal["begin", "end", ""] = ""
-            if missing[row]:
-                lost = "begin" if timeline.no_begin[row] else "end"
-            begin, end = (round(each) for each in timeline.span[row].tolist())
-            number = int(timeline.warp[row])
-            found.append(ExcerptWarp(at, number, roles[row], begin, end, lost))
-            rows.append(row)
-    return found, rows
+    heads: SlotHeads,
+    timeline: Timeline,
+    block: Ints,
+    until: Floats,
+    consumer_warps: int | None,
+) -> Iterator[ExcerptWarp]:
+    lost = heads["wanted"] > heads["kept"]
+    for row, (at, (begin, end)) in enumerate(zip(block.tolist(), timeline.span.tolist())):
+        number, missing = int(timeline.warp[row]), _missing(timeline, row) if lost[row] else ""
+        if end > until[at]:
+            end, missing = until[at], "end"
+        role = _role(number, consumer_warps)
+        yield ExcerptWarp(at, number, role, round(min(begin, end)), round(end), missing)
+
+
+def _missing(timeline: Timeline, row: int) -> _Missing:
+    return "begin" if timeline.no_begin[row] else "end"
 
 
 def _role(warp: int, consumer_warps: int | None) -> Literal["producer", "consumer", ""]:
@@ -223,16 +255,16 @@ def _role(warp: int, consumer_warps: int | None) -> Literal["producer", "consume
     return "producer" if warp >= consumer_warps else "consumer"
 
 
-def _passages(flights: Sequence[Flights], place: Ints) -> tuple[tuple[str, ...], Passages]:
-    """What these warps had under way, each group once: who waited for it first knew it first."""
+def _passages(flights: Sequence[Flights], until: Floats) -> tuple[tuple[str, ...], Passages]:
+    """What warps had under way until (warps) some time, each group once: who waited for it first
+    knew it first."""
     queues: list[str] = []
     parts = [np.empty((8, 0), np.int64)]
     for each in flights:
-        issuer, waiter = place[each.issuer], place[each.waiter]
         times = map(_whole, (each.issued, each.wait, each.retired))
-        rows = np.stack([np.full(len(each), len(queues)), issuer, waiter, each.site,
+        rows = np.stack([np.full(len(each), len(queues)), each.issuer, each.waiter, each.site,
                          each.waited_at, *times])  # fmt: skip
-        rows = rows[:, (issuer >= 0) & (waiter >= 0)]
+        rows = rows[:, each.retired <= until[each.issuer]]
         rows = rows[:, np.lexsort((rows[7], rows[5], rows[1]))]
         again = (np.diff(rows[1]) == 0) & (np.diff(rows[5]) == 0)
         rows = rows[:, np.append(True, ~again)[: rows.shape[1]]]
