@@ -48,6 +48,15 @@ def test_terminal_tells_what_is_missing() -> None:
     assert re.search(r"C +\|$", consumer)
 
 
+def test_terminal_shows_what_is_known() -> None:
+    """Where all records end early, the time until then fills the rows."""
+    made = ctas()
+    warps = [replace(warp, missing="end", end=warp.end - 600) for warp in made.warps]
+    held = CtaTimelines(made.launches, made.ctas, warps, made.queues)
+    head = render_cta(profile(held), "gemm", 132, width=90).splitlines()[1]
+    assert head.startswith("SM 17 CTA 132, the median and first of 8: the first 500 ns of 1.10 µs,")
+
+
 def test_terminal_in_colour_is_the_same_text() -> None:
     """And in ASCII no character is another."""
     plain = render_cta(profile(), "gemm", 264, width=60)

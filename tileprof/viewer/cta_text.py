@@ -56,7 +56,10 @@ class _Drawing:
         self.ctas, self.cta, self.color, self.glyphs = ctas, cta, color, glyphs
         self.width = width
         told = ctas.held.ctas[cta]
-        self.length = max(told.end - told.begin, 1)
+        self.whole = self.length = max(told.end - told.begin, 1)
+        warps = [ctas.held.warps[at] for at in ctas.warps(cta)]
+        if all(warp.missing == "end" for warp in warps):
+            self.length = max(*(warp.end for warp in warps), 1)
         self.segments = {w: list(ctas.innermost(w)) for w in ctas.warps(cta)}
         self.times: dict[int, int] = defaultdict(int)
         for begin, end, site in (each for s in self.segments.values() for each in s):
@@ -74,7 +77,8 @@ class _Drawing:
         slice_ns = self.length / self.cells
         head = (
             f"{self.ctas.cta_name(self.cta)}, {self.ctas.chosen(self.cta)}:"
-            f" {format_value(self.length, 'ns')}, {format_value(slice_ns, 'ns')} a character"
+            f" {self._shown()}{format_value(self.whole, 'ns')},"
+            f" {format_value(slice_ns, 'ns')} a character"
         )
         launch = self.ctas.held.ctas[self.cta].launch
         lines = [self._fit(self.ctas.launch_name(launch)), self._fit(head), ""]
@@ -82,6 +86,12 @@ class _Drawing:
             shown = shorten(clean(name, self.glyphs), self.margin, self.glyphs)
             lines.append(f"{shown}{' ' * (self.margin - width_of(shown))} |{self._painted(cells)}|")
         return "\n".join([*lines, "", *self._legend(), ""])
+
+    def _shown(self) -> str:
+        """What part of it, where no warp's records reach its end."""
+        if self.length == self.whole:
+            return ""
+        return f"the first {format_value(self.length, 'ns')} of "
 
     def _fit(self, text: str) -> str:
         return shorten(clean(text, self.glyphs), self.width, self.glyphs)
