@@ -14,7 +14,7 @@ import tileprof.figures
 from tests.profile.cta_samples import KERNEL, ctas, profile
 from tests.viewer.samples import matmul
 from tileprof.errors import UsageError
-from tileprof.profile import CtaTimelines, KernelInfo, Profile
+from tileprof.profile import CtaTimelines, CtaVisits, KernelInfo, Profile
 from tileprof.viewer import export, render_cta
 from tileprof.viewer.text import width_of
 
@@ -36,16 +36,25 @@ def test_terminal(width: int, golden: Callable[[str], None]) -> None:
 
 
 def test_terminal_tells_what_is_missing() -> None:
-    """After the last record of a warp nothing is known; one that ended is gone."""
+    """After the last record of a warp nothing is known, or before the first; one that ended is
+    gone."""
     made = ctas()
-    warps = (replace(made.warps[0], missing="end"), *made.warps[1:])
-    columns = made.visits, made.flights
+    ended, begun = replace(made.warps[0], missing="end"), replace(made.warps[2], missing="begin")
+    warps = (ended, made.warps[1], begun, *made.warps[3:])
+    visits = made.visits
+    late = CtaVisits.typed(
+        visits.warp, visits.site, np.where(visits.warp == 2, np.maximum(visits.begin, 300),
+        visits.begin), np.where(visits.warp == 2, np.maximum(visits.end, 300), visits.end),
+    )  # fmt: skip
+    columns = late, made.flights
     held = CtaTimelines(made.launches, made.ctas, warps, made.queues, lambda: columns)
     rows = render_cta(profile(held), "gemm", 132, width=60).splitlines()
     [producer] = [row for row in rows if row.startswith("warp 4")]
     [consumer] = [row for row in rows if row.startswith("warp 0")]
     assert re.search(r"P\?+\|$", producer)
     assert re.search(r"C +\|$", consumer)
+    [other] = [row for row in rows if row.startswith("warp 1")]
+    assert re.search(r"\|\?+a+", other)
 
 
 def test_terminal_shows_what_is_known() -> None:

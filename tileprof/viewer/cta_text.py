@@ -118,9 +118,12 @@ class _Drawing:
         told = self.ctas.held.warps[warp]
         size = self.length / self.cells
         known = [self.letters[max(s, key=s.__getitem__)] if any(s.values()) else " " for s in spent]
+        first = self.segments[warp][0][0] if self.segments[warp] else told.end
         for cell in range(self.cells):
-            gone = (cell + 0.5) * size > told.end if told.missing == "end" else False
-            known[cell] = "?" if gone else known[cell]
+            middle = (cell + 0.5) * size
+            late = told.missing == "end" and middle > told.end
+            early = told.missing == "begin" and told.begin < middle < first
+            known[cell] = "?" if late or early else known[cell]
         return "".join(known)
 
     def _counts(self, spans: list[tuple[int, int]]) -> str:
