@@ -458,16 +458,17 @@ def test_some_warps(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep", "rounds"), [("first", [0, 0, 0]), ("last", [1, 1, 1]), ("both", [0, 1, 0])]
+    ("keep", "rounds"),
+    [("first", [0] * 7), ("last", [1] * 7), ("both", [0, 0, 1, 0, 1, 0, 1])],
 )
 def test_which_records_stay(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, keep: Any, rounds: list[int]
 ) -> None:
-    """The first, the last, or launches take turns."""
+    """The first, the last, or launches take turns, but for those of which there is a timeline."""
     asked(monkeypatch, keep=keep)
     held = machine.executable()
     limits = []
-    for _ in range(3):
+    for _ in range(7):
         run(machine, held)
         limits.append(int(np.frombuffer(machine.warps.last, slots.RECORDING)["limit"][0]))
     assert limits == [slots.ROUND if goes_round else 16 for goes_round in rounds]

@@ -111,10 +111,11 @@ class Records:
             if room.arena is None or self._failure or not granted:
                 tag.skipped += 1
                 return NOTHING
-            limit = _limit(options, tag)
+            shown = captured or is_kept(number)
+            limit = _limit(options, tag.count, shown=shown)
             tag.count += 1
             if not captured:
-                if is_kept(number):
+                if shown:
                     tag = self._alone(tag, number)
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
@@ -308,7 +309,8 @@ def _every(options: RecordOptions, blocks: int, captured: bool) -> int:
     return one_in(blocks, options.blocks or (BLOCKS_OF_REPLAYS if captured else BLOCKS))
 
 
-def _limit(options: RecordOptions, tag: Tag) -> int:
-    """Records after which a slot of the next launch is full; ROUND where the newest stay."""
-    last = options.keep == "last" or (options.keep == "both" and tag.count % 2 == 1)
+def _limit(options: RecordOptions, launch: int, *, shown: bool) -> int:
+    """Records after which a slot of a launch is full; ROUND where the newest stay.  What is `shown`
+    as a timeline has its begin, where launches take turns."""
+    last = options.keep == "last" or (options.keep == "both" and launch % 2 == 0 and not shown)
     return ROUND if last else options.records
