@@ -13,7 +13,7 @@ from tests.profile.cta_samples import BEGIN, ctas, on_a_timeline, profile
 from tests.viewer.samples import matmul
 from tests.viewer.traces import Fields, fields_of, packets
 from tileprof.errors import UsageError
-from tileprof.profile import CtaTimelines, Profile, Timeline
+from tileprof.profile import CtaTimelines, Profile, Timeline, TimelineEvents, Track
 from tileprof.viewer import export
 from tileprof.viewer.cta_axis import Placed, places
 from tileprof.viewer.ctas import Ctas
@@ -124,10 +124,22 @@ def test_where_a_clock_is_ahead() -> None:
     # It may be a little shorter than its CTAs, for clocks step.
     assert places(on_a_timeline(duration=5_000)) == [Placed(BEGIN - 99_900, 100)]
     assert places(on_a_timeline(duration=2_000)) == [None]
-    # Called before it was issued, or long after: another one's.
-    assert places(on_a_timeline(call=89_000)) == [None]
+    # It was issued during the call that launched it; or another one was, before or long after.
+    assert places(on_a_timeline(call=89_500)) == [Placed(BEGIN - 100_150, 150)]
+    assert places(on_a_timeline(call=88_000)) == [None]
     assert places(on_a_timeline(begin=3_000_000, call=2_000_000)) == [None]
     assert places(profile()) == [None]
+
+
+def test_which_of_several_kernels_it_is() -> None:
+    """Of two that one call launched that within which the CTAs fit."""
+    tracks = [Track("thread", "MainThread", 140), Track("stream", "cuda:0 stream 7", 7, 0)]
+    events = TimelineEvents.of(
+        [80_000, 90_500, 97_000, 100_000], [1_000, 1_000, 2_000, 5_500], [0, 1, 1, 1],
+        [0, 0, 1, 1], [-1, -1, 1, 1],
+    )  # fmt: skip
+    made = profile(timeline=Timeline.holding(tracks, events))
+    assert places(made) == [Placed(BEGIN - 100_150, 150)]
 
 
 def test_kernels_of_a_device_have_one_clock() -> None:

@@ -58,21 +58,23 @@ def _placed(common: tuple[int, int] | None, own: tuple[int, int] | None) -> Plac
 def _bounds(profile: Profile, launch: int) -> tuple[int, int] | None:
     """By how much the device's clock is ahead, at least and at most."""
     held = profile.tables.ctas
-    kernel = _kernel_span(profile, held.launches[launch])
     ctas = [cta for cta in held.ctas if cta.launch == launch]
-    if kernel is None or not ctas:
+    if not ctas:
         return None
     begin, end = min(cta.begin for cta in ctas), max(cta.end for cta in ctas)
-    low, high = end - kernel[1], begin - kernel[0]
-    return (low, high) if low <= high + _COARSE_NS else None
+    for kernel_begin, kernel_end in _kernel_spans(profile, held.launches[launch]):
+        low, high = end - kernel_end, begin - kernel_begin
+        if low <= high + _COARSE_NS:
+            return low, high
+    return None
 
 
-def _kernel_span(profile: Profile, launch: CtaLaunch) -> tuple[int, int] | None:
-    """Begin and end of the kernel on the timeline: what the first call after the launch was issued
-    launched, if it is that kernel."""
+def _kernel_spans(profile: Profile, launch: CtaLaunch) -> list[tuple[int, int]]:
+    """Begins and ends of the kernel's functions on the timeline: of those that were launched by the
+    call during which the launch was issued, or by the next one."""
     timeline, tables = profile.tables.timeline, profile.tables
     if launch.issued < 0 or not timeline.tracks:
-        return None
+        return []
     events, number = timeline.events, launch.device.rpartition(":")[2]
     nodes = [node for node, kernel in tables.node_kernels.items() if kernel == launch.kernel]
     tracks = [
@@ -82,10 +84,11 @@ def _kernel_span(profile: Profile, launch: CtaLaunch) -> tuple[int, int] | None:
     ]
     mine = np.isin(events.node, nodes) & np.isin(events.track, tracks) & (events.launch >= 0)
     at = np.flatnonzero(mine)
-    called = events.start[events.launch[at]]
-    soon = (called >= launch.issued) & (called <= launch.issued + _SOON_NS)
-    if not soon.any():
-        return None
-    first = at[soon][np.argmin(called[soon])]
-    begin = int(events.start[first])
-    return begin, begin + int(events.duration[first])
+    begin = events.start[events.launch[at]]
+    end = begin + events.duration[events.launch[at]]
+    then = (end >= launch.issued) & (begin <= launch.issued + _SOON_NS)
+    if not then.any():
+        return []
+    first = at[then & (begin == begin[then].min())]
+    return [(start, start + ns) for start, ns in zip(events.start[first].tolist(),
+                                                     events.duration[first].tolist())]  # fmt: skip
