@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -144,6 +145,22 @@ def test_losses_are_told(session: Session) -> None:
     }
     assert second.attributes == {}
     assert profile.tables.provenance["lost records"] == "12 warps found no room"
+
+
+@pytest.mark.parametrize(("whole", "share"), [(1000, None), (1005, 0.995), (4000, 0.25)])
+def test_what_part_was_seen(session: Session, whole: int, share: float | None) -> None:
+    """Where records were lost: a fact, and where it is much a remark; shares are of that part."""
+    late, token = launched(kernel())
+    times = site_times([-1], [0], [2], [800], 1000)
+    times = replace(times, whole_ns=whole, lost=int(whole > 1000))
+    late.measured(token, Measured(times, launches=1, warps=2), replayed=False)
+    profile = session.snapshot()
+    (found,) = profile.tables.kernels
+    assert found.attributes.get("recorded_share") == (share and pytest.approx(1000 / whole))
+    assert [r.chosen[:46] for r in found.remarks] == (
+        ["sites are those of 25% of what its warps did: "] if share == 0.25 else []
+    )
+    assert profile.node(profile.find("load", "site")[0]).total("time") == 80
 
 
 def test_what_is_known_of_a_kernel_later(session: Session) -> None:

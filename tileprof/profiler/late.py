@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Late", "add_late", "add_records", "give_to_replays"]
 
 
+_ALL = 0.99
+"""Of the time of warps, from which nothing is said of what was not seen."""
+
+
 class Late:
     """Takes what is known of launches later, for one period of a recorder."""
 
@@ -71,9 +75,22 @@ def add_records(info: KernelInfo, launches: list[LaunchTotals]) -> KernelInfo:
         "lost_records": total.lost,
     }
     found |= {name: count for name, count in missing.items() if count}
-    if total.whole_ns > total.block_ns > 0:
-        found["recorded_share"] = total.block_ns / total.whole_ns
-    return replace(info, attributes={**info.attributes, **found})
+    remarks = info.remarks
+    if total.lost and total.whole_ns > total.block_ns > 0:
+        share = found["recorded_share"] = total.block_ns / total.whole_ns
+        remarks = (*_partly_seen(share), *remarks)
+    return replace(info, remarks=remarks, attributes={**info.attributes, **found})
+
+
+def _partly_seen(share: float) -> tuple[RemarkInfo, ...]:
+    """That sites are those of a part of the launches, where it is."""
+    if share >= _ALL:
+        return ()
+    said = (
+        f"sites are those of {share:.0%} of what its warps did: the room of a warp's records was"
+        " full (--inside records=N, warps=roles)"
+    )
+    return (RemarkInfo("measurement", None, said, (), "missed"),)
 
 
 # -- kernels of graphs
