@@ -22,6 +22,8 @@ def test_view(cli: Any) -> None:
     assert found.code == 0
     assert "SM 17 CTA 132, the median and first of 8: 1.10 µs" in found.out
     assert "SM 3 CTA 264" in cli("view", "a.tprof", "--timeline", "gemm", "--cta", "264").out
+    found = cli("view", "a.tprof", "--timeline", "gemm", "--span", "0.4-0.9")
+    assert ": 500 ns from 400 ns on of 1.10 µs," in found.out
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,14 @@ def test_view(cli: Any) -> None:
         (["--timeline", "other"], "there is no timeline of a kernel `other`"),
         (["--timeline", "gemm", "--cta", "7"], "CTA 7 of gemm, launch 3 on cuda:0 was not kept"),
         (["--timeline", "gemm", "--json"], "`--timeline` has no `--json` or `--csv`"),
-        (["--cta", "7"], "`--cta` chooses a CTA of `--timeline`"),
+        (["--cta", "7"], "`--cta` is for `--timeline`"),
+        (["--span", "1-2"], "`--span` is for `--timeline`"),
+        (["--timeline", "gemm", "--span", "1"], "`1` is not `A-B`, two times in µs"),
+        (["--timeline", "gemm", "--span", "a-b"], "`a-b` is not `A-B`, two times in µs"),
+        (
+            ["--timeline", "gemm", "--span", "2-3"],
+            "of a CTA of 1.100 µs nothing is between 2 and 3 µs",
+        ),
         (["--timeline"], "argument --timeline: expected one argument"),
     ],
 )

@@ -66,6 +66,22 @@ def test_terminal_shows_what_is_known() -> None:
     assert head.startswith("SM 17 CTA 132, the median and first of 8: the first 500 ns of 1.10 µs,")
 
 
+def test_terminal_shows_a_part() -> None:
+    """Only what is in it; letters stay, shares are those of the part."""
+    whole = render_cta(profile(), "gemm", 132, width=90)
+    text = render_cta(profile(), "gemm", 132, (0.4, 0.9), width=90)
+    [consumer] = [row for row in text.splitlines() if row.startswith("warp 0")]
+    # gemm to 450 ns, its wait to 700, then the next tile's.
+    assert re.search(r"\|(G+)(g+)(a+)\|$", consumer)
+    runs = [len(run) for run in re.findall(r"G+|g+|a+", consumer.partition("|")[2])]
+    assert [round(10 * run / sum(runs)) for run in runs] == [1, 5, 4]
+    assert "load a" not in text
+    letter = re.compile(r"^(.) +[\d.]+ %  consumer / wait for gemm", re.MULTILINE)
+    assert letter.findall(text) == letter.findall(whole) == ["g"]
+    with pytest.raises(UsageError, match="nothing is between 5 and 4 µs"):
+        render_cta(profile(), "gemm", 132, (5, 4))
+
+
 def test_terminal_in_colour_is_the_same_text() -> None:
     """And in ASCII no character is another."""
     plain = render_cta(profile(), "gemm", 264, width=60)

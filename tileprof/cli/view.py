@@ -17,7 +17,7 @@ __all__ = ["COMMAND", "split_names"]
 USAGE = (
     "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
     "                     [--bottom-up | --flat | --lines | --sass] [--json | --csv]\n"
-    "       tileprof view FILE --timeline KERNEL [--cta N]"
+    "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
 )
 
 
@@ -43,6 +43,7 @@ def _parser() -> Parser:
     shape.add_argument("--sass", action="store_true", help="not available yet")
     shape.add_argument("--timeline", metavar="KERNEL", help="what a CTA's warps did when")
     add("--cta", metavar="N", type=number(int), help="of --timeline: which one (default: median)")
+    add("--span", metavar="A-B", type=_span, help="of --timeline: only from A to B µs")
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--json", action="store_true", help="the nodes as JSON")
     data.add_argument("--csv", action="store_true", help="the nodes as CSV")
@@ -56,8 +57,9 @@ def main(arguments: Sequence[str]) -> int:
         refuse("`--sass`")
     if args.timeline is not None:
         return _timeline(args)
-    if args.cta is not None:
-        raise UsageError("`--cta` chooses a CTA of `--timeline`", hint="Add `--timeline KERNEL`.")
+    if args.cta is not None or args.span is not None:
+        name = "--span" if args.cta is None else "--cta"
+        raise UsageError(f"`{name}` is for `--timeline`", hint="Add `--timeline KERNEL`.")
     from tileprof.profile import load
     from tileprof.viewer import ViewOptions, render_view
 
@@ -82,6 +84,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _span(text: str) -> tuple[float, float]:
+    begin, dash, end = text.partition("-")
+    try:
+        if dash:
+            return float(begin), float(end)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"`{text}` is not `A-B`, two times in µs")
+
+
 def _timeline(args: argparse.Namespace) -> int:
     """Print one CTA."""
     if args.json or args.csv:
@@ -93,6 +105,7 @@ def _timeline(args: argparse.Namespace) -> int:
         load(args.file),
         args.timeline,
         args.cta,
+        args.span,
         width=terminal.width(sys.stdout),
         color=terminal.has_color(sys.stdout),
         unicode=terminal.has_unicode(sys.stdout),

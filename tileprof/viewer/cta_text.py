@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import groupby
 
+from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.ctas import Ctas
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, paint, shorten, width_of
@@ -38,32 +39,43 @@ def render_cta(
     profile: Profile,
     kernel: str | None = None,
     cta: int | None = None,
+    span: tuple[float, float] | None = None,
     *,
     width: int = 80,
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """The timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells."""
+    """The timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells.
+
+    `span`: only what is between these µs since it began; UsageError where that is nothing.
+    """
     ctas, glyphs = Ctas(profile), UNICODE if unicode else ASCII
     chosen = ctas.pick(kernel, cta)
-    return _Drawing(ctas, chosen, max(width, 40), color, glyphs).text()
+    return _Drawing(ctas, chosen, span, max(width, 40), color, glyphs).text()
 
 
 class _Drawing:
     """One CTA."""
 
-    def __init__(self, ctas: Ctas, cta: int, width: int, color: bool, glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        ctas: Ctas,
+        cta: int,
+        span: tuple[float, float] | None,
+        width: int,
+        color: bool,
+        glyphs: Glyphs,
+    ) -> None:
         self.ctas, self.cta, self.color, self.glyphs = ctas, cta, color, glyphs
         self.width = width
         told = ctas.held.ctas[cta]
-        self.whole = self.length = max(told.end - told.begin, 1)
-        warps = [ctas.held.warps[at] for at in ctas.warps(cta)]
-        if all(warp.missing == "end" for warp in warps):
-            self.length = max(*(warp.end for warp in warps), 1)
+        self.whole = max(told.end - told.begin, 1)
+        self.begin, self.length = _shown(span, self.whole) if span else (0, self._known())
         self.segments = {w: list(ctas.innermost(w)) for w in ctas.warps(cta)}
         self.times: dict[int, int] = defaultdict(int)
         for begin, end, site in (each for s in self.segments.values() for each in s):
-            self.times[site] += end - begin
+            shown = min(end, self.begin + self.length) - max(begin, self.begin)
+            self.times[site] += max(shown, 0)
         self.letters = _letters([(s, ctas.site(cta, s).name) for s in sorted(self.times)])
         flights = self._flights()
         names = [*flights, *(ctas.warp_name(w) for w in self.segments)]
@@ -77,7 +89,7 @@ class _Drawing:
         slice_ns = self.length / self.cells
         head = (
             f"{self.ctas.cta_name(self.cta)}, {self.ctas.chosen(self.cta)}:"
-            f" {self._shown()}{format_value(self.whole, 'ns')},"
+            f" {self._part()}{format_value(self.whole, 'ns')},"
             f" {format_value(slice_ns, 'ns')} a character"
         )
         launch = self.ctas.held.ctas[self.cta].launch
@@ -87,11 +99,21 @@ class _Drawing:
             lines.append(f"{shown}{' ' * (self.margin - width_of(shown))} |{self._painted(cells)}|")
         return "\n".join([*lines, "", *self._legend(), ""])
 
-    def _shown(self) -> str:
-        """What part of it, where no warp's records reach its end."""
+    def _known(self) -> int:
+        """How long it is, or until when records of warps are there."""
+        warps = [self.ctas.held.warps[at] for at in self.ctas.warps(self.cta)]
+        if all(warp.missing == "end" for warp in warps):
+            return max(*(warp.end for warp in warps), 1)
+        return self.whole
+
+    def _part(self) -> str:
+        """What part of it is shown."""
         if self.length == self.whole:
             return ""
-        return f"the first {format_value(self.length, 'ns')} of "
+        shown = format_value(self.length, "ns")
+        if not self.begin:
+            return f"the first {shown} of "
+        return f"{shown} from {format_value(self.begin, 'ns')} on of "
 
     def _fit(self, text: str) -> str:
         return shorten(clean(text, self.glyphs), self.width, self.glyphs)
@@ -107,6 +129,7 @@ class _Drawing:
     def _cells(self, begin: int, end: int) -> Iterable[tuple[int, float]]:
         """The cells that a span touches, and for how many ns."""
         size = self.length / self.cells
+        begin, end = max(begin - self.begin, 0), min(end - self.begin, self.length)
         for cell in range(int(begin / size), min(int(end / size) + 1, self.cells)):
             yield cell, min(end, (cell + 1) * size) - max(begin, cell * size)
 
@@ -120,7 +143,7 @@ class _Drawing:
         known = [self.letters[max(s, key=s.__getitem__)] if any(s.values()) else " " for s in spent]
         first = self.segments[warp][0][0] if self.segments[warp] else told.end
         for cell in range(self.cells):
-            middle = (cell + 0.5) * size
+            middle = self.begin + (cell + 0.5) * size
             late = told.missing == "end" and middle > told.end
             early = told.missing == "begin" and told.begin < middle < first
             known[cell] = "?" if late or early else known[cell]
@@ -150,7 +173,7 @@ class _Drawing:
     def _legend(self) -> list[str]:
         """What the characters stand for, those with the most time first."""
         whole = max(sum(self.times.values()), 1)
-        order = sorted(self.times, key=lambda site: -self.times[site])
+        order = sorted((s for s, ns in self.times.items() if ns), key=lambda s: -self.times[s])
         lines = []
         for site in order[:_MOST_SITES]:
             letter, share = self.letters[site], format_percent(self.times[site] / whole)
@@ -161,6 +184,17 @@ class _Drawing:
         if (more := len(order) - _MOST_SITES) > 0:
             lines.append(self._fit(f"  and {more} more"))
         return lines
+
+
+def _shown(span: tuple[float, float], whole: int) -> tuple[int, int]:
+    """Begin and length of what is shown, in ns."""
+    begin, end = round(span[0] * 1000), min(round(span[1] * 1000), whole)
+    if not 0 <= begin < end:
+        raise UsageError(
+            f"of a CTA of {whole / 1000:,.3f} µs nothing is between {span[0]:g} and {span[1]:g} µs",
+            hint="Give two times in µs since it began, the earlier one first.",
+        )
+    return begin, end - begin
 
 
 def _letters(sites: list[tuple[int, str]]) -> dict[int, str]:
