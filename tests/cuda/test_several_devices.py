@@ -175,6 +175,30 @@ def test_a_profile_of_both(two: Two, read_meanwhile: Reader) -> None:
     assert second.attributes["record_cycles"] == 10
 
 
+def test_both_hang(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a recording waits for both at once; a later one waits anew."""
+    ended = threading.Event()
+    monkeypatch.setattr(two.gpu, "cuCtxSynchronize", ended.wait)
+    monkeypatch.setattr(cuda_reader, "PATIENCE_S", 0.3)
+    made = Reader()
+    made.devices = {each.device.number: each for each in two.records}
+    two.warps.holds = True
+    for number in range(2):
+        two.run(number, 7)
+    began = time.monotonic()
+    made.collect(final=True)
+    assert 0.3 <= time.monotonic() - began < 0.55
+    assert [what for what, _ in two.late.losses] == [
+        f"cuda:{number} was still at work at the end" for number in range(2)
+    ]
+    threading.Timer(0.05, ended.set).start()
+    for number in range(2):
+        two.run(number, 8)
+    made.collect(final=True)
+    assert len(two.late.losses) == 2
+    hooks.collectors.remove(made)
+
+
 def test_records_are_made_once_for_a_device(monkeypatch: pytest.MonkeyPatch, two: Two) -> None:
     """Whoever asks first, and however many at once."""
     made = Reader()

@@ -14,6 +14,7 @@ from . import hooks
 from .cuda_device import CudaDevice
 from .cuda_records import Records
 from .cuda_samples import Samples
+from .cuda_waiting import PATIENCE_S, begin_waiting
 
 __all__ = ["Reader", "reader", "records_of", "samples_of"]
 
@@ -43,7 +44,10 @@ class Reader:
 
     def collect(self, final: bool) -> None:
         """Hand over what all devices have."""
-        for each in self._all():
+        held = self._all()
+        for device in {each.device for each in held if final and each.is_busy}:
+            begin_waiting(device, PATIENCE_S)
+        for each in held:
             each.collect(final)
 
     def _all(self) -> list[Records | Samples]:
