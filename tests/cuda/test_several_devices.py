@@ -175,6 +175,25 @@ def test_a_profile_of_both(two: Two, read_meanwhile: Reader) -> None:
     assert second.attributes["record_cycles"] == 10
 
 
+def test_both_at_one_call_path(two: Two) -> None:
+    """One node holds what both did; the profile tells of both."""
+    program = Program(KERNEL, KERNEL, Options(instrument="scopes"))
+    loaded = [LoadedKernel(program, f"cuda:{at}", two.kernels[at]) for at in range(2)]
+    hooks.collectors.extend(two.records)
+    with profiler.profile(clock=Clock(), context="scopes") as session:
+        for each in loaded:
+            each.launch([aligned((4, 64)), aligned((4, 64)), 0.5, 1], (4, 64))
+    for records in two.records:
+        hooks.collectors.remove(records)
+    profile = session.profile
+    assert profile is not None
+    (node,) = [profile.node(at) for at in profile.find("scale", "kernel")]
+    assert node.own("count") == 2
+    (load,) = [profile.node(at) for at in profile.find("load", "site")]
+    assert load.own("count") == 2 * 4 * WARPS
+    assert profile.tables.provenance["device"] == "cuda:0, cuda:1"
+
+
 def test_both_hang(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a recording waits for both at once; a later one waits anew."""
     ended = threading.Event()

@@ -133,7 +133,8 @@ class Session:
         kernels = tuple(
             add_records(recorder.described(kernel), launches.get(kernel, [])) for kernel in used
         )
-        ran_on = [kernel.device for kernel in kernels]
+        # A kernel that ran on several devices at one call path is there for one of them.
+        ran_on = [recorder.kernels[kernel].device for kernel in sorted({*used, *launches})]
         files += [kernel.source_file for kernel in kernels]
         places = {kernel: place for place, kernel in enumerate(used)}
         ctas, left_out = cta_timelines([each.excerpts for each in stores], places)
