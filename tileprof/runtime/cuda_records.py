@@ -112,7 +112,8 @@ class Records:
                 tag.skipped += 1
                 return NOTHING
             shown = captured or is_kept(number)
-            limit = _limit(options, tag.count, shown=shown)
+            rounds = options.goes_round(tag.count, shown=shown)
+            limit = ROUND if rounds else options.records
             tag.count += 1
             if not captured:
                 if shown:
@@ -307,10 +308,3 @@ def _every(options: RecordOptions, blocks: int, captured: bool) -> int:
     if options.blocks == "all":
         return 1
     return one_in(blocks, options.blocks or (BLOCKS_OF_REPLAYS if captured else BLOCKS))
-
-
-def _limit(options: RecordOptions, launch: int, *, shown: bool) -> int:
-    """Records after which a slot of a launch is full; ROUND where the newest stay.  What is `shown`
-    as a timeline has its begin, where launches take turns."""
-    last = options.keep == "last" or (options.keep == "both" and launch % 2 == 0 and not shown)
-    return ROUND if last else options.records

@@ -17,7 +17,7 @@ from tileprof.profile import Profile
 from tileprof.runtime.cuda_calibration import Calibration, measure
 from tileprof.runtime.cuda_device import CudaDevice, find_device
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 kernels: Any = importlib.import_module("benchmarks.instrument_kernels")
 delayed: Any = kernels.delayed
 VISITS = 64
@@ -58,6 +58,19 @@ def test_it_is_kept(device: CudaDevice, tmp_path: Path, monkeypatch: pytest.Monk
         raise AssertionError
 
     assert Calibration(device, never).cost() == first
+
+
+def test_it_is_no_part_of_a_profile(
+    device: CudaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its kernel nor what it copies, though it is measured meanwhile."""
+    monkeypatch.setenv("TILEPROF_CACHE", str(tmp_path))
+    with profiler.profile() as session:
+        assert Calibration(device, measure).cost().cycles > 0
+    assert session.profile is not None
+    assert not session.profile.find(kind="kernel")
+    assert not session.profile.find(kind="memcpy")
+    assert not session.profile.find(kind="memset")
 
 
 def test_a_profile_tells_it() -> None:
