@@ -235,12 +235,12 @@ def test_a_profile_of_samples() -> None:
     assert info.attributes["instrument"] == "sample"
     nodes = {profile.node(n).name: profile.node(n) for n in profile.find(kind="site")}
     assert {"short", "long"} <= nodes.keys()
-    samples, time = (profile.node(whole).total(m) for m in ("samples", "time"))
+    samples, time = (profile.node(whole).total(m) for m in ("kernel_samples", "time"))
     assert samples > 200
     assert nodes["long"].total("time") == pytest.approx(
-        time * nodes["long"].total("samples") / samples, rel=1e-3
+        time * nodes["long"].total("kernel_samples") / samples, rel=1e-3
     )
-    assert nodes["long"].total("samples") > nodes["short"].total("samples") > 0
+    assert nodes["long"].total("kernel_samples") > nodes["short"].total("kernel_samples") > 0
 
 
 def test_the_interpreter_says_that_it_does_not() -> None:

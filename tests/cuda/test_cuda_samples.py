@@ -240,11 +240,11 @@ def test_a_profile_of_samples(
     profile.check()
     assert runs.periods == [period] * 2
     nodes = {profile.node(n).name: profile.node(n) for n in profile.find(kind="site")}
-    assert {name: node.total("samples") for name, node in nodes.items()} == {
+    assert {name: node.total("kernel_samples") for name, node in nodes.items()} == {
         "load": 40, "load A": 40, "sum": 240, reduce: 240,
     }  # fmt: skip
     (whole,) = profile.find(kind="kernel")
-    assert profile.node(whole).own("samples") == 40
+    assert profile.node(whole).own("kernel_samples") == 40
     shares = nodes["sum"].total("time") / profile.node(whole).total("time")
     assert shares == pytest.approx(0.75, abs=0.01)
     assert profile.tables.provenance["options"] == f"context=scopes instrument={asked}"

@@ -222,19 +222,43 @@ def test_samples_share_out_the_time_of_their_kernel(session: Session) -> None:
     late, token = launched(which, 300)
     launched(which, 100)
     for seen in ([10, 0, 30, 10], [10, 20, 10, 10]):
-        late.measured(token, Measured(samples=seen_in(sites, seen)), replayed=False)
+        late.measured(token, Measured(samples=seen_in(sites, [seen])), replayed=False)
     profile = session.snapshot()
     profile.check()
-    assert tree(profile, "time", "samples") == expect("""
-        kernel k time=80 samples=20
-          site loop k time=80 samples=20
-            site gemm time=160 samples=40
-            site wait for gemm time=80 samples=20
+    assert tree(profile, "time", "kernel_samples", "looks") == expect("""
+        kernel k time=80 kernel_samples=20 looks=100
+          site loop k time=80 kernel_samples=20
+            site gemm time=160 kernel_samples=40
+            site wait for gemm time=80 kernel_samples=20
     """)
 
 
-def seen_in(sites: tuple[SiteDescription, ...], seen: list[int]) -> SampleTotals:
-    """A warp that was seen so often in no site, in sites 0, 1, 2."""
+def test_samples_by_role(session: Session) -> None:
+    """Variants may differ in their roles; what is of none is what is left; times add up."""
+    sites = (
+        SiteDescription(0, "load", "op"),
+        SiteDescription(1, "gemm", "op"),
+        SiteDescription(2, "write", "op"),
+    )
+    which = FakeKernel("k", description=KernelDescription("k", "cuda:0", sites=sites))
+    late, token = launched(which, 100)
+    with_roles = seen_in(sites, [[0, 0, 30, 5], [7, 23, 0, 0]])
+    late.measured(token, Measured(samples=with_roles), replayed=False)
+    late.measured(token, Measured(samples=seen_in(sites, [[1, 1, 1, 1]])), replayed=False)
+    late.measured(token, Measured(samples=with_roles), replayed=False)
+    profile = session.snapshot()
+    profile.check()
+    columns = "time", "kernel_samples", "looks", "consumer_samples", "consumer_looks"
+    assert tree(profile, *columns, "producer_samples", "producer_looks") == expect("""
+        kernel k time=12 kernel_samples=15 looks=4 consumer_looks=70 producer_samples=14 producer_looks=60
+          site load time=34 kernel_samples=47 producer_samples=46
+          site gemm time=45 kernel_samples=61 consumer_samples=60
+          site write time=9 kernel_samples=11 consumer_samples=10
+    """)  # noqa: E501
+
+
+def seen_in(sites: tuple[SiteDescription, ...], seen: list[list[int]]) -> SampleTotals:
+    """Warps that were seen so often in no site, in sites 0, 1, 2; the second one loads."""
     table = [ir.Site(s.id, s.name, s.kind, parent=s.parent) for s in sites]
     states = [ir.State(-1), *(ir.State(n) for n in range(3))]
-    return SampleTotals.of(Counts(sum(seen), np.array([seen])), table, states, 1)
+    return SampleTotals.of(Counts(max(map(sum, seen)), np.array(seen)), table, states, 1)

@@ -180,10 +180,10 @@ class SampleTotals:
         products = seen * total[:, None]
         return cls(roles, counts.looks, some, seen, seen * seen, products, total, squared)
 
-    def own(self, parents: Sequence[int | None]) -> list[int]:
-        """Samples at each site and at none inside of it, given the site around each; the last:
-        outside of all."""
-        seen = self.seen.sum(0)
+    def own(self, parents: Sequence[int | None], row: int) -> list[int]:
+        """A role's samples at each site and at none inside of it, given the site around each; the
+        last: outside of all."""
+        seen = self.seen[row]
         own = seen.copy()
         for site, parent in enumerate(parents[: len(seen) - 1]):
             if parent is not None:

@@ -6,8 +6,14 @@ Out: nodes for sites, whose time is taken out of the kernel's own.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
 from tileprof.instrument.samples import SampleTotals
-from tileprof.profile import KernelInfo, TreeBuilder
+from tileprof.instrument.trials import independent_looks
+from tileprof.profile import KernelInfo, SiteInfo, TreeBuilder
+from tileprof.profiler import metrics
 from tileprof.profiler.totals import LaunchTotals, SiteTotals
 
 __all__ = ["add_samples", "add_sites"]
@@ -54,21 +60,48 @@ def add_sites(
 
 
 def add_samples(
-    builder: TreeBuilder, kernel: int, samples: SampleTotals, time: int, info: KernelInfo
+    builder: TreeBuilder,
+    kernel: int,
+    groups: Collection[SampleTotals],
+    time: int,
+    info: KernelInfo,
 ) -> None:
-    """Hang the sites that warps were seen at below their kernel, with its time in proportion."""
+    """Hang the sites that warps were seen at below their kernel, with its time in proportion.
+
+    `groups`: of variants that differ in their roles.
+    """
     sites = sorted(info.sites, key=lambda site: site.id)
-    *own, outside = samples.own([site.parent for site in sites])
-    whole = max(sum(own) + outside, 1)
-    inside = samples.seen.sum(0).tolist()
+    nodes = _seen_sites(builder, kernel, sites, groups)
+    whole, before = max(sum(int(samples.samples.sum()) for samples in groups), 1), 0
+    for samples in groups:
+        for row, role in enumerate(samples.roles):
+            looks, of_role = metrics.OF_ROLES[role]
+            builder.add(kernel, looks.name, independent_looks(samples, row))
+            *own, outside = samples.own([site.parent for site in sites], row)
+            for site, count in enumerate([*own[: len(sites)], outside]):
+                at = nodes.get(site, kernel)
+                for metric in (metrics.KERNEL_SAMPLES, *of_role):
+                    builder.add(at, metric.name, count)
+                # Whole nanoseconds, such that all parts add up to the kernel's time.
+                share = time * (before + count) // whole - time * before // whole
+                builder.add(at, "time", share)
+                builder.add(kernel, "time", -share)
+                before += count
+
+
+def _seen_sites(
+    builder: TreeBuilder,
+    kernel: int,
+    sites: Sequence[SiteInfo],
+    groups: Collection[SampleTotals],
+) -> dict[int, int]:
+    """The node of each site that warps were seen at, or inside of it."""
+    seen = {
+        site for samples in groups for site in np.flatnonzero(samples.seen[:, :-1].sum(0)).tolist()
+    }
     nodes: dict[int, int] = {}
-    for site, count in zip(sites, own):
-        if not inside[site.id]:
-            continue
-        above = kernel if site.parent is None else nodes[site.parent]
-        nodes[site.id] = node = builder.child(above, "site", site.name, site.location)
-        builder.add(node, "samples", count)
-        share = time * count // whole
-        builder.add(node, "time", share)
-        builder.add(kernel, "time", -share)
-    builder.add(kernel, "samples", outside)
+    for site in sites:
+        if site.id in seen:
+            above = kernel if site.parent is None else nodes[site.parent]
+            nodes[site.id] = builder.child(above, "site", site.name, site.location)
+    return nodes

@@ -17,6 +17,16 @@ MARK_TIME = Metric("mark_time", "ns")
 LOST = Metric("lost", "1")
 """Records of a kernel's sites that did not fit into their buffer."""
 
+KERNEL_SAMPLES = Metric("kernel_samples", "1")
+"""How often a warp, or a worker of the cpu, was seen at a site; of all roles together."""
+OF_ROLES: dict[str, tuple[Metric, tuple[Metric, ...]]] = {
+    "block": (Metric("looks", "1"), ()),
+    "consumer": (Metric("consumer_looks", "1"), (Metric("consumer_samples", "1"),)),
+    "producer": (Metric("producer_looks", "1"), (Metric("producer_samples", "1"),)),
+}
+"""Of each role, at a kernel: as how many independent looks those at it count; at sites: its
+samples.  Those of `block`, the role of kernels without any, are what others leave."""
+
 SYNC_TIME = Metric("sync_time", "ns")
 """Time for which the host waited for a device."""
 IDLE_TIME = Metric("idle_time", "ns")
@@ -33,6 +43,8 @@ ADDED = (
     MARKS,
     MARK_TIME,
     LOST,
+    KERNEL_SAMPLES,
+    *(metric for looks, samples in OF_ROLES.values() for metric in (looks, *samples)),
     SYNC_TIME,
     IDLE_TIME,
     OVERHEAD_TIME,

@@ -293,8 +293,8 @@ def _add_launches(
         builder.add(node, metric, value)
     for sites in list(launches.sites.values()):
         add_sites(builder, node, sites, launches, time, info)
-    if launches.samples is not None:
-        add_samples(builder, node, launches.samples, time, info)
+    if launches.samples:
+        add_samples(builder, node, launches.samples.values(), time, info)
 
 
 _DEVICE_METRICS = {

@@ -207,7 +207,8 @@ class LaunchTotals:
         """Whose records were read."""
         self.sites: dict[tuple[bytes, bytes], SiteTotals] = {}
         """By parents and sites, as the launches reported them."""
-        self.samples: SampleTotals | None = None
+        self.samples: dict[tuple[str, ...], SampleTotals] = {}
+        """By roles, for variants of a kernel may differ in them."""
 
     def add(self, launch: Launch) -> None:
         """Add one launch."""
@@ -239,7 +240,8 @@ class LaunchTotals:
 
     def _add_samples(self, samples: SampleTotals | None) -> None:
         if samples is not None:
-            self.samples = samples if self.samples is None else self.samples + samples
+            known = self.samples.get(samples.roles)
+            self.samples[samples.roles] = samples if known is None else known + samples
 
     def _add_sites(self, times: SiteTimes) -> None:
         self.block_ns += times.block_ns
@@ -262,20 +264,20 @@ class LaunchTotals:
             setattr(made, name, value * end // whole - value * begin // whole)
         for layout, sites in self.sites.items():
             made.sites[layout] = sites.part(begin, end, whole)
-        if self.samples is not None:
-            made.samples = self.samples.part(begin, end, whole)
+        for roles, samples in self.samples.items():
+            made.samples[roles] = samples.part(begin, end, whole)
         return made
 
     @property
     def has_inside(self) -> bool:
         """Whether something is known of the inside of launches."""
-        return bool(self.sites) or self.samples is not None
+        return bool(self.sites or self.samples)
 
     def without_records(self) -> LaunchTotals:
         """The same without what was read of the inside of launches."""
         made = LaunchTotals()
         made.take(self)
-        made.sites, made.samples = {}, None
+        made.sites, made.samples = {}, {}
         for name in _RECORDS:
             setattr(made, name, 0)
         return made
@@ -286,7 +288,8 @@ class LaunchTotals:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.shortest = min(self.shortest, other.shortest)
         self.longest = max(self.longest, other.longest)
-        self._add_samples(other.samples)
+        for samples in list(other.samples.values()):
+            self._add_samples(samples)
         for layout, sites in list(other.sites.items()):
             if (known := self.sites.get(layout)) is None:
                 self.sites[layout] = sites.copy()

@@ -16,6 +16,7 @@ from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profile.sketch import quantiles
 from tileprof.viewer.kernel_facts import fact_names, is_part, mean_of, unit_of
+from tileprof.viewer.sample_shares import share_column, share_names
 
 __all__ = [
     "PERCENTS", "RATES", "Column", "Rate", "Values", "available", "column", "default_metric",
@@ -84,11 +85,11 @@ class Column:
 
 
 def available(profile: Profile) -> list[str]:
-    """The names of columns: metrics, then rates, the usual quantiles, facts of kernels."""
+    """The names of columns: metrics, rates, the usual quantiles, shares, facts of kernels."""
     metrics = {name: metric for name, metric in profile.metrics.items() if not is_part(name)}
     rates = [name for name, rate in RATES.items() if {rate.above, rate.below} <= metrics.keys()]
     usual = [f"{name}_p{percent}" for name in sketched(profile) for percent in PERCENTS]
-    more = [*rates, *usual, *fact_names(profile)]
+    more = [*rates, *usual, *share_names(profile), *fact_names(profile)]
     return [*metrics, *(name for name in more if name not in metrics)]
 
 
@@ -127,6 +128,8 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
         return Column(name, metric.unit, profile.total(name), profile.own[name], whole, metric.adds)
     if name in RATES and name in available(profile):
         return _rate(profile, name, per_visit)
+    if name in share_names(profile):
+        return Column(name, "share", share_column(profile, name), None, np.nan, "rate")
     if name in fact_names(profile):
         means, whole = mean_of(profile, name)
         return Column(name, unit_of(name), means, None, whole, "mean")

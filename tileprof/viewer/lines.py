@@ -6,7 +6,7 @@ What a node without a place of its own holds belongs to the line that led to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.notes import missing_from, nothing_in, steps_in, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
+from tileprof.viewer.sample_shares import line_texts
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import (
     ASCII,
@@ -51,6 +52,8 @@ class _Listing:
     costs: _Costs
     floor: float
     """Percent of the whole from which a line is shown."""
+    seen: Mapping[tuple[str, int], str]
+    """What samplers say of lines inside kernels, where the reader asked for nothing else."""
 
     @property
     def whole(self) -> float:
@@ -117,10 +120,13 @@ def _listing(profile: Profile, options: ViewOptions) -> _Listing:
             )
     kept = select(profile, replace(options, mode="top-down", depth=None), 0).profile
     floor = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
-    return _Listing(kept, names, _costs(kept, names), floor)
+    places, index = _places(kept)
+    seen = {} if options.metrics else line_texts(kept, places, index)
+    return _Listing(kept, names, _costs(kept, names, places, index), floor, seen)
 
 
-def _costs(profile: Profile, names: tuple[str, ...]) -> _Costs:
+def _places(profile: Profile) -> tuple[list[tuple[str, int]], list[int]]:
+    """Lines, and the number of that of each node; -1 for none."""
     places: dict[tuple[str, int], int] = {}
     index: list[int] = []
     for parent, location in zip(profile.parents.tolist(), profile.locations):
@@ -128,6 +134,12 @@ def _costs(profile: Profile, names: tuple[str, ...]) -> _Costs:
             index.append(places.setdefault((location.file, location.line), len(places)))
         else:
             index.append(index[parent] if parent >= 0 else -1)
+    return list(places), index
+
+
+def _costs(
+    profile: Profile, names: tuple[str, ...], places: list[tuple[str, int]], index: list[int]
+) -> _Costs:
     slots = np.array(index) + 1  # slot 0 takes what has no place
     sums = [
         np.bincount(slots, profile.own[name] + profile.absorbed[name], len(places) + 1)[1:].tolist()
@@ -173,7 +185,9 @@ def _fields(listing: _Listing, rows: list[_Row], glyphs: Glyphs) -> list[Field]:
     percent = Field("%", [format_percent(share) for share in shares], 2, heats)
     bars = Field("", [bar(share, _BAR_WIDTH, glyphs) for share in shares], 9, heats, left=True)
     numbers = Field("line", [str(row.line) for row in rows], 0, ["2"] * len(rows))
-    return [columns[0], percent, bars, *columns[1:], numbers]
+    texts = [plain(listing.seen.get((row.file, row.line), ""), glyphs) for row in rows]
+    seen = [Field("of its kernels", texts, 5)] if any(texts) else []
+    return [columns[0], percent, bars, *columns[1:], *seen, numbers]
 
 
 def _printed(listing: _Listing, rows: list[_Row], grid: Grid, width: int) -> Iterator[str]:

@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from tileprof.errors import Location
 from tileprof.profile import SETUP, Profile, step_times
+from tileprof.profile.shares import SAMPLES, Share, shares_of
 from tileprof.viewer.columns import visits
 from tileprof.viewer.grid import Label
 from tileprof.viewer.kernel_names import printed_forms
+from tileprof.viewer.sample_shares import count_text, share_notes
 from tileprof.viewer.text import Glyphs, clean, fit, paint
 from tileprof.viewer.units import format_value
 
@@ -41,6 +43,10 @@ class VisitTimes:
     """Made in one visit, by which a site is measured."""
     perturbation: npt.NDArray[np.float64]
     """What these took, as a share of the time that is left."""
+    shares: Mapping[int, tuple[Share, ...]]
+    """Of sites that were seen by samplers."""
+    sampled: Mapping[int, int]
+    """Of kernels that samplers were to look at: how many samples there are."""
 
 
 _NOTABLE = 0.01
@@ -57,7 +63,20 @@ def visit_times(profile: Profile) -> VisitTimes:
         own.get("time_max", nothing),
         _ratio(profile, "marks", visits(profile)),
         _ratio(profile, "mark_time", _total(profile, "block_time")),
+        shares_of(profile),
+        _sampled(profile),
     )
+
+
+def _sampled(profile: Profile) -> dict[int, int]:
+    """Kernels that were launched to be sampled, also those that nobody saw."""
+    tables = profile.tables
+    counts = profile.total(SAMPLES) if SAMPLES in profile.metrics else np.zeros(len(profile))
+    return {
+        node: int(counts[node])
+        for node, kernel in tables.node_kernels.items()
+        if tables.kernels[kernel].attributes.get("instrument") == "sample"
+    }
 
 
 def _total(profile: Profile, metric: str) -> npt.NDArray[Any]:
@@ -90,7 +109,10 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
         case "frame":
             parts = []
         case "site":
-            parts = [*(_visit(times, node) or [kind]), *_perturbation(times, node)]
+            seen = share_notes(times.shares.get(node, ()))
+            parts = [*(seen or _visit(times, node) or [kind]), *_perturbation(times, node)]
+        case "kernel" if node in times.sampled:
+            parts = [kind, count_text(times.sampled[node])]
         case _:
             parts = [kind]
     return (*parts, _short(place)) if place else tuple(parts)

@@ -24,6 +24,7 @@ from tileprof.viewer.notes import (
 )
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
+from tileprof.viewer.sample_shares import LEGEND, share_names
 from tileprof.viewer.selection import Selection, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
 from tileprof.viewer.units import cells, format_percent, format_value
@@ -128,6 +129,8 @@ def _below(
         amount = f"{format_value(fold.amount, unit)}{share} of {selection.metric}"
         yield f"Folded: {nodes} {fold.reason}, {'together' if fold.nodes > 1 else 'with'} {amount}."
     yield from _legends(columns, options.mode)
+    if options.mode == "top-down" and share_names(profile):
+        yield LEGEND
     yield from (f"{note}." for note in profile.notes())
     if grid.dropped:
         yield f"No room for: {', '.join(grid.dropped)}."

@@ -1,0 +1,33 @@
+"""As how many independent looks those of a sampler count, for profiles that keep sums alone.
+
+In: the samples of a kernel's launches.  Out: for each role a number of trials; shares of its
+samples have the interval of as many.  Trials of several profiles add up, as samples do.
+"""
+
+from __future__ import annotations
+
+from .samples import FEWEST_LAUNCHES, SampleTotals
+
+__all__ = ["independent_looks"]
+
+
+def independent_looks(samples: SampleTotals, row: int) -> int:
+    """Those of one of the roles.
+
+    Looks at several warps count once.  Where launches differ by more than chance they count for
+    less, by the mean effect of that on the variances of the role's shares (Rao and Scott, The
+    analysis of categorical data from complex sample surveys, JASA 76, 1981).
+    """
+    total = float(samples.samples[row])
+    looks, launches = min(samples.looks, int(total)), samples.launches
+    if not looks or launches < FEWEST_LAUNCHES:
+        return looks
+    shares = samples.seen[row] / total
+    rest = (
+        samples.squares[row]
+        - 2 * shares * samples.products[row]
+        + shares * shares * samples.samples_squares[row]
+    )
+    found = launches / (launches - 1) * float(rest.clip(min=0).sum()) / total**2
+    expected = float((shares * (1 - shares)).sum()) / looks
+    return int(looks * min(expected / found, 1.0)) if found else looks
