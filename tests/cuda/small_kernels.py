@@ -62,17 +62,6 @@ def transpose(X):
 
 
 @T.prim_func
-def full_block(X: T.Tensor((4, 1024), T.float32), Y: T.Tensor((4, 1024), T.float32)):
-    """As many threads as a block can have."""
-    with T.Kernel(4, threads=1024) as row:
-        x = T.alloc_fragment((1024,), T.float32)
-        T.copy(X[row, 0], x)
-        for i in T.Parallel(1024):
-            x[i] = x[i] * 2.0
-        T.copy(x, Y[row, 0])
-
-
-@T.prim_func
 def full_memory(X: T.Tensor((4, 58096), T.float32), Y: T.Tensor((4, 58096), T.float32)):
     """Nearly as much shared memory as there is."""
     with T.Kernel(4, threads=256) as row:

@@ -60,7 +60,7 @@ def fake() -> FakeDriver:
 @pytest.fixture
 def samples(fake: FakeDriver) -> Samples:
     """Of its first device."""
-    return Samples(fake.device, lambda soon: None, words=40)
+    return Samples(fake.device, lambda soon: None, words=32)
 
 
 def function() -> SampledFunction:
@@ -68,13 +68,12 @@ def function() -> SampledFunction:
     return SampledFunction(WARPS, 1, SITES, STATES)
 
 
-def looked(argument: bytes, looks: int, *seen: tuple[int, int, int]) -> None:
-    """What a kernel with this argument does: so many looks, and (warp, state, times)."""
+def looked(argument: bytes, *seen: tuple[int, int, int]) -> None:
+    """What a kernel with this argument does: (warp, state, times)."""
     (given,) = np.frombuffer(argument, SAMPLING)
-    words = (ctypes.c_uint64 * (2 + WARPS * len(STATES))).from_address(int(given["counts"]))
-    words[0] += looks
+    words = (ctypes.c_uint64 * (1 + WARPS * len(STATES))).from_address(int(given["counts"]))
     for warp, state, times in seen:
-        words[2 + warp * len(STATES) + state] += times
+        words[1 + warp * len(STATES) + state] += times
 
 
 def collected(samples: Samples) -> None:
@@ -87,8 +86,8 @@ def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
     """Two call paths of one kernel keep theirs apart; what was told is not told again."""
     heard, kernel = Heard(), function()
     first, second = (samples.argument(kernel, heard, token, BLOCKS) for token in (3, 4))
-    looked(first, 10, (0, 1, 4), (0, 2, 6))
-    looked(second, 20, (0, 2, 20), (1, 1, 20))
+    looked(first, (0, 1, 4), (0, 2, 6))
+    looked(second, (0, 2, 20), (1, 1, 20))
     collected(samples)
     assert heard.seen() == {3: [4, 6], 4: [20, 20]}
     assert [(t, m.launches, m.samples and m.samples.looks) for t, m, _ in heard.told] == [
@@ -96,7 +95,7 @@ def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
     ]  # fmt: skip
     collected(samples)
     assert len(heard.told) == 2
-    looked(first, 5, (0, 1, 5))
+    looked(first, (0, 1, 5))
     collected(samples)
     assert heard.seen() == {3: [9, 6], 4: [20, 20]}
 
@@ -108,14 +107,14 @@ def test_each_launch_looks_at_other_times(samples: Samples) -> None:
     given = [np.frombuffer(each, SAMPLING)[0] for each in arguments]
     assert len({int(g["counts"]) for g in given}) == 1
     assert len({int(g["seed"]) for g in given}) == 3
-    assert {int(g["period"]) for g in given} == {cuda_samples.PERIOD_NS}
+    assert {int(g["shift"]) for g in given} == {11}  # 1 µs of 1.98 GHz
 
 
 def test_what_was_looked_at_enough_is_looked_at_less(samples: Samples) -> None:
     """It costs less then."""
     heard, kernel = Heard(), function()
     enough = cuda_samples.ENOUGH
-    looked(samples.argument(kernel, heard, 1, BLOCKS), enough, (0, 1, enough))
+    looked(samples.argument(kernel, heard, 1, BLOCKS), (0, 1, enough))
     collected(samples)
     given = [samples.argument(kernel, heard, 1, BLOCKS) for _ in range(4 * cuda_samples.SELDOM)]
     assert sum(each != NOT_SAMPLED for each in given) == 4
@@ -142,7 +141,7 @@ def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:
     heard = Heard()
     argument = samples.argument(function(), heard, 7, BLOCKS, captured=True)
     for _ in range(2):
-        looked(argument, 3, (0, 1, 3))
+        looked(argument, (0, 1, 3))
         assert samples.is_busy
         collected(samples)
     assert [(t, m.launches, r) for t, m, r in heard.told] == [(7, 0, True)] * 2
@@ -152,15 +151,15 @@ def test_replays_of_a_graph_are_told_as_such(samples: Samples) -> None:
 
 
 def test_memory_that_nobody_asks_for_is_used_again(samples: Samples) -> None:
-    """40 words are five kernels; what stood in a place is not the next one's."""
+    """32 words are four kernels; what stood in a place is not the next one's."""
     for round_ in range(5):
         heard = Heard()
         given = [samples.argument(function(), heard, token, BLOCKS) for token in range(4)]
         assert NOT_SAMPLED not in given
         for token, argument in enumerate(given):
-            looked(argument, 10, (0, 1, 10 * round_ + token))
+            looked(argument, (0, 1, 10 * round_ + token + 1))
         collected(samples)
-        assert heard.seen() == {t: [10 * round_ + t, 0] for t in range(4)}
+        assert heard.seen() == {t: [10 * round_ + t + 1, 0] for t in range(4)}
         heard.closed = True
         samples.tell()
 
@@ -168,11 +167,11 @@ def test_memory_that_nobody_asks_for_is_used_again(samples: Samples) -> None:
 def test_launches_without_room_are_told(samples: Samples) -> None:
     """They run, and nobody looks."""
     heard = Heard()
-    given = [samples.argument(function(), heard, token, BLOCKS) for token in range(6)]
-    assert given[5] == NOT_SAMPLED
-    assert NOT_SAMPLED not in given[:5]
+    given = [samples.argument(function(), heard, token, BLOCKS) for token in range(5)]
+    assert given[4] == NOT_SAMPLED
+    assert NOT_SAMPLED not in given[:4]
     collected(samples)
-    assert [(t, m.launches, m.skipped) for t, m, _ in heard.told][-1] == (5, 0, 1)
+    assert [(t, m.launches, m.skipped) for t, m, _ in heard.told][-1] == (4, 0, 1)
 
 
 def test_without_memory_nothing_is_sampled(fake: FakeDriver, samples: Samples) -> None:
@@ -195,23 +194,22 @@ class Sampled:
     states: int
     seen: dict[int, int]
     """By state; the same for each warp."""
-    periods: list[int] = field(default_factory=list)
+    shifts: list[int] = field(default_factory=list)
 
     def __call__(self, launched: Launched) -> int:
         (given,) = np.frombuffer(launched.parameters[-1], SAMPLING)
-        self.periods.append(int(given["period"]))
-        warps = launched.block[0] // 32 - 1  # the last one looks
-        words = (ctypes.c_uint64 * (2 + warps * self.states)).from_address(int(given["counts"]))
-        words[0] += sum(self.seen.values())
+        self.shifts.append(int(given["shift"]))
+        warps = launched.block[0] // 32
+        words = (ctypes.c_uint64 * (1 + warps * self.states)).from_address(int(given["counts"]))
         for warp in range(warps):
             for state, times in self.seen.items():
-                words[2 + warp * self.states + state] += times
+                words[1 + warp * self.states + state] += times
         return 0
 
 
-@pytest.mark.parametrize(("asked", "period"), [("sample", 2_000), ("sample=500ns", 500)])
+@pytest.mark.parametrize(("asked", "shift"), [("sample", 11), ("sample=500ns", 10)])
 def test_a_profile_of_samples(
-    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, asked: str, period: int
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, asked: str, shift: int
 ) -> None:
     """From `instrument="sample"` to the sites of a kernel: its looks, its time in proportion."""
     held = Samples(fake.device, lambda soon: None, words=1024)
@@ -238,7 +236,7 @@ def test_a_profile_of_samples(
     profile = session.profile
     assert profile is not None
     profile.check()
-    assert runs.periods == [period] * 2
+    assert runs.shifts == [shift] * 2
     nodes = {profile.node(n).name: profile.node(n) for n in profile.find(kind="site")}
     assert {name: node.total("kernel_samples") for name, node in nodes.items()} == {
         "load": 40, "load A": 40, "sum": 240, reduce: 240,

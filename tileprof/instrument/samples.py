@@ -3,11 +3,11 @@
 In: for some launches how often each warp was seen in each state (`prelude/sampling.cuh`).  Out: for
 each role and site the share of the role's time, with the interval that holds it.
 
-The warps of a block are looked at together and often do the same, so a look counts once for all of
-a role's warps: shares have the interval (Wilson, 1927) of as many independent trials as there were
-looks.  Looks that follow one another closely may still see the same thing.  What that does shows in
-how launches differ: with enough of them, the interval of a ratio estimate over launches (Cochran,
-Sampling Techniques, 1977, 6.4) is taken where it is wider.
+The warps of a block often do the same at the same time, so a moment counts once for all of a
+role's warps: shares have the interval (Wilson, 1927) of as many independent trials as there were
+looks at a warp.  Looks that follow one another closely may still see the same thing.  What that
+does shows in how launches differ: with enough of them, the interval of a ratio estimate over
+launches (Cochran, Sampling Techniques, 1977, 6.4) is taken where it is wider.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Counts:
     """What one launch, or several, gave."""
 
     looks: int
-    """At all blocks together."""
+    """At one warp of each block, all blocks together."""
     seen: NDArray[np.int64]
     """(warps, states): how often a warp was in a state."""
 
@@ -68,7 +68,7 @@ class Share:
 
 
 SAMPLING = np.dtype(
-    [("counts", "<u8"), ("others", "<u4"), ("first", "<u4"), ("period", "<u4"), ("seed", "<u4"),
+    [("counts", "<u8"), ("others", "<u4"), ("first", "<u4"), ("shift", "<u4"), ("seed", "<u4"),
      ("turns", "<u8")]
 )  # fmt: skip
 """What a launch is given; `TpSampling` of `prelude/sampling.cuh` says what the fields mean."""
@@ -76,13 +76,13 @@ SAMPLING = np.dtype(
 
 def counted_words(warps: int, states: int) -> int:
     """How many 64-bit words a kernel's launches add to."""
-    return 2 + warps * states
+    return 1 + warps * states
 
 
 def sampling(
     counts: int,
     *,
-    period: int,
+    shift: int,
     every: int = 1,
     first: int = 0,
     seed: int = 0,
@@ -90,10 +90,11 @@ def sampling(
 ) -> bytes:
     """The argument of a launch of which one in `every` blocks, a power of two, is looked at.
 
-    `counts`: address of zeroed words on the device; `period`: mean time between two looks in ns;
-    `turns`: of these blocks of all launches together the first 64, and then one in 32.
+    `counts`: address of zeroed words on the device; two to the power of `shift`: cycles from
+    one look to the next; `turns`: of these blocks of all launches together the first 64, and then
+    one in 32.
     """
-    return np.array((counts, every - 1, first, period, seed, turns), SAMPLING).tobytes()
+    return np.array((counts, every - 1, first, shift, seed, turns), SAMPLING).tobytes()
 
 
 NOT_SAMPLED = bytes(SAMPLING.itemsize)
@@ -112,7 +113,9 @@ def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
             hint="Read them with the description of the kernel that wrote them.",
         )
     held = words.astype(np.int64)
-    return Counts(int(held[0]), held[2:].reshape(warps, states))
+    seen = held[1:].reshape(warps, states)
+    # Each warp has points of its own; those of one are no more than so many moments.
+    return Counts(int(seen.sum(1).max(initial=0)), seen)
 
 
 @dataclass(slots=True, eq=False)

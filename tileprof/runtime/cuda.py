@@ -64,7 +64,7 @@ class CudaVariant:
         self.sources: dict[int, Source] = {}
         """Of launches that write records: what these mean."""
         self.sampled: dict[int, SampledFunction] = {}
-        """Launches with a sampler."""
+        """Launches that are sampled."""
 
     def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
         """The grid of each launch, from the results of the host's program."""

@@ -1,6 +1,6 @@
-"""Samples of kernels on GPUs: where kernels add up what their samplers saw, and how it is read.
+"""Samples of kernels on GPUs: where warps add up in which states they were, and how it is read.
 
-In: at a launch of a kernel with a sampler, who listens, and under which token.  Out: the launch's
+In: at a launch of a kernel that is sampled, who listens, and under which token.  Out: the launch's
 argument; later, from the reader's thread or when a profile is made, the samples since the last time
 for the late listener of that token.
 
@@ -11,6 +11,7 @@ nothing is lost.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import c_uint64
@@ -31,20 +32,21 @@ from .cuda_waiting import PATIENCE_S, wait_for
 
 __all__ = ["PERIOD_NS", "SampledFunction", "Samples"]
 
-PERIOD_NS = 2_000
-"""Mean time between two looks at a block."""
+PERIOD_NS = 1_000
+"""Time between two points at which a warp is somewhere; what it is not, about a power of two of
+cycles."""
 BLOCKS = 8
 """Blocks of a launch that are looked at, at least."""
 BLOCKS_OF_REPLAYS = 2
 """Of a launch in a graph: of all replays together, the first 64 and then one in 32."""
 PART = 64
 """Of the blocks of a large grid, one in so many: enough, and few are slower."""
-LONGEST_NS = 500_000
-"""A warp does not sleep for more than 1 ms at a time."""
 ENOUGH = 250_000
 """Looks from which a share is known within 0.2 points."""
 SELDOM = 16
 """From then on each so many-th launch is looked at."""
+_USUAL_KHZ = 1_500_000
+_SHIFTS = range(5, 28)
 _GOLDEN = 0.6180339887498949
 WORDS = 1 << 20
 """8 MB: some thousand kernels at that many call paths."""
@@ -52,7 +54,7 @@ WORDS = 1 << 20
 
 @dataclass(slots=True, eq=False)
 class SampledFunction:
-    """One function with a sampler, and what its counts mean."""
+    """One function that is sampled, and what its counts mean."""
 
     warps: int
     """That are looked at."""
@@ -149,12 +151,17 @@ class Samples:
         every = one_in(blocks, chosen)
         return samples.sampling(
             address,
-            period=min(hooks.sample_period_ns or PERIOD_NS, LONGEST_NS),
+            shift=self._shift(hooks.sample_period_ns or PERIOD_NS),
             every=every,
             first=int(number * _GOLDEN % 1 * every),
             seed=number & 0xFFFFFFFF,
             turns=captured,
         )
+
+    def _shift(self, period_ns: int) -> int:
+        """The power of two of cycles nearest to a period."""
+        cycles = period_ns * (self.device.clock_khz or _USUAL_KHZ) / 1e6
+        return min(max(round(math.log2(max(cycles, 1.0))), _SHIFTS.start), _SHIFTS.stop - 1)
 
     def _tag(
         self, function: SampledFunction, late: hooks.LateListener, token: int, captured: bool

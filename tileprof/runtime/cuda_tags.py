@@ -213,7 +213,7 @@ class SiteTable:
         }
 
     def sampled(self, binary: CudaBinary) -> dict[int, SampledFunction]:
-        """By number of those launches of a binary that have a sampler: what it counts."""
+        """By number of those launches of a binary that are sampled: what they count."""
         numbers = self._take(binary.sites)
         states = list(binary.states)
         if numbers is not None:

@@ -27,7 +27,7 @@ from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
 from .passes.persist import persist
 from .passes.pipeline import pipeline
-from .passes.sampler import plan_samplers
+from .passes.sample_counts import plan_sample_counts
 from .passes.waits import insert_waits
 from .remarks import Remarks
 from .source import CudaSource
@@ -72,7 +72,7 @@ PASSES: tuple[Pass, ...] = (
     # of marks or decides otherwise because of them.
     Pass("marks", lambda kernel, lowering: place_marks(kernel, lowering.instrument)),
     # How much the sampler counts depends on how many states there are.
-    Pass("sampler", plan_samplers),
+    Pass("sample_counts", plan_sample_counts),
 )
 
 

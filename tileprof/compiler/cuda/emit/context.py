@@ -81,8 +81,6 @@ class Context(Values):
     """Whether a tensor that is written may overlap another."""
     marks: Marks | None = None
     """How marks are emitted, where there are any."""
-    extra_warps: int = 0
-    """Of a block, beside those that run the kernel."""
     writes_report: list[bool] = field(default_factory=lambda: [False])
     """Whether the function can fail or print, and so takes the report."""
 
@@ -148,8 +146,7 @@ class Context(Values):
         """The statement at which all threads of the role meet."""
         self.headers.add("barriers.cuh")
         # Barrier 0 is that of the whole block, which a role must not use.
-        whole = self.role == "block" and not self.extra_warps
-        return "tp_barrier();" if whole else f"tp_barrier(1, {self.threads});"
+        return "tp_barrier();" if self.role == "block" else f"tp_barrier(1, {self.threads});"
 
     def fail_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
         """A statement that ends the launch where the condition does not hold."""

@@ -2,8 +2,8 @@
 
 A way of saying it is a `Marks`: what a function takes for it, and what stands where a role begins,
 at each mark, and where the role ends.  `Recording` writes each mark with the time into a slot of
-device memory (`instrument/slots.py`); `Sampling` lets another warp see it.  The text of a kernel
-that is not measured knows nothing of this module.
+device memory (`instrument/slots.py`); `Sampling` adds up how long states last.  The text of a
+kernel that is not measured knows nothing of this module.
 """
 
 from __future__ import annotations
@@ -34,17 +34,8 @@ class Marks(Protocol):
     parameter: str
     """Of the function."""
     argument: Argument
-    extra_warps: int
-    """Of a block, beside those of the kernel and its producers."""
-
-    def prologue(self, ctx: Context) -> None:
-        """Before all else, by all threads."""
-
-    def beside(self, ctx: Context) -> None:
-        """By the warps of a producer group that do not load."""
-
-    def choice(self) -> str:
-        """What is true in blocks that run the text with marks; others run it without."""
+    choice: str
+    """What is true in blocks that run the text with marks; others run it without.  Asked once."""
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Where a role begins: run by whole warps, or `alone` by one thread of a warp."""
@@ -62,17 +53,7 @@ class Recording:
     header = (RECORDS_HEADER, cuda_text())
     parameter = "const __grid_constant__ TpRecording recording"
     argument = Argument("recording", 0)
-    extra_warps = 0
-
-    def prologue(self, ctx: Context) -> None:
-        """Nothing."""
-
-    def beside(self, ctx: Context) -> None:
-        """Nothing."""
-
-    def choice(self) -> str:
-        """Asked once."""
-        return "tp_block_is_recorded(recording)"
+    choice = "tp_block_is_recorded(recording)"
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Claim a slot."""

@@ -137,8 +137,6 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
         with ctx.writer.braces(f"if ({condition})"), ctx.scope():
             ctx.role = "producer"
             _emit_role(ctx, op.producer, emit_block, alone=True)
-        if ctx.marks:
-            ctx.marks.beside(ctx)
     ctx.writer.close("} else {")
     with ctx.writer.deeper(), ctx.scope():
         if consumer:

@@ -141,7 +141,6 @@ class _Unit:
             wgmma=self.wgmma,
             aliased=self.aliased,
             marks=marks,
-            extra_warps=marks.extra_warps if marks else 0,
         )
         name = f"{self.name}_{number}"
         candidates = self._parameters(ctx, op)
@@ -149,7 +148,6 @@ class _Unit:
         roles = any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
         if roles:
             whole += PRODUCER_THREADS
-        whole += 32 * ctx.extra_warps
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
@@ -197,7 +195,7 @@ class _Unit:
             int(hints.get("persistent", 0)),
             not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
             threads // 32,
-            int(hints.get("sampler", 0)),
+            int(hints.get("sampled_warps", 0)),
         )
         return _Function(name, lines, spec)
 
@@ -281,8 +279,6 @@ class _Unit:
             writer.line("const int tp_lane = tp_thread & 31;")
             # The same in all lanes, and the compiler may know it.
             writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
-            if ctx.marks:
-                ctx.marks.prologue(ctx)
 
 
 def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:
@@ -291,7 +287,7 @@ def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:
     if marks is None:
         emit_block(ctx, body)
         return
-    with ctx.writer.braces(f"if ({marks.choice()})"), ctx.scope():
+    with ctx.writer.braces(f"if ({marks.choice})"), ctx.scope():
         if roles:  # which begin and end by themselves
             emit_block(ctx, body)
         else:

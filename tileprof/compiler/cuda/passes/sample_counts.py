@@ -1,0 +1,50 @@
+"""Where in shared memory the warps of a kernel count in which states they were.
+
+In: a kernel with marks that are to be sampled.  Out: the same with hints on each launch:
+`sampled_warps`, how many warps count; `sample_counts`, where in shared memory they do.  Where there
+is no room the launch loses its marks, and a remark says what is missing.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.rewrite import clone
+
+from .walking import per_launch, threads_of, with_rule
+
+__all__ = ["plan_sample_counts"]
+
+COUNT_BYTES = 4
+ALIGNMENT = 16
+
+
+def plan_sample_counts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """The kernel with room for counts in each launch that has marks, where they are for that."""
+    if lowering.instrument != "sample":
+        return kernel
+    return per_launch(kernel, lambda launch: _planned(launch, len(kernel.states), lowering))
+
+
+def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
+    if not any(isinstance(op, ir.Mark) for op in ir.walk(launch.body)):
+        return launch
+    hints = dict(launch.hints)
+    taken = int(hints.get("shared", 0))
+    offset = -(-taken // ALIGNMENT) * ALIGNMENT
+    # Warps that work, and the one that loads for them.
+    loads = any(isinstance(op, ir.Roles) for op in ir.walk(launch.body))
+    warps = -(-threads_of(launch) // 32) + loads
+    shared = offset + warps * COUNT_BYTES * states
+    left = lowering.target.shared_per_block - taken
+    if shared - taken > left:
+        missing = f"they take {shared - taken:,} bytes of shared memory, and {left:,} are left"
+        lowering.remarks.add(
+            "launch", launch.span, "not sampled", ("counts of states", missing), severity="missed"
+        )
+        return with_rule(launch, lambda op, _: () if isinstance(op, ir.Mark) else None)
+    made = {"shared": shared, "sample_counts": offset, "sampled_warps": warps}
+    planned = clone(launch, {}, {"body": ir.Block(launch.body.args, launch.body.ops)})
+    assert isinstance(planned, ir.Launch)
+    planned.hints = tuple((hints | made).items())
+    return planned
