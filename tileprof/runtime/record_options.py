@@ -38,10 +38,10 @@ class RecordOptions:
     """How much of a launch is recorded.
 
     A warp that makes more records than its slot holds loses some.  Those that it keeps tell the
-    share of a site in the part of the launch that was seen, so a slot holds 16,384: all that a warp
-    of a persistent product of 8192³ makes of its ops, where 2,048 held its first three tiles of
-    sixteen.  Should a slot be full all the same, neither end of a warp's work is the better part of
-    it: what keeps the first never sees an epilogue, what keeps the last no prologue.  So launches
+    share of a site in the part of the launch that was seen, so a slot holds 16,384: of its ops a
+    warp of a persistent product of 8192³ makes 6,600, of which 2,048 were its first five tiles of
+    sixteen.  Should a slot be full all the same, neither end of a warp's work is the better part:
+    what keeps the first never sees the last epilogue, what keeps the last no prologue.  So launches
     take turns, and no site is missing from a profile only for where it stands.
     """
 
