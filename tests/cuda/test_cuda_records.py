@@ -494,10 +494,10 @@ def test_another_size(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_memory_where_none_was_asked_for() -> None:
-    """At most 256 MB, and less of a small device."""
+    """At most 512 MB, and less of a small device."""
     large, small = FakeDriver(), FakeDriver()
     small.memory_bytes = 8 << 30
-    assert cuda_room.memory_of(large.device) == 256 << 20
+    assert cuda_room.memory_of(large.device) == 512 << 20
     assert cuda_room.memory_of(small.device) == 32 << 20
     room = cuda_room.Room(small.device, 1 << 14, None)
     assert (room.slots, room.failure) == (256, "")

@@ -56,7 +56,7 @@ def test_options(given: Any, made: RecordOptions) -> None:
         ("memory=4GB", "inside: memory is '4GB'"),
         ("memory=1.5GB", "inside: memory is '1.5GB'"),
         ({"memory": True}, "inside: memory is True"),
-        ("memory=1MB", "memory of 1,048,576 bytes is too little for 16,384 records of 64 warps"),
+        ("memory=1MB", "memory of 1,048,576 bytes is too little for 32,768 records of 64 warps"),
     ],
 )
 def test_refused(given: Any, message: str) -> None:

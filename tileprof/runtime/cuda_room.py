@@ -21,8 +21,8 @@ from .record_options import LEAST_SLOTS
 
 __all__ = ["MEMORY", "Room", "memory_of"]
 
-MEMORY = 256 << 20
-"""Bytes: some 28 launches of 8 blocks with 9 warps each, of 16,384 records a warp."""
+MEMORY = 512 << 20
+"""Bytes: some 28 launches of 8 blocks with 9 warps each, of 32,768 records a warp."""
 _SHARE = 256
 """One part in this many of a device is taken at most, unless more is asked for."""
 _BYTES_PER_S = 64 << 20

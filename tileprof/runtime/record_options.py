@@ -38,11 +38,12 @@ class RecordOptions:
     """How much of a launch is recorded.
 
     A warp that makes more records than its slot holds loses some.  Those that it keeps tell the
-    share of a site in the part of the launch that was seen, so a slot holds 16,384: of its ops a
-    warp of a persistent product of 8192³ makes 6,600, of which 2,048 were its first five tiles of
-    sixteen.  Should a slot be full all the same, neither end of a warp's work is the better part:
-    what keeps the first never sees the last epilogue, what keeps the last no prologue.  So launches
-    take turns, and no site is missing from a profile only for where it stands.
+    share of a site in the part of the launch that was seen, so a slot holds 32,768: of its ops a
+    warp of a persistent product of 8192³ makes 6,600, and 32,000 with int4 weights, of which 2,048
+    were the first five tiles of sixteen and the first two of 31.  Should a slot be full all the
+    same, neither end of a warp's work is the better part: what keeps the first never sees the last
+    epilogue, what keeps the last no prologue.  So launches take turns, and no site is missing from
+    a profile only for where it stands.
     """
 
     blocks: int | Literal["all"] | None = None
@@ -50,12 +51,12 @@ class RecordOptions:
     warps: Roles | tuple[int, ...] = "all"
     """Of such a block, that record: all (of producers the one that loads), by `roles` one of each
     warp group, by `cta` the first and the one that loads; or those of these numbers."""
-    records: int = 16_384
+    records: int = 32_768
     """Of a warp, for which there is room; a power of two."""
     keep: Keep = "both"
     """Which of them stay where there are more; `both`: launches take turns."""
     memory: int | None = None
-    """Bytes of the device for all of them; None: at most 256 MB, and 1/256 of the device's."""
+    """Bytes of the device for all of them; None: at most 512 MB, and 1/256 of the device's."""
 
     def __str__(self) -> str:
         """What differs from the default, as the command line says it."""

@@ -223,7 +223,7 @@ def test_replays_that_fill_the_memory() -> None:
             graph.replay()
     assert session.profile is not None
     lost = session.profile.tables.provenance["lost records"]
-    assert "warps found no room for records in the 256 MB of cuda:0" in lost
+    assert "warps found no room for records in the 512 MB of cuda:0" in lost
 
 
 def test_several_streams() -> None:
