@@ -201,12 +201,17 @@ class Arena:
         heads = self.heads[place]
         if (kept := heads["kept"].max(initial=0)) > self.capacity:
             raise _damaged(f"a slot for {self.capacity:,} records tells of {kept:,}")
+        # Each part by itself: to put them together takes longer than the few records of most slots.
         there = [np.frombuffer(part, RECORD) for part in parts]
-        rows = np.concatenate(there) if there else np.empty(0, RECORD)
-        if len(rows) != len(heads) * self.capacity:
-            raise _damaged(f"{len(heads):,} slots of records were to come, not {len(rows):,}")
-        first = np.arange(len(heads)) * self.capacity
-        slots = Slots(heads, rows[_ranges(first, heads["kept"])])
+        ends = np.cumsum([len(part) for part in there]) // self.capacity
+        if (rows := sum(map(len, there))) != len(heads) * self.capacity:
+            raise _damaged(f"{len(heads):,} slots of records were to come, not {rows:,}")
+        kept = np.split(heads["kept"], ends[:-1])
+        found = [
+            part[_ranges(np.arange(len(counts)) * self.capacity, counts)]
+            for part, counts in zip(there, kept)
+        ]
+        slots = Slots(heads, np.concatenate([np.empty(0, RECORD), *found]))
         _turn(slots, self.capacity)
         return slots
 
