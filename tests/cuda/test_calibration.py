@@ -14,14 +14,20 @@ import pytest
 
 from tests.cuda.fake_driver import FakeDriver, Launched
 from tests.cuda.recording import Recorder
+from tests.cuda.test_cuda_records import LOAD, MATH, SMALL, Late, Warps, marked
+from tests.cuda.test_runtime import KERNEL as SCALE
+from tests.cuda.test_runtime import aligned
 from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.build import cache_folder
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost, cost_of
 from tileprof.instrument.slots import RECORD, SLOT, Slots
+from tileprof.runtime import cuda as cuda_module
 from tileprof.runtime import cuda_calibration, hooks
+from tileprof.runtime.cuda import CudaExecutable
 from tileprof.runtime.cuda_calibration import Calibration, RecordCost, measure, source
+from tileprof.runtime.cuda_records import Records
 
 KERNEL = ir.Kernel("calibrate_marks", (), (), ir.Block([], []))
 CHAIN = 4096
@@ -211,3 +217,25 @@ def test_it_is_none_of_the_programs_work(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(fake, "cuMemAllocAsync", watched)
     assert Calibration(fake.device, measure).cost() == RecordCost(5.0)
     assert (told, modes, fake.capture_mode) == ([True, False], [2], 0)
+
+
+def test_from_a_launch_to_times_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is measured behind the first launch, when its records are decoded, and not again."""
+    fake, warps, late = device([20] * 64), Warps(), Late()
+    fake.sizes["marked_0"] = (1, slots.RECORDING.itemsize)
+    fake.kernels["marked_0"] = warps
+    made = Records(fake.device, lambda soon: None)
+    monkeypatch.setattr(hooks, "record_options", SMALL)
+    monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
+    monkeypatch.setattr(cuda_module, "stream_of", lambda value, number: 77)
+    monkeypatch.setattr(cuda_module, "records_of", lambda device: made)
+    kernel = CudaExecutable(SCALE, marked(), fake.device)
+    for token in (7, 8):
+        kernel.run([aligned((4, 64)), aligned((4, 64)), 0.5, 1], (4, 64), (late, token))
+        made.read()
+        assert [each.function for each in fake.launches][-1] == "marked_0"
+        made.collect(final=True)
+        assert late.times(token) == {0: (32, 32 * (LOAD - 20)), 1: (32, 32 * (MATH - 20))}
+    names = [each.function for each in fake.launches]
+    assert names == ["marked_0", "calibrate_marks", "marked_0"]
+    assert kernel.record_cost() == RecordCost(20.0)
