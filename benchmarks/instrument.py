@@ -144,7 +144,9 @@ def inside(profile: tileprof.Profile) -> list[Row]:
     return found
 
 
-_FACTS = {"recorded", "skipped", "unread", "lost", "instrumented", "clean", "sampled", "instrument"}
+_FACTS = {
+    "record", "recorded", "skipped", "unread", "lost", "instrumented", "clean", "sampled", "instrument",
+}  # fmt: skip
 
 
 # -- how right

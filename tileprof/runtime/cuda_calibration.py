@@ -40,8 +40,8 @@ __all__ = ["Calibration", "RecordCost", "measure", "source"]
 
 PATIENCE_S = 3.0
 """How long somebody who reads records waits for the number."""
-_AGREED = 0.1
-"""Spread over warps, as a share, up to which a number is kept for later programs."""
+_AGREED = 1.0
+"""Cycles by which warps may differ for the cost to be kept."""
 _TAG = 1
 
 
@@ -111,7 +111,7 @@ class Calibration:
             self._known = RecordCost(0.0, "the kernel that measures it wrote no records")
             return
         self._known = RecordCost(cost.cycles)
-        if cost.spread <= _AGREED * cost.cycles:
+        if cost.spread <= _AGREED:
             with suppress(OSError):
                 keep(_place(self._device), self._device, cost)
 

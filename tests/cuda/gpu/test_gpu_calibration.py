@@ -37,7 +37,7 @@ def test_the_cost_of_a_record(device: CudaDevice) -> None:
     assert cost is not None
     assert cost.warps == calibration.SLOTS
     assert 2 <= cost.cycles <= 100
-    assert cost.spread <= 0.1 * cost.cycles
+    assert cost.spread <= 1
 
 
 def test_two_measurements_agree(device: CudaDevice) -> None:

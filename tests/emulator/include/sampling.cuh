@@ -22,16 +22,16 @@ TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
   }
   return tp_emulator::barrier_vote(chosen) > 0;
 }
-TP_INLINE TpSampled tp_sampled_alone(const TpSampling &, uint32_t *counts, int states) {
+TP_INLINE TpSampled tp_sampled_alone(uint32_t *counts, int states) {
   if (!tp_emulator::is_shared(counts) || !tp_emulator::is_shared(counts + states - 1))
     tp_emulator::fail("counts outside of shared memory");
   for (int at = 0; at < states; ++at) counts[at] = 0;
   return {counts, 0};
 }
-TP_INLINE TpSampled tp_sampled(const TpSampling &sampling, uint32_t *counts, int states) {
+TP_INLINE TpSampled tp_sampled(uint32_t *counts, int states) {
   TpSampled s = {nullptr, 0};
   tp_emulator::meet("tp_sampled", nullptr, nullptr);
-  if (threadIdx.x % 32 == 0) s = tp_sampled_alone(sampling, counts, states);
+  if (threadIdx.x % 32 == 0) s = tp_sampled_alone(counts, states);
   return s;
 }
 TP_INLINE void tp_sample(TpSampled &s, uint32_t state) {
@@ -40,10 +40,9 @@ TP_INLINE void tp_sample(TpSampled &s, uint32_t state) {
   ++s.counts[s.state];
   s.state = state;
 }
-TP_INLINE void tp_sampled_end(TpSampled &s, const TpSampling &sampling, const uint32_t *counts,
-                              int states) {
+TP_INLINE void tp_sampled_end(TpSampled &s, const TpSampling &sampling, int states) {
   tp_sample(s, 0);
   if (!s.counts) return;
   for (int at = 0; at < states; ++at)
-    sampling.counts[1 + threadIdx.x / 32 * states + at] += counts[at];
+    sampling.counts[1 + threadIdx.x / 32 * states + at] += s.counts[at];
 }

@@ -1,10 +1,10 @@
 """Marks that are counted: each warp adds up in which states it was at points of time.
 
-    TpSampled tp_seen = tp_sampled(sampling, tp_counts, 16);
+    TpSampled tp_seen = tp_sampled(tp_cycles, 16);
     tp_sample(tp_seen, 7);
-    tp_sampled_end(tp_seen, sampling, tp_counts, 16);
+    tp_sampled_end(tp_seen, sampling, 16);
 
-`prelude/sampling.cuh` has them; `passes/sample_counts.py` says where the counts are.
+`prelude/sampling.cuh` has them; `passes/sample_counts.py` says where in shared memory.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Sampling:
         """None is counted so far."""
         line = ctx.writer.line
         place = f"tp_shared + {self._at} + tp_warp * {4 * self._states}"
-        line(f"uint32_t *const tp_counts = (uint32_t *)({place});")
+        line(f"uint32_t *const tp_cycles = (uint32_t *)({place});")
         call = "tp_sampled_alone" if alone else "tp_sampled"
-        line(f"TpSampled tp_seen = {call}(sampling, tp_counts, {self._states});")
+        line(f"TpSampled tp_seen = {call}(tp_cycles, {self._states});")
 
     def mark(self, ctx: Context, state: int) -> None:
         """The state before is over."""
@@ -45,4 +45,4 @@ class Sampling:
 
     def end(self, ctx: Context) -> None:
         """Add the warp's counts to the kernel's."""
-        ctx.writer.line(f"tp_sampled_end(tp_seen, sampling, tp_counts, {self._states});")
+        ctx.writer.line(f"tp_sampled_end(tp_seen, sampling, {self._states});")

@@ -1,8 +1,8 @@
 // Where warps are, at points of time a period apart: each warp counts for itself.  At a mark it
-// knows how many points lay in the state that it leaves, and adds them to the count of that state in
-// shared memory; at its end it adds its counts to the kernel's.  So nobody else has to look, no
-// block waits for a look, and the points of a block are as many as its time says, however short it
-// is.  The states' numbers are the kernel's own.
+// adds the cycles since the last one to those of the state that it leaves, in shared memory; at its
+// end it adds to the kernel's counts how many points lay in each state.  So nobody else has to look,
+// no block waits for a look, and the points of a block are as many as its time says, however short
+// it is.  The states' numbers are the kernel's own.
 #pragma once
 #include "base.cuh"
 
@@ -14,13 +14,12 @@ struct TpSampling {
   uint32_t seed;           // of the warps' first points
   uint64_t turns;          // of these blocks only the first 64 and then one in 32; 0: all
 };
-// The thread that counts for a warp; in others no point is ever reached.
+// All threads of a warp hold and write the same; or one does, which runs alone.
 struct TpSampled {
   uint32_t clock;  // at the last mark
-  uint32_t part;   // cycles from the last point to it
-  uint32_t place;  // of the count of the state since then
-  uint32_t row;    // of the warp's counts
-  uint32_t shift, mask;
+  uint32_t place;  // of the cycles of the state since then
+  uint32_t held;   // these cycles
+  uint32_t row;    // of the warp's cycles by state
 };
 
 // Asked once by all threads of a block, for all of which the answer is the same: whether it runs
@@ -44,49 +43,52 @@ TP_INLINE uint32_t tp_sample_clock() {
   asm volatile("mov.u32 %0, %%clock;" : "=r"(clock)::"memory");
   return clock;
 }
-// By one thread, which counts for its warp.  Where in a period it begins is drawn, so that what has
-// a period itself does not fall together with the points.
-TP_INLINE TpSampled tp_sampled_alone(const TpSampling &sampling, uint32_t *counts, int states) {
-  TP_NO_UNROLL
-  for (int at = 0; at < states; ++at) counts[at] = 0;
-  const uint32_t drawn =
-      (sampling.seed ^ blockIdx.x * 0x9e3779b9u ^ threadIdx.x * 0x85ebca6bu) * 0xc2b2ae35u;
-  const uint32_t row = tp_shared_address(counts), mask = (1u << sampling.shift) - 1;
-  return {tp_sample_clock(), (drawn >> 8) & mask, row, row, sampling.shift, mask};
+// Of the threads that are here, one.
+TP_INLINE bool tp_first_of_warp() {
+  return (threadIdx.x & 31) == __ffs(__activemask()) - 1;
 }
-// By a whole warp; its lane 0 counts, what others do comes to nothing.
-TP_INLINE TpSampled tp_sampled(const TpSampling &sampling, uint32_t *counts, int states) {
-  const uint32_t row = tp_shared_address(counts);
-  TpSampled s = {tp_sample_clock(), 0, row, row, 31, 0};
-  if (threadIdx.x % 32 == 0) s = tp_sampled_alone(sampling, counts, states);
+TP_INLINE uint32_t tp_sampled_cycles(uint32_t place) {
+  uint32_t cycles;
+  asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(cycles) : "r"(place));
+  return cycles;
+}
+TP_INLINE void tp_sampled_zero(uint32_t *cycles, int states) {
+  TP_NO_UNROLL
+  for (int at = 0; at < states; ++at) cycles[at] = 0;
+}
+// By one thread, which counts for its warp.
+TP_INLINE TpSampled tp_sampled_alone(uint32_t *cycles, int states) {
+  tp_sampled_zero(cycles, states);
+  const uint32_t row = tp_shared_address(cycles);
+  return {tp_sample_clock(), row, 0, row};
+}
+// By a whole warp.
+TP_INLINE TpSampled tp_sampled(uint32_t *cycles, int states) {
+  if (threadIdx.x % 32 == 0) tp_sampled_zero(cycles, states);
   __syncwarp();
-  return s;
+  const uint32_t row = tp_shared_address(cycles);
+  return {tp_sample_clock(), row, 0, row};
 }
 // The warp is in this state from here on.  No branch: that could keep matrix products from
-// overlapping.
+// overlapping; and nothing that waits for memory, for the cycles are read a mark ahead.
 TP_INLINE void tp_sample(TpSampled &s, uint32_t state) {
   const uint32_t now = tp_sample_clock();
-  s.part += now - s.clock;
-  // An addition of its own would be preceded by one over the warp, with branches.
-  asm volatile("{ .reg .pred some;\n"
-               ".reg .b32 count;\n"
-               "setp.ne.u32 some, %1, 0;\n"
-               "@some ld.volatile.shared.u32 count, [%0];\n"
-               "@some add.u32 count, count, %1;\n"
-               "@some st.volatile.shared.u32 [%0], count; }" ::"r"(s.place),
-               "r"(s.part >> s.shift));
-  s.part &= s.mask;
-  s.clock = now;
+  asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(s.place), "r"(s.held + now - s.clock));
   s.place = s.row + 4 * state;
+  s.held = tp_sampled_cycles(s.place);
+  s.clock = now;
 }
-// By the threads that began.
-TP_INLINE void tp_sampled_end(TpSampled &s, const TpSampling &sampling, const uint32_t *counts,
-                              int states) {
+// By the threads that began.  What lies between two points falls to one of them by a number that is
+// drawn, so that short states are seen as often as their time says.
+TP_INLINE void tp_sampled_end(TpSampled &s, const TpSampling &sampling, int states) {
   tp_sample(s, 0);
-  if (s.shift == 31) return;
+  uint32_t chance = sampling.seed ^ blockIdx.x * 0x9e3779b9u ^ threadIdx.x / 32 * 0x85ebca6bu;
   uint64_t *const all = sampling.counts + 1 + threadIdx.x / 32 * states;
   TP_NO_UNROLL
-  for (int at = 0; at < states; ++at)
-    if (const uint32_t count = *(const volatile uint32_t *)&counts[at])
-      atomicAdd(all + at, (uint64_t)count);
+  for (int at = 0; at < states; ++at) {
+    chance = (chance ^ chance >> 15) * 0xc2b2ae35u + 0x27d4eb2fu;
+    const uint64_t drawn = chance >> 4 & ((1u << sampling.shift) - 1);
+    const uint64_t points = (tp_sampled_cycles(s.row + 4 * at) + drawn) >> sampling.shift;
+    if (points && tp_first_of_warp()) atomicAdd(all + at, points);
+  }
 }
