@@ -8,7 +8,8 @@ overhead  time of the instrumented kernel over that of the clean one, both repla
           of one process in turns; then the geometric mean over kernels, by mode
 error     of a scope's time: two lengths of a delay in it differ by what the kernel takes longer,
           which no record tells
-shares    of time by op as samples have it, against records of every op
+shares    of a role's time by op, as samples have it against records of every op
+samples   of each role of every case study, after 100 launches
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import gpu_int4
 import gpu_kernels as kernels
@@ -145,7 +148,8 @@ def inside(profile: tileprof.Profile) -> list[Row]:
 
 
 _FACTS = {
-    "record", "recorded", "skipped", "unread", "lost", "instrumented", "clean", "sampled", "instrument",
+    "record", "recorded", "skipped", "unread", "lost", "instrumented", "clean", "sampled",
+    "instrument",
 }  # fmt: skip
 
 
@@ -211,14 +215,22 @@ LAUNCHES = 100
 """Of which shares are measured."""
 
 
-def shares_of(run: Run, mode: str) -> dict[str, float]:
-    """Share of each op in the time of its role, of the only kernel that has any, by its path."""
+def profiled(run: Run, mode: str) -> tileprof.Profile:
+    """What is recorded of some launches, the first of which was before."""
+    run()
+    torch.cuda.synchronize()
     with tileprof.profile(context="scopes", instrument=mode) as session:
         for _ in range(LAUNCHES):
             run()
         torch.cuda.synchronize()
     assert session.profile is not None
-    nodes = [session.profile.node(at) for at in session.profile.find(None, "site")]
+    return session.profile
+
+
+def shares_of(run: Run, mode: str) -> dict[str, float]:
+    """Share of each op in the time of its role, of the only kernel that has any, by its path."""
+    profile = profiled(run, mode)
+    nodes = [profile.node(at) for at in profile.find(None, "site")]
     times = {path_of(node): node.own("time") for node in nodes}
     roles: dict[str, float] = defaultdict(float)
     for path, spent in times.items():
@@ -239,6 +251,62 @@ def path_of(node: Any) -> str:
         names.insert(0, node.name)
         node = node.parent
     return " / ".join(names)
+
+
+# -- all case studies
+
+
+FEWEST = 1000
+"""Samples that each role is to have."""
+
+
+def studies() -> dict[str, Run]:
+    """Every kernel of `case_studies/`, with inputs on the device at the size that it runs with."""
+    from case_studies import flash_attention, int4_matmul, matmul, rms_norm, softmax, vector_add
+    from case_studies.gemm_ladder import ladder
+
+    def floats(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device="cuda")
+
+    q, k, v = (floats(2, 500, 4, 64) for _ in range(3))
+    a, b = normal(1024, 1024), normal(1024, 1024)
+    packed = torch.randint(0, 256, (320, 256), device="cuda", dtype=torch.uint8)
+    operands = (normal(256, 512), packed, floats(320, 512 // int4_matmul.GROUP))
+    return {
+        "vector_add": partial(vector_add.vector_add, floats(1_000_000), floats(1_000_000)),
+        "matmul": partial(matmul.matmul, floats(1000, 1000), floats(1000, 1000)),
+        "softmax": partial(softmax.softmax, floats(2048, 2048)),
+        "rms_norm": partial(rms_norm.rms_norm, floats(2048, 2048), floats(2048)),
+        "int4_matmul": partial(int4_matmul.int4_matmul, *operands),
+        "flash_attention": partial(flash_attention.flash_attention(2, 4, 500, 64, False), q, k, v),
+        "flash_attention, causal": partial(
+            flash_attention.flash_attention(2, 4, 500, 64, True), q, k, v
+        ),
+        **{f"gemm_ladder: {s.name}": ladder.called(s, a, b) for s in ladder.STEPS},
+    }
+
+
+def rooms() -> Iterator[Row]:
+    """How many samples each role of each case study has after some launches."""
+    enough = []
+    for name, run in studies().items():
+        profile = profiled(run, "sample")
+        roles: dict[str, float] = defaultdict(float)
+        for at in profile.find(None, "site"):
+            node = profile.node(at)
+            roles[role_of(path_of(node)) or "block"] += node.own("samples")
+        refused = [
+            str(remark)
+            for kernel in profile.tables.kernels
+            for remark in kernel.remarks
+            if "not sampled" in str(remark)
+        ]
+        enough.append(bool(roles) and min(roles.values()) >= FEWEST)
+        yield {"what": "samples", "kernel": name, "launches": LAUNCHES, "roles": roles,
+               "met": enough[-1], "refused": refused}  # fmt: skip
+    share = sum(enough) / len(enough)
+    yield {"what": "samples", "kernel": "share of case studies", "share": share, "asked": 0.9,
+           "met": share >= 0.9}  # fmt: skip
 
 
 VISITS = 64
@@ -289,6 +357,7 @@ def main() -> None:
         "overhead": lambda: overheads(args.modes.split(",")),
         "error": errors,
         "shares": shares,
+        "samples": rooms,
     }
     for name, measure in groups.items():
         if not re.search(args.only, name):
