@@ -88,3 +88,18 @@ def elements(X):
             with T.scope("second"):
                 Z[j] = Z[j] + 1
     return Y, Z
+
+
+@jit
+def guarded(steps: T.int32, Y):
+    """Arithmetic of one block's own, in a branch."""
+    N = T.const("N")
+    Y: T.Tensor((N,), T.float32)
+    with T.Kernel(N, threads=32) as bx:
+        x = T.alloc_local((1,), T.float32)
+        x[0] = 1.0
+        if bx == 0:
+            with T.scope("work"):
+                for i in T.serial(steps):
+                    x[0] = x[0] * 0.999 + T.cast(i, T.float32)
+        Y[bx] = x[0]

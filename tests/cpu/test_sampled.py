@@ -90,6 +90,16 @@ def test_behind_a_copy_in_a_loop_its_state_holds() -> None:
     assert len(marks) == len(set(marks)) == 3
 
 
+def test_arithmetic_in_a_branch_has_a_step() -> None:
+    """Although it writes to no tensor; and it is in its scope."""
+    held = loaded(sampled_kernels.guarded.compile(N=4))
+    sites = {s.name: s for s in held.info().sites}
+    assert {"work", "loop i", "store Y"} <= sites.keys()
+    assert sites["loop i"].parent == sites["work"].id
+    text = re.sub(r"^#line .*\n", "", held.source, flags=re.M)
+    assert re.search(r"if \(bx == 0\) {\s+tp_mark\(worker, \d\);\s+for ", text)
+
+
 # -- what is counted
 
 

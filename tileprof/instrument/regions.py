@@ -124,7 +124,8 @@ class Regions:
     def _holds_scopes(self, op: ir.OpBase) -> bool:
         """Whether something inside of a loop or a branch lies in a scope that does not hold it."""
         own = self._scopes(op)
-        return any(_beyond(self._scopes(o), own) and not self.is_idle(o) for o in _leaves(op))
+        inside = self._pieces(op)
+        return any(_beyond(self._scopes(o), own) and not self.is_idle(o) for o in inside)
 
     # -- stages
 
@@ -186,7 +187,7 @@ class Regions:
         """The steps in a loop or a branch, joined as they would be in one block."""
         if op not in self._known:
             runs = _Runs(self._by_kind)
-            for inner in _leaves(op):
+            for inner in self._pieces(op):
                 if is_glue(inner):
                     runs.glue(inner)
                 else:
@@ -194,6 +195,20 @@ class Regions:
             found = [item.step for item in runs.done() if isinstance(item, Region)]
             self._known[op] = [step for step in found if step is not None]
         return self._known[op]
+
+    def _pieces(self, op: ir.OpBase) -> Iterator[ir.OpBase]:
+        """What is inside of a loop or a branch, at any depth: ops, and loops without steps of their
+        own, which take their time all the same."""
+        for block in op.blocks():
+            for inner in block.ops:
+                if isinstance(inner, _Control) and not self._is_bare(inner):
+                    yield from self._pieces(inner)
+                else:
+                    yield inner
+
+    def _is_bare(self, op: ir.OpBase) -> bool:
+        """Whether it is a loop without a step inside."""
+        return self._by_steps and isinstance(op, _Loop) and not self._inside(op)
 
 
 class _Runs:
