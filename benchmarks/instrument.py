@@ -294,7 +294,7 @@ def rooms() -> Iterator[Row]:
         roles: dict[str, float] = defaultdict(float)
         for at in profile.find(None, "site"):
             node = profile.node(at)
-            roles[role_of(path_of(node)) or "block"] += node.own("samples")
+            roles[role_of(path_of(node)) or "block"] += node.own("kernel_samples")
         refused = [
             str(remark)
             for kernel in profile.tables.kernels

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import statistics
 import sys
 from pathlib import Path
@@ -110,8 +109,7 @@ def shares(profile: Any) -> dict[str, float]:
 def said(profile: Any) -> list[str]:
     """The remarks that came from what was recorded."""
     (kernel,) = [k for k in profile.tables.kernels if k.name == "layer"]
-    texts = [str(remark) for remark in kernel.remarks]
-    return [t.rpartition("/")[2] for t in texts if re.search("starved|exposed|overlap|wait", t)]
+    return [r.chosen for r in kernel.remarks if r.op == "inside" and "store" not in r.chosen]
 
 
 def drawn(profile: Any, ctas: Any, cta: int) -> str:

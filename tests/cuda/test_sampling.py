@@ -123,6 +123,8 @@ def test_sites_keep_their_instructions() -> None:
         f for f in binary.read(program.cubin.bytes).functions.values() if "softmax" in f.name
     ]
     texts = [i.text for i in function.instructions]
+    # S2UR has warps that leave a barrier together queue for it: those in no hurry may take it.
+    assert sum("S2UR" in text and "SR_CLOCKLO" in text for text in texts) <= 2
     clocks = [at for at, text in enumerate(texts) if "SR_CLOCKLO" in text]
     step, found = 0, dict[str, set[int]]()
     for text in texts[clocks[0] : clocks[-1] + 1]:

@@ -162,6 +162,7 @@ def test_replays_of_a_graph_are_sampled() -> None:
     assert 0 < looks[0] < looks[1] < looks[2]
 
 
+@pytest.mark.alone  # other programs on the device would be part of a state
 def test_a_delay_is_seen_as_long_as_it_is() -> None:
     """250 of 275 operations of each turn are in the scope; within a point."""
     x = torch.ones(132 * 128, device="cuda")

@@ -7,8 +7,11 @@ struct TpSampling {
   uint32_t others, first, shift, seed;
   uint64_t turns;
 };
+struct TpCycles {
+  uint32_t cycles, clock;
+};
 struct TpSampled {
-  uint32_t *counts;
+  TpCycles *counts;
   uint32_t state;
 };
 
@@ -22,13 +25,13 @@ TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
   }
   return tp_emulator::barrier_vote(chosen) > 0;
 }
-TP_INLINE TpSampled tp_sampled_alone(uint32_t *counts, int states) {
+TP_INLINE TpSampled tp_sampled_alone(TpCycles *counts, int states) {
   if (!tp_emulator::is_shared(counts) || !tp_emulator::is_shared(counts + states - 1))
     tp_emulator::fail("counts outside of shared memory");
-  for (int at = 0; at < states; ++at) counts[at] = 0;
+  for (int at = 0; at < states; ++at) counts[at] = {0, 0};
   return {counts, 0};
 }
-TP_INLINE TpSampled tp_sampled(uint32_t *counts, int states) {
+TP_INLINE TpSampled tp_sampled(TpCycles *counts, int states) {
   TpSampled s = {nullptr, 0};
   tp_emulator::meet("tp_sampled", nullptr, nullptr);
   if (threadIdx.x % 32 == 0) s = tp_sampled_alone(counts, states);
@@ -37,12 +40,12 @@ TP_INLINE TpSampled tp_sampled(uint32_t *counts, int states) {
 TP_INLINE void tp_sample(TpSampled &s, uint32_t state) {
   tp_emulator::glance();
   if (!s.counts) return;
-  ++s.counts[s.state];
+  ++s.counts[s.state].cycles;
   s.state = state;
 }
 TP_INLINE void tp_sampled_end(TpSampled &s, const TpSampling &sampling, int states) {
   tp_sample(s, 0);
   if (!s.counts) return;
   for (int at = 0; at < states; ++at)
-    sampling.counts[1 + threadIdx.x / 32 * states + at] += s.counts[at];
+    sampling.counts[1 + threadIdx.x / 32 * states + at] += s.counts[at].cycles;
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda import prelude
+from tileprof.compiler.cuda.passes.sample_counts import CYCLES_BYTES
 from tileprof.compiler.cuda.source import Argument
 
 from .context import Context
@@ -34,8 +35,8 @@ class Sampling:
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """None is counted so far."""
         line = ctx.writer.line
-        place = f"tp_shared + {self._at} + tp_warp * {4 * self._states}"
-        line(f"uint32_t *const tp_cycles = (uint32_t *)({place});")
+        place = f"tp_shared + {self._at} + tp_warp * {CYCLES_BYTES * self._states}"
+        line(f"TpCycles *const tp_cycles = (TpCycles *)({place});")
         call = "tp_sampled_alone" if alone else "tp_sampled"
         line(f"TpSampled tp_seen = {call}(tp_cycles, {self._states});")
 

@@ -13,9 +13,10 @@ from tileprof.ir.rewrite import clone
 
 from .walking import per_launch, threads_of, with_rule
 
-__all__ = ["plan_sample_counts"]
+__all__ = ["CYCLES_BYTES", "plan_sample_counts"]
 
-COUNT_BYTES = 4
+CYCLES_BYTES = 8
+"""Of a state of a warp: its cycles and a clock."""
 ALIGNMENT = 16
 
 
@@ -35,7 +36,7 @@ def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
     # Warps that work, and the one that loads for them.
     loads = any(isinstance(op, ir.Roles) for op in ir.walk(launch.body))
     warps = -(-threads_of(launch) // 32) + loads
-    shared = offset + warps * COUNT_BYTES * states
+    shared = offset + warps * CYCLES_BYTES * states
     left = lowering.target.shared_per_block - taken
     if shared - taken > left:
         missing = f"they take {shared - taken:,} bytes of shared memory, and {left:,} are left"

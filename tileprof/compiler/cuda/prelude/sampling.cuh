@@ -14,12 +14,17 @@ struct TpSampling {
   uint32_t seed;           // of the warps' first points
   uint64_t turns;          // of these blocks only the first 64 and then one in 32; 0: all
 };
+// A state of a warp, in shared memory.  The clock at its end is there because a store takes it from
+// where CS2R puts it: else ptxas may read it by S2UR, for which the warps that leave a barrier queue.
+struct TpCycles {
+  uint32_t cycles, clock;
+};
 // All threads of a warp hold and write the same; or one does, which runs alone.
 struct TpSampled {
   uint32_t clock;  // at the last mark
-  uint32_t place;  // of the cycles of the state since then
-  uint32_t held;   // these cycles
-  uint32_t row;    // of the warp's cycles by state
+  uint32_t place;  // of the state since then
+  uint32_t held;   // its cycles until then
+  uint32_t row;    // of the warp's states
 };
 
 // Asked once by all threads of a block, for all of which the answer is the same: whether it runs
@@ -52,18 +57,18 @@ TP_INLINE uint32_t tp_sampled_cycles(uint32_t place) {
   asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(cycles) : "r"(place));
   return cycles;
 }
-TP_INLINE void tp_sampled_zero(uint32_t *cycles, int states) {
+TP_INLINE void tp_sampled_zero(TpCycles *cycles, int states) {
   TP_NO_UNROLL
-  for (int at = 0; at < states; ++at) cycles[at] = 0;
+  for (int at = 0; at < states; ++at) cycles[at] = {0, 0};
 }
 // By one thread, which counts for its warp.
-TP_INLINE TpSampled tp_sampled_alone(uint32_t *cycles, int states) {
+TP_INLINE TpSampled tp_sampled_alone(TpCycles *cycles, int states) {
   tp_sampled_zero(cycles, states);
   const uint32_t row = tp_shared_address(cycles);
   return {tp_sample_clock(), row, 0, row};
 }
 // By a whole warp.
-TP_INLINE TpSampled tp_sampled(uint32_t *cycles, int states) {
+TP_INLINE TpSampled tp_sampled(TpCycles *cycles, int states) {
   if (threadIdx.x % 32 == 0) tp_sampled_zero(cycles, states);
   __syncwarp();
   const uint32_t row = tp_shared_address(cycles);
@@ -73,8 +78,9 @@ TP_INLINE TpSampled tp_sampled(uint32_t *cycles, int states) {
 // overlapping; and nothing that waits for memory, for the cycles are read a mark ahead.
 TP_INLINE void tp_sample(TpSampled &s, uint32_t state) {
   const uint32_t now = tp_sample_clock();
-  asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(s.place), "r"(s.held + now - s.clock));
-  s.place = s.row + 4 * state;
+  asm volatile("st.volatile.shared.v2.u32 [%0], {%1, %2};" ::"r"(s.place),
+               "r"(s.held + now - s.clock), "r"(now));
+  s.place = s.row + sizeof(TpCycles) * state;
   s.held = tp_sampled_cycles(s.place);
   s.clock = now;
 }
@@ -88,7 +94,7 @@ TP_INLINE void tp_sampled_end(TpSampled &s, const TpSampling &sampling, int stat
   for (int at = 0; at < states; ++at) {
     chance = (chance ^ chance >> 15) * 0xc2b2ae35u + 0x27d4eb2fu;
     const uint64_t drawn = chance >> 4 & ((1u << sampling.shift) - 1);
-    const uint64_t points = (tp_sampled_cycles(s.row + 4 * at) + drawn) >> sampling.shift;
+    const uint64_t points = (tp_sampled_cycles(s.row + sizeof(TpCycles) * at) + drawn) >> sampling.shift;
     if (points && tp_first_of_warp()) atomicAdd(all + at, points);
   }
 }
