@@ -64,8 +64,13 @@ TP_INLINE bool tp_claim(TpArena *arena, uint64_t *ticket) {
   *ticket = tp_count(&arena->claimed, 1);
   return true;
 }
-// By one thread, which records for its warp until it calls `tp_end`.
-TP_INLINE TpWarp tp_begin_alone(const TpRecording &recording) {
+// The slot of a warp that has one.
+TP_INLINE TpSlot *tp_slot(const TpWarp &w) {
+  TpArena *const arena = (TpArena *)w.recording.arena;
+  const uint32_t before = (uint32_t)(w.records - w.recording.arena) - arena->records_at;
+  return (TpSlot *)(arena + 1) + (before >> __popc(w.recording.mask));
+}
+TP_INLINE TpWarp tp_claimed(const TpRecording &recording) {
   TpWarp w = {recording, 0, 0, 0};
   const uint32_t warp = threadIdx.x / 32;
   uint64_t ticket;
@@ -81,14 +86,33 @@ TP_INLINE TpWarp tp_begin_alone(const TpRecording &recording) {
   slot->ticket = (uint32_t)ticket;
   w.records = recording.arena + arena->records_at + (uint64_t)place * size;
   w.limit = recording.limit == TP_ROUND ? ~7u : 8 * tp_min(recording.limit, size / 8);
+  return w;
+}
+TP_INLINE void tp_started(const TpWarp &w) {
+  if (!w.records) return;
+  TpSlot *const slot = tp_slot(w);
   slot->begin_clock = tp_clock();
   slot->begin_ns = tp_nanoseconds();
+}
+// By one thread, which records for its warp until it calls `tp_end`.
+TP_INLINE TpWarp tp_begin_alone(const TpRecording &recording) {
+  const TpWarp w = tp_claimed(recording);
+  tp_started(w);
   return w;
 }
 // By a whole warp; its lane 0 records.
 TP_INLINE TpWarp tp_begin(const TpRecording &recording) {
   TpWarp w = {recording, 0, 0, 0};
   if (threadIdx.x % 32 == 0) w = tp_begin_alone(recording);
+  __syncwarp();
+  return w;
+}
+// By a whole block: its warps begin together, though some wait for their slots longer than others.
+TP_INLINE TpWarp tp_begin_block(const TpRecording &recording) {
+  TpWarp w = {recording, 0, 0, 0};
+  if (threadIdx.x % 32 == 0) w = tp_claimed(recording);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) tp_started(w);
   __syncwarp();
   return w;
 }
@@ -113,10 +137,8 @@ TP_INLINE void tp_mark(TpWarp &w, uint32_t state) {
 TP_INLINE void tp_end(TpWarp &w) {
   if (!w.records) return;
   const uint64_t clock = tp_clock(), ns = tp_nanoseconds();
-  TpArena *const arena = (TpArena *)w.recording.arena;
-  const uint32_t size = w.recording.mask + 1, limit = tp_min(w.limit, size);
-  const uint32_t before = (uint32_t)(w.records - w.recording.arena) - arena->records_at;
-  TpSlot *const slot = (TpSlot *)(arena + 1) + (before >> __popc(w.recording.mask));
+  const uint32_t limit = tp_min(w.limit, w.recording.mask + 1);
+  TpSlot *const slot = tp_slot(w);
   slot->end_clock = clock;
   slot->end_ns = ns;
   slot->wanted = w.made / 8;

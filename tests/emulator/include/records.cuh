@@ -56,6 +56,10 @@ TP_INLINE TpWarp tp_begin(const TpRecording &recording) {
   if (threadIdx.x % 32 == 0) w = tp_begin_alone(recording);
   return w;
 }
+TP_INLINE TpWarp tp_begin_block(const TpRecording &recording) {
+  tp_emulator::barrier(0, 0, true);
+  return tp_begin(recording);
+}
 TP_INLINE void tp_mark(TpWarp &w, uint32_t state) {
   tp_emulator::glance();
   if (!w.slot) return;

@@ -57,7 +57,8 @@ class Recording:
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Claim a slot."""
-        call = "tp_begin_alone" if alone else "tp_begin"
+        together = "tp_begin_block" if ctx.role == "block" else "tp_begin"
+        call = "tp_begin_alone" if alone else together
         ctx.writer.line(f"TpWarp tp_record = {call}(recording);")
 
     def mark(self, ctx: Context, state: int) -> None:
