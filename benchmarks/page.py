@@ -2,7 +2,7 @@
 
     python benchmarks/page.py
 
-In: what `benchmarks/kernels.py` and `benchmarks/overhead.py` measured.  Out: the same page with new
+In: what `kernels.py`, `overhead.py` and `instrument.py` measured.  Out: the same page with new
 sections; no number is typed by hand.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import page_instrument
 import page_overhead
 
 ROOT = Path(__file__).parent.parent
@@ -91,10 +92,11 @@ def clean(text: str) -> str:
 
 def with_sections(page: str) -> str:
     """A page with these sections at its end, in place of older ones."""
-    for title in (TITLE, page_overhead.TITLE):
+    for title in (TITLE, page_overhead.TITLE, page_instrument.TITLE):
         page = page.partition(f"\n{title}")[0]
     kernels = section(json.loads(RESULTS.read_text())) if RESULTS.exists() else ""
-    parts = [page.rstrip("\n"), page_overhead.section().rstrip("\n"), kernels.rstrip("\n")]
+    sections = (page, page_overhead.section(), page_instrument.section(), kernels)
+    parts = [each.rstrip("\n") for each in sections]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

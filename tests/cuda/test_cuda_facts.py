@@ -19,7 +19,7 @@ def test_facts_of_what_was_recorded() -> None:
     warps = kernel(slow=100)
     observed.add(times_of(warps), slots_of(warps, STATES))
     told = sentences(observed)
-    assert told[0] == "Producers wait 60.0% of their time for a free slot: loads keep ahead."
+    assert told[0] == "Producers wait 60.0% of their time for a free slot."
     for part in (
         "Consumers wait",
         "“wait for gemm” waits",

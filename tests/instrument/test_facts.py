@@ -67,7 +67,7 @@ def test_shares_of_roles_and_stages() -> None:
         "epilogue": (100, 500),
     }
     assert [f.sentence for f in found] == [
-        "Producers wait 60.0% of their time for a free slot: loads keep ahead.",
+        "Producers wait 60.0% of their time for a free slot.",
         "Consumers wait 20.0% of their time for tiles that are not there yet.",
         "The prologue takes 8.0% of the consumers' time.",
         "The epilogue takes 20.0% of the consumers' time.",

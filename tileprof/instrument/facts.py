@@ -52,7 +52,7 @@ class Share:
         share = f"{self.share:.1%}"
         match self.kind:
             case "producer idle":
-                return f"Producers wait {share} of their time for a free slot: loads keep ahead."
+                return f"Producers wait {share} of their time for a free slot."
             case "consumer idle":
                 return f"Consumers wait {share} of their time for tiles that are not there yet."
             case _:

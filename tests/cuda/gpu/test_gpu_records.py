@@ -226,6 +226,7 @@ def test_replays_that_fill_the_memory() -> None:
     assert "warps found no room for records in the 512 MB of cuda:0" in lost
 
 
+@pytest.mark.alone  # programs beside it would take part of a kernel's time
 def test_several_streams() -> None:
     """Kernels that run at once keep their records apart."""
     x = vector(8)
