@@ -131,7 +131,13 @@ def overhead(name: str, run: Run, ms: float, clean: Run, mode: str) -> Row:
         with tileprof.profile(context="scopes", instrument=mode) as session:
             run()
             (pairs,) = compare(clean, {mode: warm(graph_of(run, ms))})
-        row |= {"ratio": pairs.ratio, "low": pairs.low, "high": pairs.high, "pairs": pairs.pairs}
+        row |= {
+            "ratio": pairs.mean,
+            "median": pairs.ratio,
+            "low": pairs.low,
+            "high": pairs.high,
+            "pairs": pairs.pairs,
+        }
         assert session.profile is not None
         return row | {"inside": inside(session.profile)}
     except Exception as error:

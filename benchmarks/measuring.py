@@ -34,6 +34,8 @@ class Pairs:
     low: float
     high: float
     pairs: int
+    mean: float
+    """Geometric, of the ratios of the pairs."""
 
 
 @dataclass
@@ -126,6 +128,7 @@ def compare(
                 ratios[round(0.05 * (pairs - 1))],
                 ratios[round(0.95 * (pairs - 1))],
                 pairs,
+                statistics.geometric_mean(ratios),
             )
         )
     return found

@@ -19,8 +19,8 @@ without, and writes `benchmarks/results/instrument.json` after each row. `--only
 `--modes` modes. `python benchmarks/page.py` then writes this section.
 
 - Overhead is that of the kernel: launches in two CUDA graphs of one process, replayed in turns
-  after half a second of replays; the median over pairs, and the interval that holds the middle
-  90 % of them. Blocks that are measured take turns, so some pairs have more of them.
+  after half a second of replays; the {{statistic}} over pairs, and the interval that holds the
+  middle 90 % of them. Blocks that are measured take turns, so some pairs have more of them.
 - The error of a scope is that of the difference between two lengths of a chain of dependent
   operations in it, against the difference of the clean kernels' times; in the second column against
   that of the measured launches themselves, as CUPTI has it.
@@ -43,7 +43,10 @@ def section() -> str:
     said = f"{where['device']}, driver {driver}, {where['date']} UTC, {versions}."
     rows: list[Row] = record["rows"]
     parts = [overheads(rows), errors(rows), shares(rows), samples(rows)]
-    return "\n".join([TEXT, said, *("\n" + "\n".join(part) for part in parts), ""])
+    # What varies from pair to pair is part of a mean; the first results have medians alone.
+    means = any("median" in row for row in rows)
+    text = TEXT.format(statistic="geometric mean" if means else "median")
+    return "\n".join([text, said, *("\n" + "\n".join(part) for part in parts), ""])
 
 
 def of(rows: list[Row], what: str) -> list[Row]:
