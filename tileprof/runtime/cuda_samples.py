@@ -33,8 +33,7 @@ from .cuda_waiting import PATIENCE_S, wait_for
 __all__ = ["PERIOD_NS", "SampledFunction", "Samples"]
 
 PERIOD_NS = 1_000
-"""Time between two points at which a warp is somewhere; what it is not, about a power of two of
-cycles."""
+"""Time from one look at a warp to the next; the nearest power of two in cycles is taken."""
 BLOCKS = 8
 """Blocks of a launch that are looked at, at least."""
 BLOCKS_OF_REPLAYS = 2
@@ -47,6 +46,7 @@ SELDOM = 16
 """From then on each so many-th launch is looked at."""
 _USUAL_KHZ = 1_500_000
 _SHIFTS = range(5, 28)
+"""Powers of two of cycles: a state's cycles are counted in 32 bits."""
 _GOLDEN = 0.6180339887498949
 WORDS = 1 << 20
 """8 MB: some thousand kernels at that many call paths."""

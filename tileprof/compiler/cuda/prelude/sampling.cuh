@@ -2,7 +2,8 @@
 // adds the cycles since the last one to those of the state that it leaves, in shared memory; at its
 // end it adds to the kernel's counts how many points lay in each state.  So nobody else has to look,
 // no block waits for a look, and the points of a block are as many as its time says, however short
-// it is.  The states' numbers are the kernel's own.
+// it is.  The states' numbers are the kernel's own.  Cycles have 32 bits: a block that is in one
+// state for more than two seconds in all is counted too low.
 #pragma once
 #include "base.cuh"
 
