@@ -110,13 +110,12 @@ def ran(held: LoadedKernel, *values: Any, symbols: tuple[int, ...] = ()) -> Samp
 
 def by_name(held: LoadedKernel, totals: SampleTotals) -> dict[str, float]:
     """Share of each site; '' is outside of all."""
-    names = {s.id: s.name for s in held.info().sites} | {-1: ""}
+    names = [*(s.name for s in held.info().sites), ""]
+    assert totals.roles == ("block",)
     found: dict[str, float] = {}
-    for share in totals.shares():
-        assert share.role == "block"
-        assert share.low <= share.share <= share.high
-        found[names[share.site]] = found.get(names[share.site], 0.0) + share.share
-    return found
+    for name, seen in zip(names, totals.seen[0].tolist(), strict=True):
+        found[name] = found.get(name, 0.0) + seen / float(totals.samples[0])
+    return {name: share for name, share in found.items() if share}
 
 
 @pytest.mark.alone

@@ -53,9 +53,10 @@ def test_warps_of_roles_are_seen_where_they_can_be() -> None:
     assert (counts.seen.sum(1) <= counts.looks).all()
     sites = program.source.sites
     totals = SampleTotals.of(counts, sites, program.source.states, spec.consumer_warps)
-    seen = totals.shares()
-    names = {role: {sites[s.site].name for s in seen if s.role == role and s.site >= 0}
-             for role in ("consumer", "producer")}  # fmt: skip
+    names = {
+        role: {sites[at].name for at in row[:-1].nonzero()[0].tolist()}
+        for role, row in zip(totals.roles, totals.seen)
+    }
     assert {"gemm", "wait for gemm", "wait for a, b"} <= names["consumer"]
     assert {"load A, B", "wait for a free slot"} <= names["producer"]
     assert not {"gemm", "fill c"} & names["producer"]

@@ -1,18 +1,12 @@
-"""From counts of where warps were seen to shares of their time, with intervals that are honest.
+"""Counts of where warps were seen, added up by role and site.
 
 In: for some launches how often each warp was seen in each state (`prelude/sampling.cuh`).  Out: for
-each role and site the share of the role's time, with the interval that holds it.
-
-The warps of a block often do the same at the same time, so a moment counts once for all of a
-role's warps: shares have the interval (Wilson, 1927) of as many independent trials as there were
-looks at a warp.  Looks that follow one another closely may still see the same thing.  What that
-does shows in how launches differ: with enough of them, the interval of a ratio estimate over
-launches (Cochran, Sampling Techniques, 1977, 6.4) is taken where it is wider.
+each role and site how often, and what it takes to tell how launches differ: shares with intervals
+are made of it where a profile is read.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -23,18 +17,11 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 
-__all__ = ["FEWEST", "NOT_SAMPLED", "SAMPLING", "Counts", "Role", "SampleTotals", "Share"]
+__all__ = ["NOT_SAMPLED", "SAMPLING", "Counts", "Role", "SampleTotals"]
 __all__ += ["counted_words", "read_counts", "sampling"]
 
 Role = Literal["block", "producer", "consumer"]
 Floats = NDArray[np.float64]
-
-FEWEST = 30
-"""Looks from which a share is estimated."""
-FEWEST_LAUNCHES = 8
-"""From which how they differ is looked at."""
-Z = 1.959964
-"""Of the normal distribution, for 95 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,20 +38,6 @@ class Counts:
 
     def __sub__(self, before: Counts) -> Counts:
         return Counts(self.looks - before.looks, self.seen - before.seen)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Of a role's time, what it spent at a site and inside of it."""
-
-    role: Role
-    site: int
-    """Site of the kernel; -1: outside of all."""
-    samples: int
-    share: float
-    """NaN where there are too few looks for an estimate."""
-    low: float
-    high: float
 
 
 SAMPLING = np.dtype(
@@ -219,43 +192,6 @@ class SampleTotals:
         seen, squares, products = wide
         return replace(self, seen=seen, squares=squares, products=products)
 
-    def shares(self) -> list[Share]:
-        """Those of all sites that were seen, by role; what is outside of all sites last."""
-        return [
-            self._share(row, column)
-            for row in range(len(self.roles))
-            for column in np.flatnonzero(self.seen[row]).tolist()
-        ]
-
-    def _share(self, row: int, column: int) -> Share:
-        role, site = self.roles[row], column if column < self.seen.shape[1] - 1 else -1
-        samples, total = int(self.seen[row, column]), float(self.samples[row])
-        # Warps that ended early are seen less often than there were looks.
-        trials = min(self.looks, int(total))
-        if trials < FEWEST:
-            return Share(role, site, samples, math.nan, 0.0, 1.0)
-        share = samples / total
-        low, high = _wilson(share, trials)
-        wide = self._over_launches(row, column)
-        return Share(
-            role, site, samples, share,
-            max(min(low, share - wide), 0.0), min(max(high, share + wide), 1.0),
-        )  # fmt: skip
-
-    def _over_launches(self, row: int, column: int) -> float:
-        """Half the width of the interval of a ratio over launches; 0 where there are too few."""
-        count, total = self.launches, float(self.samples[row])
-        if count < FEWEST_LAUNCHES:
-            return 0.0
-        share = float(self.seen[row, column]) / total
-        rest = (
-            self.squares[row, column]
-            - 2 * share * self.products[row, column]
-            + share * share * self.samples_squares[row]
-        )
-        variance = count / (count - 1) * max(float(rest), 0.0) / total**2
-        return _student(count - 1) * math.sqrt(variance)
-
 
 def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
     """(sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
@@ -268,22 +204,3 @@ def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
             found[at, number] = 1
             at = sites[at].parent
     return found
-
-
-def _wilson(share: float, trials: int) -> tuple[float, float]:
-    """Wilson's interval of a share of so many independent trials, 95 %."""
-    spread = Z * Z / trials
-    middle = (share + spread / 2) / (1 + spread)
-    half = Z / (1 + spread) * math.sqrt((share * (1 - share) + spread / 4) / trials)
-    return middle - half, middle + half
-
-
-def _student(freedom: int) -> float:
-    """Student's t for 95 %, by the expansion of Abramowitz and Stegun, 26.7.5."""
-    z = Z
-    return (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )

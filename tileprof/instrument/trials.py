@@ -6,9 +6,12 @@ samples have the interval of as many.  Trials of several profiles add up, as sam
 
 from __future__ import annotations
 
-from .samples import FEWEST_LAUNCHES, SampleTotals
+from .samples import SampleTotals
 
 __all__ = ["independent_looks"]
+
+FEWEST_LAUNCHES = 8
+"""From which how they differ is looked at."""
 
 
 def independent_looks(samples: SampleTotals, row: int) -> int:
