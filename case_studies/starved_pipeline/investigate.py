@@ -98,15 +98,13 @@ def observed(profile: Any) -> dict[str, Any]:
 
 def shares(profile: Any) -> dict[str, float]:
     """Of the time of the consumers, by what they did, from 1 % on."""
+    from instrument import path_of
+
     found: dict[str, float] = {}
-    for at in profile.find(None, "site"):
-        node, names = profile.node(at), []
-        time = node.own("time")
-        while node is not None and node.kind == "site":
-            names.insert(0, node.name)
-            node = node.parent
-        if names[0] == "consumer":
-            found[" / ".join(names)] = found.get(" / ".join(names), 0.0) + time
+    for node in map(profile.node, profile.find(None, "site")):
+        path = path_of(node)
+        if path.startswith("consumer"):
+            found[path] = found.get(path, 0.0) + node.own("time")
     whole = sum(found.values())
     return {path: time / whole for path, time in found.items() if time >= 0.01 * whole}
 
