@@ -36,11 +36,18 @@ TP_INLINE uint64_t tp_count(uint64_t *at, uint64_t by) {
 }
 
 // Asked once by all threads of a block, for all of which the answer is the same: whether it runs
-// the code with marks.  All launches of a captured kernel have the same argument, so their blocks
-// take turns.
+// the code with marks.  All launches of a captured kernel have the same argument, so they take
+// turns: of its blocks the first 64 record and then one in 16, chosen by a hash, since a graph's
+// kernels come in order.
 TP_INLINE bool tp_block_is_recorded(const TpRecording &recording) {
   if (!recording.arena || (blockIdx.x & recording.others) != recording.first) return false;
-  return !recording.turns || tp_takes_turn((uint64_t *)recording.turns, 16);
+  if (!recording.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)tp_count((uint64_t *)recording.turns, 1);
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 28 == 0;
+  }
+  return __syncthreads_or(chosen);
 }
 // A ticket, or none where the arena is full.  First a claim is admitted, then it takes a ticket: of
 // claims that are refused no ticket is left over, and both are one addition, however many claim at

@@ -38,14 +38,6 @@ template <class T, class V> TP_INLINE T atomicAdd(T *at, V value) {
   *at = (T)(before + value);
   return before;
 }
-TP_INLINE bool tp_takes_turn(uint64_t *turns, uint32_t rare) {
-  bool chosen = false;
-  if (threadIdx.x == 0) {
-    const uint32_t turn = (uint32_t)atomicAdd(turns, (uint64_t)1);
-    chosen = turn < 64 || (uint64_t)(turn * 0x9e3779b9u) * rare >> 32 == 0;
-  }
-  return tp_emulator::barrier_vote(chosen) > 0;
-}
 TP_INLINE void __threadfence_system() {}
 TP_INLINE void __nanosleep(unsigned) { tp_emulator::yield(); }
 

@@ -17,7 +17,13 @@ static uint64_t tp_time = 0;
 
 TP_INLINE bool tp_block_is_recorded(const TpRecording &recording) {
   if (!recording.arena || (blockIdx.x & recording.others) != recording.first) return false;
-  return !recording.turns || tp_takes_turn((uint64_t *)recording.turns, 16);
+  if (!recording.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)(*(uint64_t *)recording.turns)++;
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 28 == 0;
+  }
+  return tp_emulator::barrier_vote(chosen) > 0;
 }
 TP_INLINE TpWarp tp_begin_alone(const TpRecording &recording) {
   TpWarp w = {recording, nullptr, nullptr};

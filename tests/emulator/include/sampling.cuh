@@ -17,7 +17,13 @@ struct TpSampled {
 
 TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
   if (!sampling.counts || (blockIdx.x & sampling.others) != sampling.first) return false;
-  return !sampling.turns || tp_takes_turn(sampling.counts, 32);
+  if (!sampling.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)sampling.counts[0]++;
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 27 == 0;
+  }
+  return tp_emulator::barrier_vote(chosen) > 0;
 }
 TP_INLINE TpSampled tp_sampled_alone(TpCycles *counts, int states) {
   if (!tp_emulator::is_shared(counts) || !tp_emulator::is_shared(counts + states - 1))

@@ -57,16 +57,6 @@ TP_INLINE int tp_cluster_rank() {
   return rank;
 }
 
-// Whether it is this block's turn, for all of its threads: of the blocks that ask at `turns`, the
-// first 64 and then one in `rare`, chosen by a hash, since blocks of several kernels come in order.
-TP_INLINE bool tp_takes_turn(uint64_t *turns, uint32_t rare) {
-  bool chosen = false;
-  if (threadIdx.x == 0) {
-    const uint32_t turn = (uint32_t)atomicAdd(turns, (uint64_t)1);
-    chosen = turn < 64 || (uint64_t)(turn * 0x9e3779b9u) * rare >> 32 == 0;
-  }
-  return __syncthreads_or(chosen);
-}
 // A generic pointer as an address in the block's shared memory.
 TP_INLINE uint32_t tp_shared_address(const void *at) {
   return (uint32_t)__cvta_generic_to_shared(at);

@@ -30,10 +30,16 @@ struct TpSampled {
 
 // Asked once by all threads of a block, for all of which the answer is the same: whether it runs
 // the code with marks.  All launches of a captured kernel have the same argument, so their blocks
-// take turns.
+// take turns, chosen by a hash, since a graph's kernels come in order.
 TP_INLINE bool tp_block_is_sampled(const TpSampling &sampling) {
   if (!sampling.counts || (blockIdx.x & sampling.others) != sampling.first) return false;
-  return !sampling.turns || tp_takes_turn(sampling.counts, 32);
+  if (!sampling.turns) return true;
+  bool chosen = false;
+  if (threadIdx.x == 0) {
+    const uint32_t turn = (uint32_t)atomicAdd(sampling.counts, (uint64_t)1);
+    chosen = turn < 64 || turn * 0x9e3779b9u >> 27 == 0;
+  }
+  return __syncthreads_or(chosen);
 }
 
 // What arithmetic comes before stays before, and what comes after, after: ptxas does not move it
