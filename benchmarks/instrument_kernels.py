@@ -1,6 +1,6 @@
-"""Kernels whose insides are measured: attention with scopes, and delays of known length.
+"""Kernels whose insides are measured: attention and softmax with scopes, delays of known length.
 
-The products, softmax and the int4 product are those of `gpu_kernels.py`.
+The products, softmax without scopes and the int4 product are those of `gpu_kernels.py`.
 """
 
 import tileprof
@@ -72,6 +72,34 @@ def attention(batch, heads, length, dim, causal, block_M=128, block_N=128, stage
             T.copy(output, Output[bz, bx * block_M : (bx + 1) * block_M, by, :])
 
     return main
+
+
+@tileprof.jit
+def softmax(X, threads: int = 256):
+    """Of each row, with a scope around each step."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((M, N), T.bfloat16)
+
+    with T.Kernel(M, threads=threads) as row:
+        x = T.alloc_fragment((1, N), T.bfloat16)
+        e = T.alloc_fragment((1, N), T.float32)
+        top = T.alloc_fragment((1,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+
+        with T.scope("load"):
+            T.copy(X[row, 0], x)
+        with T.scope("top"):
+            T.reduce_max(x, top, dim=1)
+        with T.scope("exponentials"):
+            for i, j in T.Parallel(1, N):
+                e[i, j] = T.exp2((x[i, j] - top[i]) * 1.44269504)
+        with T.scope("total"):
+            T.reduce_sum(e, total, dim=1)
+        with T.scope("write"):
+            for i, j in T.Parallel(1, N):
+                Y[row + i, j] = e[i, j] / total[i]
+    return Y
 
 
 @tileprof.jit
