@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import zlib
+
 from tileprof.errors import Location
-from tileprof.profile import KernelInfo, Profile, RemarkInfo, SiteInfo, Sketch, Tables, TreeBuilder
+from tileprof.profile import (
+    KernelInfo,
+    PcBlame,
+    PcFunction,
+    PcInstruction,
+    PcRecording,
+    PcRows,
+    PcSamples,
+    Profile,
+    RemarkInfo,
+    SiteInfo,
+    Sketch,
+    Tables,
+    TreeBuilder,
+)
 
 
 def full_profile() -> Profile:
@@ -42,5 +58,30 @@ def full_profile() -> Profile:
         node_kernels={kernel: 0},
         sources={"m.py": "def main(): ...\n", "naïve.py": "# ×\n"},
         provenance={"command": "tileprof run m.py", "git": "abc (dirty)"},
+        pc=pc_samples(kernel),
     )
     return builder.snapshot(tables)
+
+
+def pc_samples(node: int) -> PcSamples:
+    """Return samples of a function with code at a kernel's node, and of one without."""
+    inlined = Location("m.py", 2, function="helper", caller=Location("m.py", 9, function="matmul"))
+    code = (
+        PcInstruction(0, "S2R R0, SR_TID.X", Location("m.py", 9, function="matmul")),
+        PcInstruction(16, "LDG.E R4, [R2.64]", inlined, 1),
+        PcInstruction(32, "FADD R4, R4, R4", inlined, 1),
+        PcInstruction(48, "EXIT"),
+    )
+    matmul = PcFunction(
+        "_Z6matmulPf", "matmul(float*)", "ab" * 32, "sm_90a", code,
+        (PcBlame(32, "long_scoreboard", 16, "R4, scoreboard 0"),),
+    )  # fmt: skip
+    library = PcFunction("gemm_kernel", "gemm_kernel", note="its cubin is not known")
+    return PcSamples(
+        (matmul, library),
+        ("selected", "long_scoreboard", "long_scoreboard_not_issued"),
+        PcRows.typed([0, 0, 0, 1], [16, 32, 32, 64], [0, 1, 2, 1], [node, node, node, -1],
+                     [3, 90, 60, 7]),
+        (PcRecording(4096, "exact", 160, dropped=2, non_user=1),),
+        {"ab" * 32: zlib.compress(b"ELF")},
+    )  # fmt: skip

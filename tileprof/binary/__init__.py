@@ -19,6 +19,7 @@ from .listing import listing, place
 from .opcodes import group_of, opcode_class, opcode_mix
 from .slices import Dependence
 from .spills import Spill
+from .waits import Wait, is_long, waits
 
 __all__ = [
     "Block",
@@ -35,12 +36,15 @@ __all__ = [
     "Parameter",
     "Resources",
     "Spill",
+    "Wait",
     "effects",
     "find_nvdisasm",
     "group_of",
+    "is_long",
     "listing",
     "opcode_class",
     "opcode_mix",
     "place",
     "read",
+    "waits",
 ]

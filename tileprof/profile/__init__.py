@@ -17,6 +17,14 @@ from tileprof.profile.literal_reader import from_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
 from tileprof.profile.model import Node, Profile, build
 from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
+from tileprof.profile.pc_samples import (
+    PcBlame,
+    PcFunction,
+    PcInstruction,
+    PcRecording,
+    PcRows,
+    PcSamples,
+)
 from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
@@ -46,6 +54,12 @@ __all__ = [
     "KernelInfo",
     "Metric",
     "Node",
+    "PcBlame",
+    "PcFunction",
+    "PcInstruction",
+    "PcRecording",
+    "PcRows",
+    "PcSamples",
     "Profile",
     "RemarkInfo",
     "SiteInfo",

@@ -31,6 +31,7 @@ def check(profile: Profile) -> None:
                 f"node {node} refers to kernel {kernel}, and one of the two does not exist"
             )
     profile.tables.ctas.check(len(profile.tables.kernels))
+    profile.tables.pc.check(count)
     for metric in profile.metrics.values():
         _check_metric(profile, metric)
     tables = profile.tables

@@ -116,6 +116,7 @@ def _moved(tables: Tables, to: Column) -> Tables:
         sketches=carried(tables.sketches, to),
         absorbed_sketches=carried(tables.absorbed_sketches, to),
         timeline=tables.timeline.moved(to),
+        pc=tables.pc.moved(to),
     )
 
 

@@ -12,6 +12,7 @@ from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
 from tileprof.profile.node_sketches import NodeSketches
+from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.tables import KernelInfo, Tables
 from tileprof.profile.timeline import Timeline
 
@@ -84,6 +85,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         # Runs have no common time: that of one stays, those of several are left out.
         tables[0].timeline if len(tables) == 1 else Timeline(),
         CtaTimelines.joined(ctas),
+        PcSamples.joined([table.pc for table in tables], starts),
     )
 
 

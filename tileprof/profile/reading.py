@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
-from tileprof.profile import cta_bytes, timeline_bytes
+from tileprof.profile import cta_bytes, pc_reading, timeline_bytes
 from tileprof.profile import metrics as law
 from tileprof.profile.ctas import Cta, CtaLaunch, CtaTimelines, CtaWarp
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
+from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import KernelInfo, RemarkInfo, SiteInfo, Tables
@@ -53,6 +54,7 @@ def from_database(database: sqlite3.Connection) -> Profile:
         absorbed_sketches=_sketches(database, "absorbed"),
         timeline=_timeline(database, len(nodes)),
         ctas=_ctas(database),
+        pc=_pc_samples(database, places),
     )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 
@@ -114,6 +116,10 @@ def _ctas(database: sqlite3.Connection) -> CtaTimelines:
         [name for (name,) in rows("cta_queues", "name")],
         dict(database.execute("SELECT name, content FROM cta_columns").fetchall()),
     )
+
+
+def _pc_samples(database: sqlite3.Connection, places: dict[int, Location]) -> PcSamples:
+    return pc_reading.read(database, places) if _has(database, "pc_samples") else PcSamples()
 
 
 def _has(database: sqlite3.Connection, table: str) -> bool:

@@ -50,6 +50,7 @@ def rehang(profile: Profile, grown: Grown) -> Profile:
             sketches=carried(profile.tables.sketches, grown.target),
             absorbed_sketches=carried(profile.tables.absorbed_sketches, grown.target),
             timeline=profile.tables.timeline.moved(grown.top),
+            pc=profile.tables.pc.moved(grown.target),
         ),
     )
 
@@ -96,8 +97,8 @@ def cut(profile: Profile, keep: npt.NDArray[np.bool_]) -> Profile:
 def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) -> Tables:
     """What belongs to kept nodes stays, the rest goes to the node above that is kept."""
     own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
-    timeline = profile.tables.timeline
-    if not (own or absorbed or timeline.tracks):
+    timeline, pc = profile.tables.timeline, profile.tables.pc
+    if not (own or absorbed or timeline.tracks or pc.recordings):
         return profile.tables
     # Where no node above is kept, the home is -1: there `new_id` has the hidden node.
     home = new_id[homes(profile.parents, keep)]
@@ -107,6 +108,7 @@ def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) ->
         sketches=carried(own, np.where(keep, home, -1)),
         absorbed_sketches=merged(folded),
         timeline=timeline.moved(home),
+        pc=pc.moved(home),
     )
 
 

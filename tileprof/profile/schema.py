@@ -173,3 +173,50 @@ CREATE VIEW measurements AS
     SELECT node, metrics.name AS metric, unit, own, absorbed, total
     FROM node_values JOIN metrics ON metrics.id = node_values.metric;
 """
+
+PC_SCHEMA: Final = """
+CREATE TABLE pc_recordings (
+    id INTEGER PRIMARY KEY,
+    period INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    total INTEGER NOT NULL,
+    dropped INTEGER NOT NULL,
+    non_user INTEGER NOT NULL,
+    overflows INTEGER NOT NULL
+);
+CREATE TABLE pc_functions (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    title TEXT NOT NULL,
+    module TEXT NOT NULL,
+    architecture TEXT NOT NULL,
+    note TEXT NOT NULL
+);
+CREATE TABLE pc_stalls (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE pc_samples (
+    function INTEGER NOT NULL REFERENCES pc_functions (id),
+    "offset" INTEGER NOT NULL,
+    stall INTEGER NOT NULL REFERENCES pc_stalls (id),
+    node INTEGER REFERENCES nodes (id),
+    samples INTEGER NOT NULL
+);
+CREATE TABLE pc_instructions (
+    function INTEGER NOT NULL REFERENCES pc_functions (id),
+    "offset" INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    location INTEGER REFERENCES locations (id),
+    depth INTEGER NOT NULL,
+    PRIMARY KEY (function, "offset")
+) WITHOUT ROWID;
+CREATE TABLE pc_blames (
+    function INTEGER NOT NULL REFERENCES pc_functions (id),
+    position INTEGER NOT NULL,
+    "offset" INTEGER NOT NULL,
+    stall TEXT NOT NULL,
+    producer INTEGER NOT NULL,
+    through TEXT NOT NULL,
+    PRIMARY KEY (function, position)
+) WITHOUT ROWID;
+CREATE TABLE pc_cubins (sha256 TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+"""
+"""What files with samples of program counters have beside; others need no room for it."""

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from tileprof.errors import Location
 from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.node_sketches import NodeSketches
+from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.timeline import Timeline
 
 Attribute: TypeAlias = str | int | float
@@ -75,3 +76,5 @@ class Tables:
     """Single events, where they were asked for. Profiles that are added up have none."""
     ctas: CtaTimelines = field(default_factory=CtaTimelines)
     """What single CTAs did inside kernels that were measured."""
+    pc: PcSamples = field(default_factory=PcSamples)
+    """Where warps were seen, by instruction, where that was asked for."""

@@ -16,7 +16,8 @@ from tileprof.profile import metrics as law
 from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
-from tileprof.profile.schema import SCHEMA
+from tileprof.profile.pc_samples import PcFunction, PcSamples
+from tileprof.profile.schema import PC_SCHEMA, SCHEMA
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.tables import Attribute, KernelInfo
 from tileprof.profile.timeline import Timeline
@@ -54,6 +55,7 @@ class _Writer:
         for i, kernel in enumerate(profile.tables.kernels):
             self._kernel(i, kernel)
         self._ctas(profile.tables.ctas)
+        self._pc_samples(profile.tables.pc)
         self._insert("node_kernels", profile.tables.node_kernels.items())
         self._insert("sources", _texts(profile.tables.sources.items()))
         self._insert("files", ((number, name) for name, number in self._files.items()))
@@ -120,6 +122,38 @@ class _Writer:
         self._insert("cta_warps", ((i, *astuple(each)) for i, each in enumerate(timelines.warps)))
         self._insert("cta_queues", ((i, _text(name)) for i, name in enumerate(timelines.queues)))
         self._insert("cta_columns", cta_bytes.to_bytes(timelines).items())
+
+    def _pc_samples(self, held: PcSamples) -> None:
+        if not held.recordings:
+            return
+        self._database.executescript(PC_SCHEMA)
+        self._insert("pc_recordings", ((i, *astuple(e)) for i, e in enumerate(held.recordings)))
+        self._insert("pc_stalls", ((i, _text(name)) for i, name in enumerate(held.stalls)))
+        for number, function in enumerate(held.functions):
+            self._pc_function(number, function)
+        rows = held.rows
+        nodes = (None if node < 0 else node for node in rows.node.tolist())
+        columns = (each.tolist() for each in (rows.function, rows.offset, rows.stall))
+        self._insert("pc_samples", zip(*columns, nodes, rows.samples.tolist()))
+        self._insert("pc_cubins", held.cubins.items())
+
+    def _pc_function(self, number: int, function: PcFunction) -> None:
+        texts = (function.name, function.title, function.module, function.architecture)
+        self._insert("pc_functions", [(number, *map(_text, texts), _text(function.note))])
+        self._insert(
+            "pc_instructions",
+            (
+                (number, each.offset, _text(each.text), self._location(each.place), each.depth)
+                for each in function.code
+            ),
+        )
+        self._insert(
+            "pc_blames",
+            (
+                (number, i, each.offset, _text(each.stall), each.producer, _text(each.through))
+                for i, each in enumerate(function.blames)
+            ),
+        )
 
     def _kernel(self, number: int, kernel: KernelInfo) -> None:
         texts = [kernel.name, kernel.device, kernel.ir, kernel.source, kernel.source_file]

@@ -1,0 +1,257 @@
+"""What an instruction waits for before it can issue, and through what.
+
+In: a function and the offset of an instruction.  Out: `Wait`s, nearest first: who signals the
+scoreboards in its mask, whose result of a fixed latency it needs, which products or copies its wait
+is for, which bulk copies signal the mbarrier that it asks.
+
+Paths are followed backwards through the control-flow graph until the same wait happened before:
+what came earlier is done then. Where several producers are found, which one was the last to end is
+not known, so all are told. An mbarrier's copies are told only in functions where nothing but copies
+arrives at mbarriers; elsewhere the address decides, which is not followed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from .effects import effects
+from .instructions import BYTES, Instruction, words
+from .opcodes import group_of
+
+if TYPE_CHECKING:
+    from .cubin import Function
+
+__all__ = ["Wait", "is_long", "waits"]
+
+Kind = Literal["scoreboard", "operands", "latency", "wgmma", "copies", "mbarrier"]
+
+LONG = words("LDG LD LDL ATOM ATOMG TEX TLD TLD4 TXQ TXD TMML SULD SUATOM LDGSTS LDGMC")
+"""Whose results come by way of L1TEX, so that waiting for them is a long scoreboard."""
+BULK_COPIES = words("UTMALDG UBLKCP")
+EXPECTS = ("ARRIVE", "TRANS64")
+"""Modifiers of what announces the bytes of a bulk copy."""
+VARIABLE = (
+    "global memory", "shared memory", "local memory", "atomic", "special function", "conversion",
+    "async copy", "tensor copy", "barrier",
+)  # fmt: skip
+"""Groups of instructions whose results are there when they are there."""
+FIXED_CYCLES = 15
+"""Within which the result of arithmetic is there; products of tensor cores take longer."""
+MATRIX_CYCLES = 40
+MOST = 8
+"""Producers that are told of one wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`consumer` cannot issue before `producer` (offsets) has done its part."""
+
+    consumer: int
+    producer: int
+    kind: Kind
+    through: str
+    """`R4, scoreboard 0`; `wgmma group`; what passes from one to the other."""
+
+
+def waits(function: Function, offset: int) -> tuple[Wait, ...]:
+    """All that an instruction waits for, as far as its function tells."""
+    each = function.instruction(offset)
+    found = [*_scoreboards(function, each)]
+    polls = [wait.producer for wait in found if _polls(function.instruction(wait.producer))]
+    if _polls(each):
+        polls.append(offset)
+    for poll in polls:
+        found += _mbarrier(function, offset, poll)
+    if each.name == "WARPGROUP" and "DEPBAR" in each.modifiers:
+        found += _wgmma(function, each)
+    elif each.name == "DEPBAR":
+        found += _copies(function, each)
+    return (*found, *_latency(function, each))
+
+
+def is_long(instruction: Instruction) -> bool:
+    """Whether who waits for its result is stalled by a long scoreboard, not a short one."""
+    return instruction.name in LONG
+
+
+# -- scoreboards
+
+
+def _scoreboards(function: Function, each: Instruction) -> Iterator[Wait]:
+    for barrier in each.control.waits:
+        found = _backwards(function, each.offset, functools.partial(_signal, barrier))
+        for producer in found[:MOST]:
+            made = function.instruction(producer)
+            if made.control.write_barrier == barrier:
+                through = f"{_passed(function, each, made)}scoreboard {barrier}"
+                yield Wait(each.offset, producer, "scoreboard", through)
+            else:
+                through = f"its operands are read, scoreboard {barrier}"
+                yield Wait(each.offset, producer, "operands", through)
+
+
+def _signal(barrier: int, each: Instruction) -> tuple[bool, bool]:
+    """Whether an instruction signals a scoreboard, and whether it waits for it first."""
+    control = each.control
+    drained = each.name == "DEPBAR" and each.operands[:2] == (f"SB{barrier}", "0x0")
+    return barrier in (control.write_barrier, control.read_barrier), (
+        barrier in control.waits or drained
+    )
+
+
+def _passed(function: Function, consumer: Instruction, producer: Instruction) -> str:
+    """`R4, `: the first register that one instruction has from another, if there is any."""
+    shared = set(effects(producer).writes)
+    for register in effects(consumer).reads:
+        if register in shared and producer.offset in function.flow.definitions(
+            consumer.offset, register
+        ):
+            return f"{register}, "
+    return ""
+
+
+# -- fixed latencies
+
+
+def _latency(function: Function, each: Instruction) -> Iterator[Wait]:
+    """The nearest result that is there a fixed time after its instruction, within that time."""
+    start, reads = function.block(each.offset).start, set(effects(each).reads)
+    cycles = 0
+    for at in range(each.offset - BYTES, start - BYTES, -BYTES):
+        before = function.instruction(at)
+        control = before.control
+        cycles += max(control.stall, 1)
+        if cycles > MATRIX_CYCLES:
+            return
+        limit = MATRIX_CYCLES if before.name.endswith("MMA") else FIXED_CYCLES
+        written = effects(before).writes
+        if made := next((register for register in written if register in reads), None):
+            if control.write_barrier is None and cycles <= limit and _is_fixed(before):
+                yield Wait(each.offset, at, "latency", made)
+                return
+            reads -= set(written)
+
+
+def _is_fixed(each: Instruction) -> bool:
+    return each.name not in ("LDC", "SHFL", "S2R") and group_of(each.name) not in VARIABLE
+
+
+# -- groups
+
+
+def _wgmma(function: Function, each: Instruction) -> Iterator[Wait]:
+    """The last product of the newest group that has to be done."""
+    pending = _count(each)
+    if pending is None:
+        return
+    ends = _after_skipping(function, each.offset, pending, _ends_wgmma_group)
+    for end in ends[:MOST]:
+        yield Wait(each.offset, end, "wgmma", "wgmma group")
+
+
+def _ends_wgmma_group(each: Instruction) -> bool:
+    return each.name.endswith("GMMA") and any(o.startswith("gsb") for o in each.operands)
+
+
+def _copies(function: Function, each: Instruction) -> Iterator[Wait]:
+    """The copies of the newest group that has to be there."""
+    pending = _count(each)
+    if pending is None:
+        return
+    for end in _after_skipping(function, each.offset, pending, lambda e: e.name == "LDGDEPBAR"):
+        copies = _backwards(
+            function, end, lambda e: (e.name == "LDGSTS", e.name in ("LDGDEPBAR", "DEPBAR"))
+        )
+        for copy in copies[:MOST]:
+            if function.instruction(copy).name == "LDGSTS":
+                yield Wait(each.offset, copy, "copies", "cp.async group")
+
+
+def _count(each: Instruction) -> int | None:
+    """How many groups `DEPBAR.LE SB0, 0x1` leaves pending."""
+    last = each.operands[-1] if len(each.operands) > 1 else ""
+    return int(last, 16) if last.startswith("0x") else None
+
+
+def _after_skipping(
+    function: Function, offset: int, skipped: int, ends: Callable[[Instruction], bool]
+) -> list[int]:
+    """The ends of groups that are met next before an offset once `skipped` of them were passed."""
+    found: list[int] = []
+    seen: set[tuple[int, int]] = set()
+    work = [(offset, skipped)]
+    while work:
+        at, left = work.pop(0)
+        block = function.block(at - BYTES) if at > function.block(at).start else None
+        for place in range(at - BYTES, block.start - BYTES if block else at, -BYTES):
+            if ends(function.instruction(place)):
+                if not left:
+                    found.append(place)
+                    break
+                left -= 1
+        else:
+            start = block or function.block(at)
+            for index in start.predecessors:
+                if (index, left) not in seen:
+                    seen.add((index, left))
+                    work.append((function.blocks[index].end, left))
+    return list(dict.fromkeys(found))
+
+
+# -- mbarriers
+
+
+def _polls(each: Instruction) -> bool:
+    return each.name == "SYNCS" and "PHASECHK" in each.modifiers
+
+
+def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
+    """The bulk copies, where nothing else can be what arrives at an mbarrier."""
+    copies = []
+    for each in function.reachable():
+        if each.never_executes:
+            continue
+        if each.name in BULK_COPIES:
+            copies.append(each.offset)
+        elif _arrives_alone(each):
+            return
+    for copy in copies[:MOST]:
+        yield Wait(offset, copy, "mbarrier", f"the mbarrier asked at {poll:#06x}")
+
+
+def _arrives_alone(each: Instruction) -> bool:
+    """Whether threads or other copies arrive at an mbarrier."""
+    if each.name == "ARRIVES":
+        return True
+    return each.name == "SYNCS" and "ARRIVE" in each.modifiers and each.modifiers != EXPECTS
+
+
+# -- walking
+
+
+def _backwards(
+    function: Function, offset: int, look: Callable[[Instruction], tuple[bool, bool]]
+) -> list[int]:
+    """Offsets before one, nearest first, that `look` takes; its second answer ends a path."""
+    found: list[int] = []
+    seen: set[int] = set()
+    block = function.block(offset)
+    work = [(block.start, offset, block.predecessors)]
+    while work:
+        start, end, before = work.pop(0)
+        for at in range(end - BYTES, start - BYTES, -BYTES):
+            taken, stop = look(function.instruction(at))
+            if taken:
+                found.append(at)
+            if stop:
+                break
+        else:
+            for index in before:
+                if index not in seen:
+                    seen.add(index)
+                    each = function.blocks[index]
+                    work.append((each.start, each.end, each.predecessors))
+    return list(dict.fromkeys(found))

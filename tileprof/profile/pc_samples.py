@@ -1,0 +1,257 @@
+"""Where the warps of GPUs were seen: samples of program counters, by instruction and stall reason.
+
+In: rows of counts, the functions that they are in, their code as far as it is known.  Out: the same
+for another tree or for several runs.  A row whose stall ends in `_not_issued` counts a part of what
+its namesake counts, so it is in no sum.
+
+Laws: no operation changes a sum. Runs are put together by function (cubin and name) and offset; a
+row's node moves with the nodes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import InternalError, Location
+from tileprof.profile.metrics import Index
+
+__all__ = [
+    "NOT_ISSUED",
+    "PcBlame",
+    "PcFunction",
+    "PcInstruction",
+    "PcRecording",
+    "PcRows",
+    "PcSamples",
+]
+
+NOT_ISSUED = "_not_issued"
+"""Ends the names of stalls in cycles in which a scheduler issued nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcInstruction:
+    """One instruction of a function."""
+
+    offset: int
+    """Bytes from the function's begin."""
+    text: str
+    place: Location | None = None
+    """The innermost source line; its `caller`s lead out to the function."""
+    depth: int = 0
+    """Loops around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcBlame:
+    """What an instruction waits for where it is stalled."""
+
+    offset: int
+    stall: str
+    producer: int
+    """Offset of the instruction that it waits for."""
+    through: str
+    """What passes between them: `R4, scoreboard 0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcFunction:
+    """A function in which samples were taken."""
+
+    name: str
+    """As the compiler wrote it."""
+    title: str
+    """As people read it."""
+    module: str = ""
+    """The SHA-256 of its cubin; empty where that is not known."""
+    architecture: str = ""
+    code: tuple[PcInstruction, ...] = ()
+    """All its instructions by offset, where they are known."""
+    blames: tuple[PcBlame, ...] = ()
+    note: str = ""
+    """Why there is no code."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcRecording:
+    """One recording, as the device counted it."""
+
+    period: int
+    """Cycles of a multiprocessor between two samples of it."""
+    mode: str
+    """`continuous` or `exact`."""
+    total: int
+    """All samples, those of no function included."""
+    dropped: int = 0
+    non_user: int = 0
+    """Samples of kernels that the device does not show."""
+    overflows: int = 0
+    """How often the device's buffer was full."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PcRows:
+    """Columns with one entry for a number of samples."""
+
+    function: npt.NDArray[np.int32]
+    """Place in `functions`."""
+    offset: npt.NDArray[np.int64]
+    stall: npt.NDArray[np.int32]
+    """Place in `stalls`."""
+    node: npt.NDArray[np.int32]
+    """The kernel's node in the tree; -1 where it is not known."""
+    samples: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PcRows):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in ROW_COLUMNS)
+
+    __hash__ = None  # type: ignore[assignment] # compared by value, and holds arrays
+
+    @staticmethod
+    def typed(*columns: Any) -> PcRows:
+        """Return the columns, in their order, as the numbers that they are of here."""
+        return PcRows(*(np.asarray(each, kind) for each, kind in zip(columns, _TYPES)))
+
+    @staticmethod
+    def added(*columns: Any) -> PcRows:
+        """Return the columns in order of their keys, those with one key added up."""
+        *keys, samples = (np.asarray(each, np.int64) for each in columns)
+        order, starts = _runs(keys)
+        if not len(order):
+            return PcRows.typed(*columns)
+        sums = np.add.reduceat(samples[order], starts)
+        return PcRows.typed(*(key[order[starts]] for key in keys), sums)
+
+
+ROW_COLUMNS = tuple(each.name for each in fields(PcRows))
+_TYPES = (np.int32, np.int64, np.int32, np.int32, np.int64)
+
+
+def _runs(
+    keys: Sequence[npt.NDArray[np.int64]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The order of rows by their keys, and where in it each key begins."""
+    if not len(keys[0]):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    lows = [int(key.min()) for key in keys]
+    sizes = [int(key.max()) - low + 1 for key, low in zip(keys, lows)]
+    room = 1
+    for size in sizes:
+        room *= size
+    if room < 1 << 63:
+        # One number a row sorts several times as fast as several.
+        whole = np.zeros(len(keys[0]), np.int64)
+        for key, low, size in zip(keys, lows, sizes):
+            whole = whole * size + (key - low)
+        order = np.argsort(whole, kind="stable")
+        changes = np.diff(whole[order]) != 0
+    else:
+        order = np.lexsort(keys[::-1])
+        changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    return order, np.concatenate(([0], np.flatnonzero(changes) + 1))
+
+
+def _no_rows() -> PcRows:
+    return PcRows.typed((), (), (), (), ())
+
+
+@dataclass(frozen=True)
+class PcSamples:
+    """All samples of program counters of a profile; no recordings where none were asked for."""
+
+    functions: tuple[PcFunction, ...] = ()
+    stalls: tuple[str, ...] = ()
+    """The device's names of stall reasons, without what all of them begin with."""
+    rows: PcRows = field(default_factory=_no_rows)
+    recordings: tuple[PcRecording, ...] = ()
+    cubins: Mapping[str, bytes] = field(default_factory=dict)
+    """Compressed cubins by their SHA-256, as far as there is room for them."""
+
+    __hash__ = None  # type: ignore[assignment] # holds arrays
+
+    def cubin(self, module: str) -> bytes:
+        """Return the cubin of a function's module; KeyError where the profile does not hold it."""
+        return zlib.decompress(self.cubins[module])
+
+    @cached_property
+    def is_counted(self) -> npt.NDArray[np.bool_]:
+        """By stall, whether its rows are in sums."""
+        return np.array([not name.endswith(NOT_ISSUED) for name in self.stalls], bool)
+
+    @cached_property
+    def counted(self) -> npt.NDArray[np.int64]:
+        """By row, the samples in it that are in sums: 0 for those of `_not_issued`."""
+        if not len(self.rows):
+            return np.zeros(0, np.int64)
+        return np.where(self.is_counted[self.rows.stall], self.rows.samples, 0)
+
+    @cached_property
+    def by_function(self) -> npt.NDArray[np.int64]:
+        """Samples of each function."""
+        found = np.zeros(len(self.functions), np.int64)
+        np.add.at(found, self.rows.function, self.counted)
+        return found
+
+    def moved(self, to: Index) -> PcSamples:
+        """Return the samples for another tree, where node `i` has become `to[i]`; -1: none."""
+        if not (self.rows.node >= 0).any():
+            return self
+        node = np.append(np.asarray(to, np.int64), -1)[self.rows.node]
+        return replace(self, rows=replace(self.rows, node=node.astype(np.int32)))
+
+    def check(self, nodes: int) -> None:
+        """Raise `InternalError` where a row refers to what does not exist."""
+        rows = self.rows
+        limits = (
+            (rows.function, 0, len(self.functions)),
+            (rows.stall, 0, len(self.stalls)),
+            (rows.node, -1, nodes),
+        )
+        for column, low, end in limits:
+            if len(column) and not (low <= column.min() and column.max() < end):
+                raise InternalError("a sample of a program counter refers to what does not exist")
+        if len(rows) and rows.samples.min() < 0:
+            raise InternalError("there are fewer samples than none")
+
+    @staticmethod
+    def joined(parts: Sequence[PcSamples], starts: Sequence[int]) -> PcSamples:
+        """Return those of several runs; the nodes of `parts[i]` move up by `starts[i]`."""
+        if len(parts) == 1 and not starts[0]:
+            return parts[0]
+        held = [(part, start) for part, start in zip(parts, starts) if part.recordings]
+        functions: dict[tuple[str, str], PcFunction] = {}
+        stalls: dict[str, int] = {}
+        columns: list[list[npt.NDArray[np.integer]]] = [[] for _ in ROW_COLUMNS]
+        for part, start in held:
+            for each in part.functions:
+                known = functions.setdefault((each.module, each.name), each)
+                if each.code and not known.code:
+                    functions[each.module, each.name] = each
+            places = {key: place for place, key in enumerate(functions)}
+            function = [places[each.module, each.name] for each in part.functions]
+            stall = [stalls.setdefault(name, len(stalls)) for name in part.stalls]
+            rows = part.rows
+            columns[0].append(np.array(function, np.int64)[rows.function])
+            columns[1].append(rows.offset)
+            columns[2].append(np.array(stall, np.int64)[rows.stall])
+            columns[3].append(np.where(rows.node < 0, -1, rows.node + start))
+            columns[4].append(rows.samples)
+        return PcSamples(
+            tuple(functions.values()),
+            tuple(stalls),
+            PcRows.added(*map(np.concatenate, columns)) if held else _no_rows(),
+            tuple(each for part, _ in held for each in part.recordings),
+            {key: cubin for part, _ in held for key, cubin in part.cubins.items()},
+        )
