@@ -10,6 +10,7 @@ row's node moves with the nodes.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -31,6 +32,8 @@ __all__ = [
     "PcRows",
     "PcSamples",
 ]
+
+_Ints = npt.NDArray[np.int64]
 
 NOT_ISSUED = "_not_issued"
 """Ends the names of stalls in cycles in which a scheduler issued nothing at all."""
@@ -128,39 +131,49 @@ class PcRows:
     def added(*columns: Any) -> PcRows:
         """Return the columns in order of their keys, those with one key added up."""
         *keys, samples = (np.asarray(each, np.int64) for each in columns)
-        order, starts = _runs(keys)
-        if not len(order):
-            return PcRows.typed(*columns)
-        sums = np.add.reduceat(samples[order], starts)
-        return PcRows.typed(*(key[order[starts]] for key in keys), sums)
+        return PcRows.typed(*_added(keys, samples)) if len(samples) else _no_rows()
 
 
 ROW_COLUMNS = tuple(each.name for each in fields(PcRows))
 _TYPES = (np.int32, np.int64, np.int32, np.int32, np.int64)
 
 
-def _runs(
-    keys: Sequence[npt.NDArray[np.int64]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The order of rows by their keys, and where in it each key begins."""
-    if not len(keys[0]):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+def _added(keys: Sequence[_Ints], samples: _Ints) -> tuple[_Ints, ...]:
+    """The distinct keys in order, and the samples of each."""
     lows = [int(key.min()) for key in keys]
     sizes = [int(key.max()) - low + 1 for key, low in zip(keys, lows)]
-    room = 1
-    for size in sizes:
-        room *= size
-    if room < 1 << 63:
-        # One number a row sorts several times as fast as several.
-        whole = np.zeros(len(keys[0]), np.int64)
-        for key, low, size in zip(keys, lows, sizes):
-            whole = whole * size + (key - low)
-        order = np.argsort(whole, kind="stable")
-        changes = np.diff(whole[order]) != 0
-    else:
+    room = math.prod(sizes)
+    if room >= 1 << 63:
         order = np.lexsort(keys[::-1])
         changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
-    return order, np.concatenate(([0], np.flatnonzero(changes) + 1))
+        starts = np.concatenate(([0], np.flatnonzero(changes) + 1))
+        return (*(key[order[starts]] for key in keys), np.add.reduceat(samples[order], starts))
+    # As one number, keys sort several times as fast; a table of few of them needs no sorting.
+    whole = np.zeros(len(samples), np.int64)
+    for key, low, size in zip(keys, lows, sizes):
+        whole *= size
+        whole += key - low
+    found, sums = (_tabled if room <= 4 * len(samples) else _sorted)(whole, samples, room)
+    parts = []
+    for low, size in zip(reversed(lows), reversed(sizes)):
+        found, part = np.divmod(found, size)
+        parts.append(part + low)
+    return (*reversed(parts), sums)
+
+
+def _tabled(whole: _Ints, samples: _Ints, room: int) -> tuple[_Ints, _Ints]:
+    sums, present = np.zeros(room, np.int64), np.zeros(room, bool)
+    np.add.at(sums, whole, samples)
+    present[whole] = True
+    found = np.flatnonzero(present)
+    return found, sums[found]
+
+
+def _sorted(whole: _Ints, samples: _Ints, _: int) -> tuple[_Ints, _Ints]:
+    order = np.argsort(whole)
+    whole = whole[order]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(whole)) + 1))
+    return whole[starts], np.add.reduceat(samples[order], starts)
 
 
 def _no_rows() -> PcRows:

@@ -96,6 +96,13 @@ class Activities:
         """Hand over the single events of the last `drain`."""
         return self._traced
 
+    def functions_of(self, node: Node) -> tuple[str, ...]:
+        """The CUDA functions whose work is at a kernel's node, as the compiler wrote them."""
+        which = node.key[1] if node.key is not None else None
+        if isinstance(which, tuple) and which[:1] == ("gpu",):
+            return (self._variants[which[1]].name,)
+        return tuple(self._functions.get(self._kernel_of.get(node.index, -1), ()))
+
     def _node(self, context: int, what: str, detail: int, drained: Any, row: int) -> Node:
         above = self._contexts.node(context)
         match what:

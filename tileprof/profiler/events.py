@@ -12,11 +12,15 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 
 from tileprof.errors import Location
-from tileprof.profile import KernelInfo
+from tileprof.profile import KernelInfo, PcSamples
 from tileprof.profiler import nvtx, observer
 from tileprof.profiler.activities import Activities
 from tileprof.profiler.gpu import Gpu, has_gpu
 from tileprof.profiler.native import Contexts, native_recorder, why_not
+from tileprof.profiler.pc_attribution import Modules, attribute
+from tileprof.profiler.pc_listings import with_code
+from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pc_tree import below
 from tileprof.profiler.timeline import Part, host_part
 from tileprof.profiler.totals import DeviceTotals
 from tileprof.profiler.trail import Trail
@@ -51,6 +55,8 @@ class Events:
         hooks.set_unrecorded = native.set_unrecorded
         nvtx.enable()
         self._settled = False
+        self._modules = Modules()
+        self._pc_raw: RawPcSamples | None = None
         self.timeline = 0
         """How many single events are kept, of devices and of the host each."""
         self._triton: TritonWork | None = None
@@ -104,6 +110,26 @@ class Events:
     def facts(self) -> dict[str, str]:
         """Return what provenance tells of what was recorded, and what was not."""
         return {**self.gpu.facts(), **observer.facts()}
+
+    def pc_samples(self) -> PcSamples | None:
+        """Return where warps were seen until now, by the tree's nodes; None if nobody asked."""
+        self._pc_raw = getattr(self.gpu, "pc_samples", lambda: None)()
+        if self._pc_raw is None:
+            return None
+        return attribute(self._pc_raw, self._modules, self._native.demangled, self._launched)
+
+    def with_code(self, samples: PcSamples) -> PcSamples:
+        """Return the last of these samples with the code of their functions."""
+        if self._pc_raw is None:
+            return samples
+        return with_code(samples, self._modules.cubins(self._pc_raw), self._native.demangled)
+
+    def functions_of(self, node: Node) -> tuple[str, ...]:
+        """Return the CUDA functions whose work is at a kernel's node."""
+        return self._activities.functions_of(node)
+
+    def _launched(self, context: int, function: str) -> int:
+        return below(self._contexts.node(context), function, self.functions_of).index
 
     def set_base(self, frame: FrameType | None) -> None:
         """Name the frame that runs the user's program, in the thread that calls this."""

@@ -36,6 +36,9 @@ OVERHEAD_TIME = Metric("overhead_time", "ns")
 ALLOCATED_BYTES = Metric("allocated_bytes", "bytes")
 """Device and pinned memory that was asked for."""
 
+PC_SAMPLES = Metric("pc_samples", "1")
+"""How often a multiprocessor's program counter was seen in a kernel."""
+
 ADDED = (
     BLOCK_TIME,
     BLOCK_TIME_MIN,
@@ -49,6 +52,7 @@ ADDED = (
     IDLE_TIME,
     OVERHEAD_TIME,
     ALLOCATED_BYTES,
+    PC_SAMPLES,
 )
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}

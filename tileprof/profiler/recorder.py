@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Final, TypeAlias
 
 from tileprof.errors import UsageError
-from tileprof.profile import KernelInfo
+from tileprof.profile import KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.events import Events
 from tileprof.profiler.excerpts import Excerpts
 from tileprof.profiler.kernels import converted
@@ -25,6 +25,7 @@ from tileprof.profiler.late import Late, add_late
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
 from tileprof.profiler.pausing import Pause
+from tileprof.profiler.pc_tree import Period, add_pc_samples
 from tileprof.profiler.timeline import Part, TimelineStore
 from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node, Tree
@@ -283,6 +284,16 @@ class Recorder:
         with self._lock:
             if self.events is not None:
                 self._hand_out_events(self.events.traced_host())
+
+    def pc_samples(self, builder: TreeBuilder, periods: list[Period], final: bool) -> PcSamples:
+        """Add samples of program counters to a tree; return them, with their code if `final`."""
+        with self._lock:
+            held = self.events.pc_samples() if self.events is not None else None
+            if self.events is None or held is None:
+                return PcSamples()
+            functions_of = self.events.functions_of
+        held = add_pc_samples(builder, held, periods, functions_of)
+        return self.events.with_code(held) if final else held
 
     def _hand_out_events(self, part: Part) -> None:
         stores: dict[int, TimelineStore] = {}

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import OutputError
-from tileprof.profile import SETUP, Profile, Tables, Timeline, TreeBuilder
+from tileprof.profile import SETUP, PcSamples, Profile, Tables, Timeline, TreeBuilder
 from tileprof.profiler import devices, provenance
 from tileprof.profiler.excerpts import cta_timelines
 from tileprof.profiler.late import add_records
 from tileprof.profiler.options import Options, tagged
+from tileprof.profiler.pc_listings import files_of
+from tileprof.profiler.pc_tree import Period
 from tileprof.profiler.recorder import Store
 from tileprof.profiler.snapshot import build_tree, device_ns, gather
 from tileprof.profiler.steps import Steps
@@ -104,18 +106,23 @@ class Session:
             with self._saving:
                 if len(self._stores) > 1:
                     self.of_steps = self.snapshot(setup=False)
-                self.profile = self.snapshot()
+                self.profile = self.snapshot(final=True)
             self.recording.leave(self)
             self._save(self.profile)
         return self.profile
 
-    def snapshot(self, setup: bool = True) -> Profile:
-        """Return the profile as it stands, or its steps only; the session goes on."""
+    def snapshot(self, setup: bool = True, final: bool = False) -> Profile:
+        """Return the profile as it stands, or its steps only; the session goes on.
+
+        With `final`, code of sampled functions too, which takes its time. Samples of program
+        counters do not tell steps from set-up, so they are in the whole only.
+        """
         recorder = self.recording.recorder
         builder = TreeBuilder()
         kernel_of: dict[int, int] = {}
         launches: dict[int, list[LaunchTotals]] = {}
         files: list[str] = []
+        periods: list[Period] = []
         *setups, store = self._stores
         stores = (*(setups if setup else ()), store)
         for each in stores:
@@ -125,6 +132,7 @@ class Session:
                 builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase
             )
             kernel_of |= kernels_of
+            periods.append(Period(numbers, made))
             for index, totals in enumerate(numbers.launches):
                 if totals is not None and index in recorder.kernel_of:
                     launches.setdefault(recorder.kernel_of[index], []).append(totals)
@@ -138,6 +146,8 @@ class Session:
         files += [kernel.source_file for kernel in kernels]
         places = {kernel: place for place, kernel in enumerate(used)}
         ctas, left_out = cta_timelines([each.excerpts for each in stores], places)
+        pc = recorder.pc_samples(builder, periods, final) if setup else PcSamples()
+        files += files_of(pc)
         # That of the steps, where there are any.
         timeline = store.timeline
         tables = Tables(
@@ -158,6 +168,7 @@ class Session:
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
             ctas=ctas,
+            pc=pc,
         )
         return builder.snapshot(tables)
 

@@ -1,0 +1,221 @@
+"""The code of sampled functions: SASS, source lines, loops, and what stalled instructions wait for.
+
+In: samples, and the cubins of their modules.  Out: the same samples with the code of the functions
+that have the most of them, and with the cubins that there is room for.  Only these functions are
+disassembled, several at a time; what cannot be shown has a note that says why.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import Location, TileprofError
+from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples
+
+if TYPE_CHECKING:
+    from tileprof.binary import Chain, Function, Wait
+
+__all__ = ["files_of", "with_code"]
+
+MOST_INSTRUCTIONS = 100_000
+LARGEST_CUBIN = 8 << 20
+MOST_CUBIN_BYTES = 64 << 20
+NO_CUBIN = "its cubin is not known"
+NO_SUCH_FUNCTION = "its cubin holds no function of that name"
+BLAME_SHARE = 0.01
+"""Of the samples of a function, from which on an instruction's waits are told."""
+STALL_SHARE = 0.1
+"""Of the samples of an instruction, from which on a stall reason of it is explained."""
+MOST_PRODUCERS = 4
+
+_Counts = npt.NDArray[np.int64]
+
+
+def with_code(
+    held: PcSamples, cubins: Mapping[str, bytes], readable: Callable[[str], str]
+) -> PcSamples:
+    """Return the samples with the code of their functions, as far as it is known."""
+    functions, found = list(held.functions), {}
+    left = MOST_INSTRUCTIONS
+    for place in np.argsort(-held.by_function, kind="stable").tolist():
+        function = functions[place]
+        known = _find(function, cubins)
+        if isinstance(known, str):
+            functions[place] = replace(function, note=known)
+            continue
+        functions[place] = replace(function, architecture=known.cubin.architecture)
+        size = known.resources.code_bytes // 16
+        if size > left:
+            said = f"left out: functions with more samples have {MOST_INSTRUCTIONS:,} instructions"
+            functions[place] = replace(functions[place], note=said)
+            continue
+        left -= size
+        found[place] = known
+    _disassemble(found.values())
+    places: dict[Chain, Location | None] = {(): None}
+    for place, known in found.items():
+        functions[place] = _listed(held, place, functions[place], known, places, readable)
+    return replace(held, functions=tuple(functions), cubins=_kept(held, cubins))
+
+
+def files_of(held: PcSamples) -> list[str]:
+    """Return the files of the lines that have samples or stand next to them, the hottest first."""
+    files: dict[str, None] = {}
+    for place in np.argsort(-held.by_function, kind="stable").tolist():
+        for each in held.functions[place].code:
+            line = each.place
+            while line is not None:
+                files.setdefault(line.file)
+                line = line.caller
+    return list(files)
+
+
+def _find(function: PcFunction, cubins: Mapping[str, bytes]) -> Function | str:
+    """The function in its cubin, or why there is none."""
+    from tileprof import binary
+
+    if function.module not in cubins:
+        return NO_CUBIN
+    try:
+        found = binary.read(cubins[function.module]).functions.get(function.name)
+    except TileprofError as error:
+        return error.message
+    return NO_SUCH_FUNCTION if found is None else found
+
+
+def _disassemble(functions: Iterable[Function]) -> None:
+    """Have instructions read by several processes; a cubin that is small is read as a whole."""
+    firsts: dict[int, Function] = {}
+    others = []
+    for each in functions:
+        if firsts.setdefault(id(each.cubin), each) is not each:
+            others.append(each)
+
+    def read(each: Function) -> None:
+        with suppress(TileprofError):  # said where they are asked for
+            _ = each.instructions
+
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
+        list(pool.map(read, firsts.values()))
+        list(pool.map(read, others))
+
+
+def _listed(
+    held: PcSamples,
+    place: int,
+    function: PcFunction,
+    known: Function,
+    places: dict[Chain, Location | None],
+    readable: Callable[[str], str],
+) -> PcFunction:
+    rows = np.flatnonzero(held.rows.function == place)
+    try:
+        code = tuple(_code(known, held.rows.offset[rows], places, readable))
+        blames = tuple(_blames(held, rows, known))
+    except TileprofError as error:
+        return replace(function, note=error.message)
+    return replace(function, code=code, blames=blames)
+
+
+def _code(
+    known: Function,
+    sampled: _Counts,
+    places: dict[Chain, Location | None],
+    readable: Callable[[str], str],
+) -> Iterator[PcInstruction]:
+    """The instructions up to the last one that can be reached or was seen."""
+    reachable = [block.end for block in known.blocks if block.is_reachable]
+    end = max([*reachable, int(sampled.max(initial=-1)) + 1])
+    for each in known.instructions:
+        if each.offset >= end:
+            return
+        chain = known.chain(each.offset)
+        if chain not in places:
+            places[chain] = _location(chain, readable)
+        depth = known.depth(each.offset)
+        yield PcInstruction(each.offset, each.text, places[chain], depth)
+
+
+def _location(chain: Chain, readable: Callable[[str], str]) -> Location | None:
+    found = None
+    for line in reversed(chain):
+        found = Location(line.file, line.line, function=readable(line.function), caller=found)
+    return found
+
+
+def _kept(held: PcSamples, cubins: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Cubins that are small enough, those of the functions with the most samples first."""
+    kept: dict[str, bytes] = {}
+    left = MOST_CUBIN_BYTES
+    for place in np.argsort(-held.by_function, kind="stable").tolist():
+        module = held.functions[place].module
+        data = cubins.get(module)
+        if data is not None and module not in kept and len(data) <= min(left, LARGEST_CUBIN):
+            kept[module] = zlib.compress(data, 1)
+            left -= len(data)
+    return kept
+
+
+# -- blame
+
+
+def _blames(held: PcSamples, rows: _Counts, known: Function) -> Iterator[PcBlame]:
+    """What the instructions with many samples wait for, by stall reason."""
+    from tileprof.binary import waits
+
+    counts = held.counted[rows]
+    by_offset: dict[int, dict[int, int]] = {}
+    columns = (held.rows.offset[rows], held.rows.stall[rows], counts)
+    for offset, stall, count in zip(*(column.tolist() for column in columns)):
+        if count:
+            stalls = by_offset.setdefault(offset, {})
+            stalls[stall] = stalls.get(stall, 0) + count
+    floor = BLAME_SHARE * int(counts.sum())
+    code = len(known.instructions) * 16
+    for offset, stalls in sorted(by_offset.items()):
+        whole = sum(stalls.values())
+        if whole <= floor or offset % 16 or offset >= code:
+            continue
+        found = waits(known, offset)
+        for stall in sorted(stalls, key=lambda each: -stalls[each]):
+            if stalls[stall] >= STALL_SHARE * whole:
+                name = held.stalls[stall]
+                for each in _explaining(name, found, known)[:MOST_PRODUCERS]:
+                    yield PcBlame(offset, name, each.producer, each.through)
+
+
+_OF_ITSELF = frozenset(
+    ("selected", "not_selected", "dispatch_stall", "no_instruction", "no_instructions", "drain",
+     "imc_miss", "math_pipe_throttle", "mio_throttle", "lg_throttle", "tex_throttle", "misc")
+)  # fmt: skip
+"""Reasons that no other instruction is to blame for. Devices may name others."""
+
+
+def _explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]:
+    """Those waits that a stall reason can mean, nearest first."""
+    from tileprof.binary import is_long
+
+    if stall in _OF_ITSELF:
+        return []
+    if stall == "wait":
+        return [each for each in found if each.kind == "latency"]
+    groups = [each for each in found if each.kind in ("wgmma", "copies", "mbarrier")]
+    if not stall.endswith("scoreboard"):
+        return groups
+    boards = [each for each in found if each.kind in ("scoreboard", "operands")]
+    fitting = [
+        each
+        for each in boards
+        if each.kind == "scoreboard"
+        and is_long(known.instruction(each.producer)) == stall.startswith("long")
+    ]
+    return [*(fitting or boards), *groups]
