@@ -163,6 +163,9 @@ class FakeDriver:
         }
         self._out(out, ctypes.c_int, held[what])
 
+    def cuDeviceGetUuid_v2(self, out: int, device: int) -> None:
+        ctypes.memmove(out, bytes([0xAB] * 15 + [device]), 16)
+
     def cuDeviceTotalMem_v2(self, out: int, device: int) -> None:
         self._out(out, ctypes.c_size_t, self.memory_bytes)
 
@@ -182,6 +185,8 @@ class FakeDriver:
 
     def cuModuleLoadDataEx(self, out: int, image: int, count: int, a: Any, b: Any) -> None:
         self._new(out)
+
+    def cuModuleUnload(self, module: int) -> None: ...
 
     def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> None:
         self._new(out)
@@ -287,6 +292,8 @@ class FakeDriver:
 
     def cuEventSynchronize(self, event: int) -> int:
         return self._sticky
+
+    def cuEventDestroy_v2(self, event: int) -> None: ...
 
     def cuEventElapsedTime(self, out: int, start: int, stop: int) -> None:
         self._out(out, ctypes.c_float, 0.0125)

@@ -8,17 +8,22 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 
-from . import doctor_gpu, terminal
+from . import doctor_gpu, doctor_roofs, terminal
 from .findings import Finding
 from .parsing import Command, Parser
 
 __all__ = ["COMMAND", "examine"]
 
+_ROOFS = "measure what each GPU does at most, print it and keep it; takes some seconds"
+
 
 def main(arguments: Sequence[str]) -> int:
     """Print one line a thing, the missing ones with the command that would get them."""
     description = "Say what is there, what is missing, and how to get it."
-    Parser("doctor", "", description).parse_args(arguments)
+    parser = Parser("doctor", "[--roofs]", description)
+    parser.add_argument("--roofs", action="store_true", help=_ROOFS)
+    if parser.parse_args(arguments).roofs:
+        return doctor_roofs.measure()
     findings = list(examine())
     width = max(len(each.name) for each in findings)
     missing = [each.name for each in findings if not each.found]
@@ -57,6 +62,7 @@ def examine() -> Iterator[Finding]:
     yield _package("llnl-hatchet", "Profile.to_hatchet()", 'pip install "tileprof[hatchet]"')
     yield _package("pyarrow", "export --to parquet", 'pip install "tileprof[parquet]"')
     yield from doctor_gpu.kernels()
+    yield from doctor_roofs.findings()
     yield from doctor_gpu.recording()
 
 

@@ -137,6 +137,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGet": (_P, c_int),
     "cuDeviceGetName": (_P, c_int, c_int),
     "cuDeviceGetAttribute": (_P, c_int, c_int),
+    "cuDeviceGetUuid_v2": (_P, c_int),
     "cuDeviceTotalMem_v2": (_P, c_int),
     "cuDevicePrimaryCtxRetain": (_P, c_int),
     "cuCtxGetCurrent": (_P,),

@@ -25,6 +25,9 @@ _SCALES = {
     "ns": _Scale(("ns", "µs", "ms", "s")),
     "bytes": _Scale(("B", "KB", "MB", "GB", "TB", "PB")),
     "flop": _Scale(("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")),
+    "bytes/s": _Scale(("B/s", "KB/s", "MB/s", "GB/s", "TB/s", "PB/s")),
+    "flop/s": _Scale(("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s")),
+    "op/s": _Scale(("op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s")),
 }
 _PLAIN = _Scale(("", "k", "M", "G", "T", "P"))
 

@@ -1,0 +1,13 @@
+"""What a GPU does at most, measured once for each machine and device, and kept.
+
+In: a device.  Out: `Roofs`: bandwidths of its memories, rates of its tensor cores and of its
+arithmetic, what a launch costs; each with its formula, its clock and how far repetitions differ.
+
+`texts` has the kernels, `plans` says what each measures and how often it runs, `measuring` runs
+them, `keeping` holds the numbers in the cache, `model` is what they are.
+"""
+
+from .keeping import known_roofs, measured_roofs
+from .model import Roof, Roofs
+
+__all__ = ["Roof", "Roofs", "known_roofs", "measured_roofs"]

@@ -1,0 +1,78 @@
+"""Roofs of a device as plain data, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Roof", "Roofs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """One limit, as repetitions found it."""
+
+    name: str
+    """`hbm_copy`, `tensor_bfloat16`, `launch_gap`, …"""
+    value: float
+    """The median of the repetitions, in `unit`: what is kept up."""
+    unit: str
+    """`bytes/s`, `flop/s`, `op/s` or `ns`."""
+    best: float
+    """The best repetition, in `unit`; the first ones may have run at a clock that is not kept."""
+    spread: float
+    """Between the first and the third quartile of the repetitions, as a share of the median."""
+    repetitions: int
+    clock_mhz: float
+    """Of a multiprocessor right behind the last repetition; 0 where it has no part in it."""
+    formula: str
+    """What was counted and divided by what."""
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether it is a time."""
+        return self.unit == "ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """All limits of one device, with all that they depend on."""
+
+    device: str
+    """Its name, as its driver tells."""
+    uuid: str
+    """Of the device, or of the part of it that the process may use: `GPU-…`."""
+    target: str
+    """What the kernels were compiled for: `sm_90a`."""
+    multiprocessors: int
+    driver: str
+    """The CUDA version that the driver has, as `13.0`."""
+    date: str
+    """When it was measured, ISO 8601 with its zone."""
+    tileprof: str
+    """The version that measured."""
+    roofs: Mapping[str, Roof]
+    """By name, in the order of measuring."""
+
+    def __getitem__(self, name: str) -> Roof:
+        """The roof of a name; KeyError for one that this device has not."""
+        return self.roofs[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.roofs
+
+    def __iter__(self) -> Iterator[Roof]:
+        return iter(self.roofs.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, for `json.dump`."""
+        return asdict(self) | {"roofs": [asdict(roof) for roof in self]}
+
+    @classmethod
+    def from_json(cls, held: Mapping[str, Any]) -> Roofs:
+        """The reverse of `as_json`; KeyError, TypeError or ValueError for anything else."""
+        roofs = [Roof(**each) for each in held["roofs"]]
+        if not all(each.value > 0 and each.best > 0 for each in roofs):
+            raise ValueError("a roof is above 0")
+        return cls(**{**held, "roofs": {each.name: each for each in roofs}})
