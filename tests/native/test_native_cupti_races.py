@@ -12,13 +12,13 @@ from tests.native.cupti_programs import FAKE, RECORDER, SOURCES, compile_cpp
 
 RECORDER_OF_GPUS = (
     "activities", "buffers", "clock", "contexts", "correlations", "cupti_loading", "gpu", "graphs",
-    "idle", "subscriber", "totals", "variants",
+    "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling", "subscriber", "totals", "variants",
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter."""
 
 
 def test_threads_do_not_race(tmp_path: Path) -> None:
-    """No report of the sanitizer, and every launch is counted once."""
+    """No report of the sanitizer; every launch and every sample is counted once."""
     if shutil.which("g++") is None:
         pytest.skip("could not import 'g++': no compiler")
     flags = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
@@ -33,6 +33,7 @@ def test_threads_do_not_race(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[:10_000]
     assert done.stderr == ""
-    launched, counted, lost, status = map(int, done.stdout.split())
+    launched, counted, lost, status, taken, sampled = map(int, done.stdout.split())
     assert launched == counted > 10_000
     assert (lost, status) == (0, 0)
+    assert taken == sampled > 1000

@@ -21,10 +21,14 @@ API void fake_reset() {
   f.queue.clear();
   f.witness.clear();
   f.dropped = 0;
-  for (const char *name : {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind",
-                           "flush_ms", "unfinished"})
+  for (const char *name :
+       {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms",
+        "unfinished", "pc_enable_result", "pc_second_result", "pc_attribute", "pc_start_result",
+        "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
+        "pc_moved", "pc_stop_ms"})
     f.options[name] = 0;
   set_sizes();
+  reset_pcs();
 }
 API void fake_option(const char *name, uint64_t value) { fake().options[name] = value; }
 // Makes records of a kind as long as another version of CUPTI has them.
@@ -33,9 +37,14 @@ API uint64_t fake_clock() { return fake().clock ? fake().clock() : 0; }
 API uint64_t fake_kinds() { return fake().kinds.load(); }
 API uint32_t fake_listened(uint32_t domain, uint32_t number) { return on(domain, number); }
 
+// The context of this thread's driver calls.
+static thread_local const void *current = nullptr;
+API void fake_current(uint64_t context) { current = reinterpret_cast<const void *>(context); }
+
 API uint32_t fake_enter(uint32_t number) {
   const uint32_t correlation = ++fake().correlation;
   CallbackData data;
+  put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);
   return correlation;
@@ -44,6 +53,7 @@ API void fake_exit(uint32_t number, uint32_t correlation, int32_t returned) {
   CallbackData data;
   put<uint32_t>(data.bytes, 0, 1);
   put<const int32_t *>(data.bytes, 24, &returned);
+  put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);
 }

@@ -67,6 +67,8 @@ void set_sizes();
 const char *kept(const char *name);
 // Queues a record unless its kind is off, or it is one that gets lost.
 void queue(Record record);
+// Forgets all samples of program counters, and how they were set up.
+void reset_pcs();
 // Hands over all that is queued, on a thread of its own as CUPTI's worker, and waits for that.
 void deliver_all();
 

@@ -1,7 +1,9 @@
 // The recorder of GPUs without Python, under a sanitizer: threads launch, records are read, totals
-// are handed over, recording is interrupted, graphs are captured, all at once.
+// are handed over, recording is interrupted, graphs are captured, program counters are sampled,
+// contexts come and go, all at once.
 //
-// Usage: races PATH_OF_FAKE_CUPTI SECONDS. Prints the launches and the kernels that were counted.
+// Usage: races PATH_OF_FAKE_CUPTI SECONDS. Prints the launches and the kernels that were counted,
+// what was lost, and the samples that were taken and counted.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,17 @@ int main(int, char **arguments) {
                                         uint64_t, uint64_t)>(dlsym(fake, "fake_many"));
   auto node = reinterpret_cast<void (*)(uint32_t, uint64_t, uint64_t)>(dlsym(fake, "fake_node"));
   reinterpret_cast<void (*)()>(dlsym(fake, "fake_reset"))();
+  auto current = reinterpret_cast<void (*)(uint64_t)>(dlsym(fake, "fake_current"));
+  auto sample = reinterpret_cast<void (*)(uint64_t, uint64_t, uint32_t, const char *, uint64_t,
+                                          uint32_t, uint32_t, uint32_t, uint32_t)>(
+      dlsym(fake, "fake_sample"));
+  auto load = reinterpret_cast<uint64_t (*)(const char *, size_t)>(dlsym(fake, "fake_load"));
+  auto context_ends = reinterpret_cast<void (*)(uint64_t)>(dlsym(fake, "fake_context_ends"));
+  PcOptions sampling;
+  sampling.log2_period = 12;
+  sampling.drain_ms = 1;
+  sampling.records = 64;
+  gpu().pcs.configure(sampling);
   GpuOptions options{~uint64_t(0) >> 1 & (1u << 10 | 1u << 1), 1000, 64 << 10};
   if (gpu().start(arguments[1], options).code) return 1;
 
@@ -52,7 +65,12 @@ int main(int, char **arguments) {
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
+      current(1 + t % 4);
       for (uint64_t i = 0; !ended; ++i) {
+        const uint64_t module = load("cubin number 0123456789", 13 + i % 10);
+        for (uint64_t s = 0; s < 20; ++s)
+          sample(1 + t % 4, module, 7, "sampled", 16 * s, 1, 1, 3, 0);
+        if (t < 4 && i % 100 == 99) context_ends(1 + t);
         many(100, 307, t % 2 ? "odd" : "even", 1000, 10, 20, 50);
         node(13, 1000 * t + i % 1000, 0);
         node(20, 1000 * t + i % 1000 + 500'000, 1000 * t + i % 1000);
@@ -69,6 +87,10 @@ int main(int, char **arguments) {
     gpu().activities.variants(0);
     gpu().activities.counts();
     gpu().flush(false, 10);
+    gpu().pcs.with_counts([](const PcCounts &counts) { (void)counts.rows().size(); });
+    gpu().pcs.status();
+    gpu().pcs.pause();
+    gpu().pcs.begin();
     gpu().health();
     ++the_epoch;
   }
@@ -77,8 +99,11 @@ int main(int, char **arguments) {
   const GpuStatus stopped = gpu().stop(10);
   count(gpu().activities.drain(true));
   const ActivityCounts counts = gpu().activities.counts();
-  printf("%llu %llu %llu %d\n", (unsigned long long)gpu().subscriber.launches(),
+  PcTotals sampled;
+  gpu().pcs.with_counts([&](const PcCounts &counts) { sampled = counts.totals; });
+  printf("%llu %llu %llu %d %llu %llu\n", (unsigned long long)gpu().subscriber.launches(),
          (unsigned long long)kernels,
-         (unsigned long long)(counts.unattributed + counts.outside + counts.dropped), stopped.code);
+         (unsigned long long)(counts.unattributed + counts.outside + counts.dropped), stopped.code,
+         (unsigned long long)sampled.total, (unsigned long long)sampled.counted);
   return 0;
 }

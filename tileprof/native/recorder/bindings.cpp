@@ -2,6 +2,6 @@
 
 namespace tileprof {
 
-std::vector<Bind> bindings() { return {bind_backward, bind_nvtx, bind_cupti, bind_timeline}; }
+std::vector<Bind> bindings() { return {bind_backward, bind_nvtx, bind_cupti, bind_pc, bind_timeline}; }
 
 } // namespace tileprof

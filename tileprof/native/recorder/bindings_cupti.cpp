@@ -206,7 +206,11 @@ void bind_constants(nb::module_ &m) {
                                {"timed_out", kTimedOut},
                                {"unknown_records", kUnknownRecords},
                                {"subscription_lost", kSubscriptionLost},
-                               {"records_elsewhere", kRecordsElsewhere}});
+                               {"records_elsewhere", kRecordsElsewhere},
+                               {"insufficient_privileges", cupti::kNoPrivilege},
+                               {"no_stalls", kNoStalls},
+                               {"cannot_sample", kCannotSample},
+                               {"overflows", kOverflows}});
   m.attr("RECORD_KINDS") = names({{"kernel", cupti::kKernel},
                                   {"memcpy", cupti::kMemcpy},
                                   {"memcpy_peer", cupti::kMemcpyPeer},

@@ -75,6 +75,22 @@ bool Correlations::find(uint32_t correlation, Launch &into, bool last) {
   return true;
 }
 
+bool Correlations::peek(uint32_t correlation, Launch &into) {
+  const Slot &slot = slots_[correlation % kSlots];
+  const uint64_t state = slot.state.load(std::memory_order_acquire);
+  if (correlation && (state & ~(kWanted | kUsed)) == state_of(correlation) &&
+      load(slot, state, into))
+    return true;
+  std::lock_guard lock(mutex_);
+  const Kept *set = kept(correlation);
+  for (const Kept *entry = set; entry < set + kWays; ++entry)
+    if (entry->age && entry->correlation == correlation) {
+      into = entry->launch;
+      return true;
+    }
+  return false;
+}
+
 void Correlations::forget(uint32_t correlation) {
   Launch launch;
   bool first = false;

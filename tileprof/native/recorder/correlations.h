@@ -40,6 +40,8 @@ public:
   // Whether the launch is known; `last` says that no other record of it is expected. For one
   // thread at a time.
   bool find(uint32_t correlation, Launch &into, bool last = true);
+  // The same for any thread, with nothing noted.
+  bool peek(uint32_t correlation, Launch &into);
   // No record of it will come: it failed, or was captured.
   void forget(uint32_t correlation);
   // Launches of kernels and graphs that were given up before their records came.

@@ -17,12 +17,13 @@ using CuptiResult = int32_t;
 namespace cupti {
 
 // -- results
-inline constexpr CuptiResult kSuccess = 0, kOtherSubscriber = 39;
+inline constexpr CuptiResult kSuccess = 0, kOutOfMemory = 8, kNoPrivilege = 35,
+                             kOtherSubscriber = 39;
 
 // -- domains and sites of callbacks
 inline constexpr uint32_t kDriver = 1, kResource = 3;
 inline constexpr uint32_t kEnter = 0;
-inline constexpr uint32_t kNodeCreated = 13, kNodeCloned = 20;
+inline constexpr uint32_t kContextEnds = 2, kNodeCreated = 13, kNodeCloned = 20;
 
 // -- kinds of records. Kind 3 (serialized kernels) is read if somebody else asks for it, never
 // asked for: together with it, samples of program counters stay away.
@@ -38,10 +39,10 @@ inline constexpr uint32_t kFlushForced = 1;
 
 // -- places, in bytes
 struct CallbackData {
-  static constexpr size_t site = 0, returned = 24, correlation = 64;
+  static constexpr size_t site = 0, returned = 24, context = 40, correlation = 64;
 };
 struct ResourceData {
-  static constexpr size_t descriptor = 16;
+  static constexpr size_t context = 0, descriptor = 16;
 };
 struct GraphData {
   static constexpr size_t node = 16, original_node = 24;
@@ -92,6 +93,7 @@ using Callback = void (*)(void *, uint32_t domain, uint32_t id, const void *data
 using BufferRequested = void (*)(uint8_t **buffer, size_t *size, size_t *most_records);
 using BufferCompleted = void (*)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
                                  size_t valid);
+using ComputeCrc = void (*)(const void *cubin, size_t size, uint64_t *crc);
 
 } // namespace cupti
 
@@ -115,6 +117,16 @@ struct Cupti {
   CuptiResult (*graph_node_id)(void *, uint64_t *) = nullptr;
   CuptiResult (*subscribe_named)(void **, cupti::Callback, void *,
                                  cupti::SubscriberParameters *) = nullptr;
+  // Samples of program counters; the structures that they take are in cupti_pc.h.
+  CuptiResult (*pc_enable)(void *) = nullptr;
+  CuptiResult (*pc_disable)(void *) = nullptr;
+  CuptiResult (*pc_start)(void *) = nullptr;
+  CuptiResult (*pc_stop)(void *) = nullptr;
+  CuptiResult (*pc_data)(void *) = nullptr;
+  CuptiResult (*pc_configure)(void *) = nullptr;
+  CuptiResult (*pc_stall_count)(void *) = nullptr;
+  CuptiResult (*pc_stall_names)(void *) = nullptr;
+  CuptiResult (*register_crc)(cupti::ComputeCrc) = nullptr;
 
   uint32_t version = 0;
   std::string path;
@@ -122,6 +134,9 @@ struct Cupti {
   uint32_t record_sizes[cupti::kKinds] = {};
 
   std::string text_of(CuptiResult code) const;
+  // Whether this version can sample program counters.
+  bool samples_pcs() const { return pc_enable && pc_disable && pc_start && pc_stop && pc_data &&
+                                    pc_configure && pc_stall_count && pc_stall_names; }
 };
 
 // Loads a library; an empty string, or why not.

@@ -32,6 +32,15 @@ const char *find_functions(void *library, Cupti &c) {
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
+  find(library, "cuptiPCSamplingEnable", c.pc_enable);
+  find(library, "cuptiPCSamplingDisable", c.pc_disable);
+  find(library, "cuptiPCSamplingStart", c.pc_start);
+  find(library, "cuptiPCSamplingStop", c.pc_stop);
+  find(library, "cuptiPCSamplingGetData", c.pc_data);
+  find(library, "cuptiPCSamplingSetConfigurationAttribute", c.pc_configure);
+  find(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count);
+  find(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names);
+  find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
   return nullptr;
 }
 

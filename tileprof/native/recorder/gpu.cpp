@@ -39,6 +39,15 @@ void buffer_completed(void *, uint32_t, uint8_t *buffer, size_t, size_t valid) {
   if (buffer) one.buffers.give_back(buffer);
 }
 
+void compute_crc(const void *cubin, size_t size, uint64_t *crc) {
+  *crc = 0;
+  try {
+    if (cubin) *crc = gpu().pcs.modules.answer(cubin, size);
+  } catch (...) {
+    // No memory for a copy: the module stays unknown.
+  }
+}
+
 // Runs a flush that may never return; whether it did, within the time given.
 bool flushed_within(CuptiResult (*flush_all)(uint32_t), uint32_t flag, double timeout_s,
                     CuptiResult &result) {
@@ -97,6 +106,8 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   buffers.set_size(options.buffer_bytes);
   if (inherited) inherited->subscriber.unsubscribe();
   inherited = nullptr;
+  // Modules that are loaded from here on are known by their cubins.
+  pcs.attach(cupti_, &compute_crc);
 
   std::string other;
   const CuptiResult result = subscriber.subscribe(cupti_, other);
@@ -111,6 +122,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
     return begun;
   }
   started_ = true;
+  pcs.begin();
   return {};
 }
 
@@ -152,7 +164,11 @@ GpuStatus Gpu::stop(double timeout_s) {
   if (subscriber.listening()) subscriber.listen(false);
   GpuStatus flushed = flush_locked(true, timeout_s);
   // A library that hangs is not called again.
-  if (flushed.code == kTimedOut) return flushed;
+  if (flushed.code == kTimedOut) {
+    pcs.abandon();
+    return flushed;
+  }
+  pcs.end();
   collect(false);
   subscriber.unsubscribe();
   return flushed;
@@ -163,6 +179,7 @@ GpuStatus Gpu::stop(double timeout_s) {
 GpuStatus Gpu::pause() {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};
+  pcs.pause();
   const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
   const GpuStatus dark = status(collect(false), "records stay on");
   return silent.code ? silent : dark;
@@ -176,8 +193,13 @@ GpuStatus Gpu::resume() {
 
 GpuStatus Gpu::resume_locked() {
   activities.interrupt(now_ns());
-  const GpuStatus collecting = status(collect(true), "CUPTI collects no records");
-  return collecting.code ? collecting : status(subscriber.listen(true), "CUPTI tells of no calls");
+  if (GpuStatus collecting = status(collect(true), "CUPTI collects no records"); collecting.code)
+    return collecting;
+  if (GpuStatus told = status(subscriber.listen(true), "CUPTI tells of no calls"); told.code)
+    return told;
+  pcs.attach(cupti_, &compute_crc);
+  pcs.begin();
+  return {};
 }
 
 GpuStatus Gpu::reclaim() {
@@ -204,9 +226,14 @@ GpuStatus Gpu::flush_once(bool force, double timeout_s) {
   return status(result, "CUPTI does not hand over its records");
 }
 
+GpuStatus Gpu::settle(double timeout_s) {
+  std::lock_guard lock(mutex_);
+  if (!started_) return {kNotStarted, kNone};
+  return settle_locked(timeout_s);
+}
+
 // Waits for work by its records: calls of CUDA could break what the program is about to capture.
-GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
-  if (!force) return flush_once(false, timeout_s);
+GpuStatus Gpu::settle_locked(double timeout_s) {
   using Clock = std::chrono::steady_clock;
   const auto patience = std::chrono::duration<double>(std::min(kPatience_s, timeout_s / 2));
   const auto began = Clock::now();
@@ -218,11 +245,19 @@ GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
     if (correlations.settled() != settled) progress = now;
     settled = correlations.settled();
     const bool late = now - began > std::chrono::duration<double>(timeout_s);
-    if (settled >= launched || now - progress > patience || late) break;
+    if (settled >= launched || now - progress > patience || late) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
+  if (!force) return flush_once(false, timeout_s);
+  if (GpuStatus settled = settle_locked(timeout_s); settled.code) return settled;
+  // Some drivers end the subscription when records are forced out while they sample.
+  pcs.end();
   const GpuStatus flushed = flush_once(true, timeout_s);
   if (!flushed.code) see_where_records_go();
+  if (subscriber.listening()) pcs.begin();
   return flushed;
 }
 

@@ -10,6 +10,7 @@
 
 #include "activities.h"
 #include "buffers.h"
+#include "pc_sampling.h"
 #include "subscriber.h"
 
 namespace tileprof {
@@ -35,7 +36,8 @@ public:
   Graphs graphs;
   Waits waits;
   Activities activities{correlations, graphs};
-  Subscriber subscriber{correlations, graphs, waits};
+  PcSampling pcs{correlations};
+  Subscriber subscriber{correlations, graphs, waits, pcs};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);
@@ -48,6 +50,8 @@ public:
   // Asks for the records of what has ended. With `force` of what was launched until now: it is
   // waited for while records come, and what is under way then still is handed over without times.
   GpuStatus flush(bool force, double timeout_s);
+  // Waits for what was launched until now, as a forced flush does, and lets the recording go on.
+  GpuStatus settle(double timeout_s);
   // Whether calls and records still come to us.
   GpuStatus health();
   bool started() const { return started_; }
@@ -70,6 +74,7 @@ private:
   GpuStatus resume_locked();
   CuptiResult collect(bool on);
   GpuStatus flush_locked(bool force, double timeout_s);
+  GpuStatus settle_locked(double timeout_s);
   GpuStatus flush_once(bool force, double timeout_s);
   void see_where_records_go();
 };

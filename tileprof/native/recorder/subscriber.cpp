@@ -36,8 +36,9 @@ std::string_view without_version(std::string_view name) {
 
 } // namespace
 
-Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits)
-    : correlations_(correlations), graphs_(graphs), waits_(waits), calls_(new Call[kCalls]) {}
+Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs),
+      calls_(new Call[kCalls]) {}
 
 // -- which calls
 
@@ -123,6 +124,7 @@ CuptiResult Subscriber::listen(bool on) {
     enable(cupti::kResource, cupti::kNodeCreated);
     enable(cupti::kResource, cupti::kNodeCloned);
   }
+  if (on && pcs_.wanted()) enable(cupti::kResource, cupti::kContextEnds);
   if (worst != cupti::kSuccess) listening_ = false;
   return worst;
 }
@@ -150,7 +152,7 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
       else
         subscriber.leave(data);
     } else if (domain == cupti::kResource) {
-      subscriber.graph_node(number, data);
+      subscriber.resource(number, data);
     }
   } catch (...) {
     // No memory for a context: the call stays unattributed, the program goes on.
@@ -188,6 +190,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (call.wait == Wait::none) correlations_.put(correlation, launch);
   const bool launches = call.kind == CallKind::launch || call.kind == CallKind::graph;
   if (!launches || !launch.epoch) return;
+  pcs_.see(read<void *>(data, cupti::CallbackData::context));
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
   counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }
@@ -207,6 +210,13 @@ void Subscriber::leave(const void *data) {
   calling.blocked_until_ns = now_ns();
   if (open.wait != Wait::none)
     waits_.add(open.epoch, open.context, open.wait, calling.blocked_until_ns - open.entered_ns);
+}
+
+void Subscriber::resource(uint32_t number, const void *data) {
+  if (number == cupti::kContextEnds)
+    pcs_.gone(read<void *>(data, cupti::ResourceData::context));
+  else
+    graph_node(number, data);
 }
 
 void Subscriber::graph_node(uint32_t number, const void *data) {

@@ -12,13 +12,14 @@
 #include "correlations.h"
 #include "cupti_api.h"
 #include "graphs.h"
+#include "pc_sampling.h"
 #include "waits.h"
 
 namespace tileprof {
 
 class Subscriber {
 public:
-  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits);
+  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -45,6 +46,7 @@ private:
   Correlations &correlations_;
   Graphs &graphs_;
   Waits &waits_;
+  PcSampling &pcs_;
   Cupti cupti_;
   void *handle_ = nullptr;
   std::atomic<bool> listening_{false};
@@ -62,6 +64,7 @@ private:
   static void called(void *self, uint32_t domain, uint32_t number, const void *data);
   void enter(uint32_t number, const void *data);
   void leave(const void *data);
+  void resource(uint32_t number, const void *data);
   void graph_node(uint32_t number, const void *data);
 };
 
