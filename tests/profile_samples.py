@@ -6,6 +6,7 @@ import zlib
 
 from tileprof.errors import Location
 from tileprof.profile import (
+    DevicePeak,
     KernelInfo,
     PcBlame,
     PcFunction,
@@ -58,6 +59,32 @@ def full_profile() -> Profile:
         node_kernels={kernel: 0},
         sources={"m.py": "def main(): ...\n", "naïve.py": "# ×\n"},
         provenance={"command": "tileprof run m.py", "git": "abc (dirty)"},
+        device_peaks=(
+            DevicePeak(
+                "cuda:0",
+                "GPU-1",
+                "2026-11-20",
+                "hbm_copy",
+                4.2e12,
+                "bytes/s",
+                4.3e12,
+                0.002,
+                1980.0,
+                "bytes / time",
+            ),
+            DevicePeak(
+                "cuda:0",
+                "GPU-1",
+                "2026-11-20",
+                "launch_gap",
+                1200.5,
+                "ns",
+                1150.0,
+                0.01,
+                0.0,
+                "time / launches",
+            ),
+        ),
         pc=pc_samples(kernel),
     )
     return builder.snapshot(tables)

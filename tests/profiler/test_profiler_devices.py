@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from tests.cuda.fake_driver import FakeDriver
 from tests.native.cupti_programs import Fake, build_fake
 from tests.profiler_programs import FakeKernel, launch
 from tileprof.errors import MissingDependencyError
-from tileprof.profile import KernelInfo, Profile
+from tileprof.profile import DevicePeak, KernelInfo, Profile, load
 from tileprof.profiler import devices
 from tileprof.profiler.variants import Variant, attributes
 from tileprof.runtime import cuda_driver
 from tileprof.runtime.hooks import KernelDescription
+from tileprof.runtime.roofs import Roof, Roofs, keeping
 
 KB = 1024
 H200 = (
@@ -168,6 +170,26 @@ def test_kernels_of_others(cupti: Fake) -> None:
     assert found["fill"].attributes["waves"] == 2.0
     assert profile.tables.provenance["cuda:0"] == H200
     assert profile.tables.provenance["device"] == "cuda:0"
+
+
+def test_what_the_device_does_at_most(
+    cupti: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has been measured; the file has it too."""
+    monkeypatch.setenv("TILEPROF_CACHE", str(tmp_path))
+    assert devices.peaks(["cpu", "cuda:0", "cuda:x"]) == ()
+    driver = cuda_driver.load_driver()
+    copy = Roof("hbm_copy", 4.2e12, "bytes/s", 4.3e12, 0.002, 21, 1980.0, "bytes / time")
+    uuid = keeping.uuid_of(driver, 0)
+    roofs = Roofs("Fake GPU", uuid, "sm_90a", 132, "13.0", "2026-11-20", "0.1", {"hbm_copy": copy})
+    keeping.place_of(roofs.uuid, "13.0").write_text(json.dumps(roofs.as_json()))
+    session = profiler.start(tmp_path / "a.tprof", context="scopes")
+    cupti.kernel("fill", 5000, 5100, registers=16, block=(512, 1, 1))
+    cupti.deliver()
+    expected = DevicePeak("cuda:0", roofs.uuid, "2026-11-20", "hbm_copy", 4.2e12, "bytes/s",
+                          4.3e12, 0.002, 1980.0, "bytes / time")  # fmt: skip
+    assert session.finalize().tables.device_peaks == (expected,)
+    assert load(tmp_path / "a.tprof").tables.device_peaks == (expected,)
 
 
 def test_kernels_of_ours(cupti: Fake) -> None:

@@ -70,10 +70,10 @@ class _Progress:
 
 
 def _devices() -> int:
-    from tileprof.runtime.cuda_driver import load_driver
+    from tileprof.runtime import cuda_driver
 
     try:
-        return load_driver().number("cuDeviceGetCount")
+        return cuda_driver.load_driver().number("cuDeviceGetCount")
     except TileprofError:
         return 0
 

@@ -30,7 +30,7 @@ from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
 from tileprof.profile.steps import SETUP, StepTimes, step_times
 from tileprof.profile.symbol import KINDS, Symbol
-from tileprof.profile.tables import Attribute, KernelInfo, RemarkInfo, SiteInfo, Tables
+from tileprof.profile.tables import Attribute, DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "CtaTimelines",
     "CtaVisits",
     "CtaWarp",
+    "DevicePeak",
     "Diff",
     "KernelInfo",
     "Metric",

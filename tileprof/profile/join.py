@@ -86,6 +86,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         tables[0].timeline if len(tables) == 1 else Timeline(),
         CtaTimelines.joined(ctas),
         PcSamples.joined([table.pc for table in tables], starts),
+        tuple(dict.fromkeys(peak for table in tables for peak in table.device_peaks)),
     )
 
 

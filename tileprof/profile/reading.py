@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tileprof.profile.model import Profile, build
 from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.symbol import Symbol
-from tileprof.profile.tables import KernelInfo, RemarkInfo, SiteInfo, Tables
+from tileprof.profile.tables import DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, Track
 
 
@@ -55,6 +55,7 @@ def from_database(database: sqlite3.Connection) -> Profile:
         timeline=_timeline(database, len(nodes)),
         ctas=_ctas(database),
         pc=_pc_samples(database, places),
+        device_peaks=_device_peaks(database),
     )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 
@@ -120,6 +121,14 @@ def _ctas(database: sqlite3.Connection) -> CtaTimelines:
 
 def _pc_samples(database: sqlite3.Connection, places: dict[int, Location]) -> PcSamples:
     return pc_reading.read(database, places) if _has(database, "pc_samples") else PcSamples()
+
+
+def _device_peaks(database: sqlite3.Connection) -> tuple[DevicePeak, ...]:
+    if not _has(database, "device_peaks"):
+        return ()
+    columns = ", ".join(field.name for field in fields(DevicePeak))
+    rows = database.execute(f"SELECT {columns} FROM device_peaks ORDER BY rowid")
+    return tuple(DevicePeak(*row) for row in rows)
 
 
 def _has(database: sqlite3.Connection, table: str) -> bool:

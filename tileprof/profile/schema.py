@@ -159,6 +159,18 @@ CREATE TABLE sites (
     parent INTEGER,
     PRIMARY KEY (kernel, position)
 ) WITHOUT ROWID;
+CREATE TABLE device_peaks (
+    device TEXT NOT NULL,
+    uuid TEXT NOT NULL,
+    measured TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value NOT NULL,
+    unit TEXT NOT NULL,
+    best NOT NULL,
+    spread NOT NULL,
+    clock_mhz NOT NULL,
+    formula TEXT NOT NULL
+);
 CREATE TABLE sources (file TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE VIEW places AS

@@ -58,6 +58,30 @@ class KernelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicePeak:
+    """What a device does at most in one respect, as it was measured there."""
+
+    device: str
+    """As kernels name it: `cuda:0`."""
+    uuid: str
+    measured: str
+    """When, ISO 8601."""
+    name: str
+    """`hbm_copy`, `tensor_bfloat16`, …"""
+    value: float
+    """In `unit`: what is kept up."""
+    unit: str
+    """`bytes/s`, `flop/s`, `op/s` or `ns`."""
+    best: float
+    """The best repetition, in `unit`."""
+    spread: float
+    """Between the quartiles of the repetitions, as a share of `value`."""
+    clock_mhz: float
+    """Of a multiprocessor meanwhile; 0 where it has no part in it."""
+    formula: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tables:
     """Everything of a profile that is not the tree."""
 
@@ -78,3 +102,5 @@ class Tables:
     """What single CTAs did inside kernels that were measured."""
     pc: PcSamples = field(default_factory=PcSamples)
     """Where warps were seen, by instruction, where that was asked for."""
+    device_peaks: tuple[DevicePeak, ...] = ()
+    """What devices do at most, of those that kernels ran on and that have been measured."""

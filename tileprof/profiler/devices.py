@@ -1,7 +1,8 @@
 """The GPUs that kernels ran on, as their driver tells: a line for people, limits for occupancy.
 
 In: a CUDA ordinal, which CUPTI and the driver count alike, as CUDA_VISIBLE_DEVICES leaves them.
-Out: a `Device`, or None where there is no driver or it does not answer.
+Out: a `Device`, or None where there is no driver or it does not answer; and what the device does at
+most, where that was measured.
 
 Asked of the driver when a kernel has run there, so nothing is loaded that the program had not.
 """
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileprof.errors import ExecutionError, MissingDependencyError
+from tileprof.profile import DevicePeak
 
 if TYPE_CHECKING:
     from tileprof.binary.occupancy import Multiprocessor
     from tileprof.runtime.cuda_driver import Driver
 
-__all__ = ["Device", "facts", "find"]
+__all__ = ["Device", "facts", "find", "peaks"]
 
 _CUDA = "cuda:"
 
@@ -95,6 +97,26 @@ def facts(names: Iterable[str]) -> dict[str, str]:
         if name.startswith(_CUDA) and number.isdecimal() and (device := find(int(number))):
             found[name] = str(device)
     return found
+
+
+def peaks(names: Iterable[str]) -> tuple[DevicePeak, ...]:
+    """Return what devices do at most, by their names; nothing of those that were not measured."""
+    from tileprof.runtime.roofs import known_roofs
+
+    found: list[DevicePeak] = []
+    for name in dict.fromkeys(names):
+        number = name.removeprefix(_CUDA)
+        known = name.startswith(_CUDA) and number.isdecimal()
+        roofs = known_roofs(int(number)) if known else None
+        if roofs is not None:
+            found += [
+                DevicePeak(
+                    name, roofs.uuid, roofs.date, each.name, each.value, each.unit, each.best,
+                    each.spread, each.clock_mhz, each.formula,
+                )
+                for each in roofs
+            ]  # fmt: skip
+    return tuple(found)
 
 
 def _asked(driver: Driver, number: int) -> Device:

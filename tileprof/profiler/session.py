@@ -168,6 +168,7 @@ class Session:
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
             ctas=ctas,
+            device_peaks=devices.peaks(ran_on),
             pc=pc,
         )
         return builder.snapshot(tables)

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 import tileprof
 from tileprof.errors import OutputError, TileprofError
 from tileprof.native.building import cache_folder
-from tileprof.runtime.cuda_driver import Driver, load_driver
+from tileprof.runtime import cuda_driver
 
 from .model import Roofs
 
 if TYPE_CHECKING:
     from tileprof.runtime.cuda_device import CudaDevice
+    from tileprof.runtime.cuda_driver import Driver
 
 __all__ = ["known_roofs", "measured_roofs", "place_of", "uuid_of"]
 
@@ -74,7 +75,7 @@ def known_roofs(number: int = 0, driver: Driver | None = None) -> Roofs | None:
     Nothing is measured, and no context is made.
     """
     try:
-        asked = driver or load_driver()
+        asked = driver or cuda_driver.load_driver()
         place = place_of(uuid_of(asked, number), asked.version())
     except TileprofError:
         return None
