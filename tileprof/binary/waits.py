@@ -89,7 +89,7 @@ def _scoreboards(function: Function, each: Instruction) -> Iterator[Wait]:
                 through = f"{_passed(function, each, made)}scoreboard {barrier}"
                 yield Wait(each.offset, producer, "scoreboard", through)
             else:
-                through = f"its operands are read, scoreboard {barrier}"
+                through = f"operands read, scoreboard {barrier}"
                 yield Wait(each.offset, producer, "operands", through)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from tileprof.errors import UsageError
 
 from . import terminal
-from .later import refuse
 from .parsing import Command, Parser, number
 
 __all__ = ["COMMAND", "split_names"]
@@ -39,8 +38,10 @@ def _parser() -> Parser:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--bottom-up", action="store_true", help="what is hot, and who called it")
     shape.add_argument("--flat", action="store_true", help="one line a function, kernel or scope")
-    shape.add_argument("--lines", action="store_true", help="time beside the source lines")
-    shape.add_argument("--sass", action="store_true", help="not available yet")
+    shape.add_argument("--lines", action="store_true", help="time and samples beside source lines")
+    shape.add_argument(
+        "--sass", action="store_true", help="samples beside machine code, by function"
+    )
     shape.add_argument("--timeline", metavar="KERNEL", help="what a CTA's warps did when")
     add("--cta", metavar="N", type=number(int), help="of --timeline: which one (default: median)")
     add("--span", metavar="A-B", type=_span, help="of --timeline: only from A to B µs")
@@ -53,8 +54,6 @@ def _parser() -> Parser:
 def main(arguments: Sequence[str]) -> int:
     """Print the view."""
     args = _parser().parse_args(arguments)
-    if args.sass:
-        refuse("`--sass`")
     if args.timeline is not None:
         return _timeline(args)
     if args.cta is not None or args.span is not None:
@@ -71,17 +70,28 @@ def main(arguments: Sequence[str]) -> int:
         depth=args.depth,
         mode="bottom-up" if args.bottom_up else "flat" if args.flat else "top-down",
     )
-    name = "json" if args.json else "csv" if args.csv else "lines" if args.lines else "tree"
     text = render_view(
         load(args.file),
         options,
-        name,
+        _view(args),
         width=terminal.width(sys.stdout),
         color=terminal.has_color(sys.stdout),
         unicode=terminal.has_unicode(sys.stdout),
     )
     terminal.show(text)
     return 0
+
+
+def _view(args: argparse.Namespace) -> str:
+    """The name of the view that was asked for."""
+    shape = "lines" if args.lines else "sass" if args.sass else ""
+    if args.csv:
+        if shape:
+            raise UsageError(f"`--{shape}` has no `--csv`", hint="Use `--json`.")
+        return "csv"
+    if args.json:
+        return f"{shape}-json" if shape else "json"
+    return shape or "tree"
 
 
 def _span(text: str) -> tuple[float, float]:

@@ -20,6 +20,8 @@ from tileprof.viewer.diff import render_diff
 from tileprof.viewer.exports import EXPORTS, FOLDER_EXPORTS, export, export_folder
 from tileprof.viewer.lines import render_lines
 from tileprof.viewer.options import DiffOptions, Mode, ViewOptions
+from tileprof.viewer.pc_data import lines_json, sass_json
+from tileprof.viewer.sass import render_blame, render_sass
 from tileprof.viewer.tree import render
 
 __all__ = [
@@ -49,6 +51,10 @@ View: TypeAlias = Callable[[Profile, ViewOptions, int, bool, bool], str]
 VIEWS: dict[str, View] = {
     "tree": render,
     "lines": render_lines,
+    "sass": render_sass,
+    "blame": render_blame,
+    "lines-json": lambda profile, options, _width, _color, _unicode: lines_json(profile, options),
+    "sass-json": lambda profile, options, _width, _color, _unicode: sass_json(profile, options),
     "json": lambda profile, options, _width, _color, _unicode: view_json(profile, options),
     "csv": lambda profile, options, _width, _color, _unicode: view_csv(profile, options),
 }

@@ -1,24 +1,21 @@
 """Costs beside the source: each line with what it holds itself; what costs nothing is left out.
 
 In: a profile with source texts in its tables.  Out: the lines around each cost, dearest file first.
-What a node without a place of its own holds belongs to the line that led to it.
+What a node without a place of its own holds belongs to the line that led to it. Samples of program
+counters stand beside, with the reasons for which warps did not go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import numpy as np
-
-from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.line_costs import LineCosts, line_costs
 from tileprof.viewer.notes import missing_from, nothing_in, steps_in, title_of
-from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
-from tileprof.viewer.sample_shares import line_texts
-from tileprof.viewer.selection import select, shown_metrics
+from tileprof.viewer.options import ViewOptions
+from tileprof.viewer.pc_functions import sampling_text, share_text, stall_text
 from tileprof.viewer.text import (
     ASCII,
     UNICODE,
@@ -38,40 +35,6 @@ __all__ = ["render_lines"]
 _AROUND = 1
 """Lines of source shown above and below one with a cost."""
 _BAR_WIDTH = 8
-
-_Costs: TypeAlias = dict[str, dict[int, tuple[float, ...]]]
-"""By file and line, what the nodes there hold themselves, one number a metric."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """What every line of every file costs, and which of them are worth showing."""
-
-    profile: Profile
-    metrics: tuple[str, ...]
-    costs: _Costs
-    floor: float
-    """Percent of the whole from which a line is shown."""
-    seen: Mapping[tuple[str, int], str]
-    """What samplers say of lines inside kernels, where the reader asked for nothing else."""
-
-    @property
-    def whole(self) -> float:
-        return float(self.profile.whole[self.metrics[0]])
-
-    def share(self, amount: float) -> float:
-        return amount / self.whole if self.whole else 0.0
-
-    def amount(self, value: float) -> str:
-        unit = self.profile.metrics[self.metrics[0]].unit
-        return f"{format_value(value, unit)} ({format_percent(self.share(value))} %)"
-
-    def cost_of(self, file: str) -> float:
-        return sum(cost[0] for cost in self.costs[file].values())
-
-    def hot(self, file: str) -> set[int]:
-        lines = self.costs[file].items()
-        return {line for line, cost in lines if self.share(cost[0]) * 100 >= self.floor}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +58,9 @@ def render_lines(
     width = max(width, MINIMUM_WIDTH)
     if nothing := nothing_in(profile, width):
         return nothing
-    listing = _listing(profile, options)
+    listing = line_costs(profile, options)
     rows = list(_rows(listing))
-    grid = arrange(_fields(listing, rows, glyphs), width, glyphs, color)
+    grid = arrange(_fields(listing, rows, width, glyphs), width, glyphs, color)
     lines = [
         *title_of(profile, width, glyphs, color),
         *missing_from(profile, width, glyphs, color),
@@ -109,72 +72,18 @@ def render_lines(
     return "\n".join(lines) + "\n"
 
 
-def _listing(profile: Profile, options: ViewOptions) -> _Listing:
-    names = shown_metrics(profile, options)
-    adding = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
-    for name in names:
-        if name not in adding:
-            raise UsageError(
-                f"`{name}` does not add up over the visits of a line",
-                hint=f"With --lines use: {', '.join(adding)}.",
-            )
-    kept = select(profile, replace(options, mode="top-down", depth=None), 0).profile
-    floor = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
-    places, index = _places(kept)
-    seen = {} if options.metrics else line_texts(kept, places, index)
-    return _Listing(kept, names, _costs(kept, names, places, index), floor, seen)
-
-
-def _places(profile: Profile) -> tuple[list[tuple[str, int]], list[int]]:
-    """Lines, and the number of that of each node; -1 for none."""
-    places: dict[tuple[str, int], int] = {}
-    index: list[int] = []
-    for parent, location in zip(profile.parents.tolist(), profile.locations):
-        if location is not None and location.line:
-            index.append(places.setdefault((location.file, location.line), len(places)))
-        else:
-            index.append(index[parent] if parent >= 0 else -1)
-    return list(places), index
-
-
-def _costs(
-    profile: Profile, names: tuple[str, ...], places: list[tuple[str, int]], index: list[int]
-) -> _Costs:
-    slots = np.array(index) + 1  # slot 0 takes what has no place
-    sums = [
-        np.bincount(slots, profile.own[name] + profile.absorbed[name], len(places) + 1)[1:].tolist()
-        for name in names
-    ]
-    costs: _Costs = {}
-    for (file, line), values in zip(places, zip(*sums)):
-        if any(values):
-            costs.setdefault(file, {})[line] = values
-    return costs
-
-
-def _rows(listing: _Listing) -> Iterator[_Row]:
+def _rows(listing: LineCosts) -> Iterator[_Row]:
     """The lines worth showing with their surroundings, file by file, dearest file first."""
-    for file in sorted(listing.costs, key=listing.cost_of, reverse=True):
-        text, hot = _source(listing.profile, file), listing.hot(file)
+    for file in listing.files:
+        text, hot = listing.sources.lines(file), listing.hot(file)
         near = {line + step for line in hot for step in range(-_AROUND, _AROUND + 1)}
         for line in sorted(hot | (near & text.keys())):
             yield _Row(file, line, text.get(line, ""))
 
 
-def _source(profile: Profile, file: str) -> dict[int, str]:
-    """The lines of a file by number: all of it, or those of the kernels in it."""
-    if file in profile.tables.sources:
-        return dict(enumerate(profile.tables.sources[file].splitlines(), 1))
-    lines: dict[int, str] = {}
-    for kernel in profile.tables.kernels:
-        if kernel.source_file == file:
-            lines.update(enumerate(kernel.source.splitlines(), max(kernel.source_line, 1)))
-    return lines
-
-
-def _fields(listing: _Listing, rows: list[_Row], glyphs: Glyphs) -> list[Field]:
+def _fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) -> list[Field]:
     nothing = (float("nan"),) * len(listing.metrics)
-    values = [listing.costs[row.file].get(row.line, nothing) for row in rows]
+    values = [listing.costs.get(row.file, {}).get(row.line, nothing) for row in rows]
     shares = [listing.share(cost[0]) for cost in values]
     heats = [heat(share) for share in shares]
     columns = []
@@ -187,14 +96,35 @@ def _fields(listing: _Listing, rows: list[_Row], glyphs: Glyphs) -> list[Field]:
     numbers = Field("line", [str(row.line) for row in rows], 0, ["2"] * len(rows))
     texts = [plain(listing.seen.get((row.file, row.line), ""), glyphs) for row in rows]
     seen = [Field("of its kernels", texts, 5)] if any(texts) else []
-    return [columns[0], percent, bars, *columns[1:], *seen, numbers]
+    sampled = _sample_fields(listing, rows, width, glyphs) if listing.sampled else []
+    if sampled and not listing.costs:
+        return [*sampled, *seen, numbers]
+    return [columns[0], percent, bars, *columns[1:], *sampled, *seen, numbers]
 
 
-def _printed(listing: _Listing, rows: list[_Row], grid: Grid, width: int) -> Iterator[str]:
+def _sample_fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) -> list[Field]:
+    """Samples of program counters, their share of all, and the reasons of stalls."""
+    counts = [listing.samples_at(row.file, row.line) for row in rows]
+    heats = [heat(count / max(listing.samples, 1)) for count in counts]
+    texts = [format_value(count, "1") if count else "" for count in counts]
+    shares = [format_percent(n / listing.samples) if n else "" for n in counts]
+    parts = 1 if width < 100 else 2 if width < 140 else 3
+    stalls = [
+        clean(stall_text(listing.sampled.get((row.file, row.line), {}), parts), glyphs)
+        for row in rows
+    ]
+    return [
+        Field("samples", texts, 1, heats),
+        Field("%", shares, 3, heats),
+        Field("stalls (%)", stalls, 4, left=True),
+    ]
+
+
+def _printed(listing: LineCosts, rows: list[_Row], grid: Grid, width: int) -> Iterator[str]:
     file, last = "", 0
     for number, row in enumerate(rows):
         if row.file != file:
-            amount = plain(f": {listing.amount(listing.cost_of(row.file))}", grid.glyphs)
+            amount = plain(f": {_amounts(listing, row.file)}", grid.glyphs)
             name = clean(row.file, grid.glyphs)
             yield shorten(name, width - width_of(amount), grid.glyphs) + amount
         elif row.line > last + 1 and row.text:
@@ -204,7 +134,15 @@ def _printed(listing: _Listing, rows: list[_Row], grid: Grid, width: int) -> Ite
         file, last = row.file, row.line
 
 
-def _below(listing: _Listing) -> Iterator[str]:
+def _amounts(listing: LineCosts, file: str) -> str:
+    """What a file costs, and how often it was sampled."""
+    parts = [listing.amount(listing.cost_of(file))] if file in listing.costs else []
+    if samples := listing.samples_of(file):
+        parts.append(share_text(samples, listing.samples))
+    return ", ".join(parts)
+
+
+def _below(listing: LineCosts) -> Iterator[str]:
     """What the lines above do not show, so that all of it adds up to the whole."""
     metric, files = listing.metrics[0], listing.costs
     hot = {file: listing.hot(file) for file in files}
@@ -217,6 +155,24 @@ def _below(listing: _Listing) -> Iterator[str]:
     nowhere = listing.whole - sum(listing.cost_of(file) for file in files)
     if abs(nowhere) > 1e-9 * abs(listing.whole):
         yield f"Without a source line: {listing.amount(nowhere)} of {metric}."
-    missing = sorted(file for file in files if hot[file] and not _source(listing.profile, file))
+    yield from _samples_below(listing)
+    missing = sorted(f for f in listing.files if listing.hot(f) and not listing.sources.lines(f))
     if missing:
         yield f"The profile does not hold the text of {', '.join(missing)}."
+
+
+def _samples_below(listing: LineCosts) -> Iterator[str]:
+    """How program counters were sampled, and which of the samples are not above."""
+    if not listing.sampled:
+        return
+    yield f"{sampling_text(listing.profile.tables.pc)}."
+    hot = {(file, line) for file in listing.files for line in listing.hot(file)}
+    cold = [listing.samples_at(*place) for place in listing.sampled if place not in hot]
+    said = []
+    if cold:
+        said.append(f"{share_text(sum(cold), listing.samples)} on lines below {listing.floor:g} %")
+    nowhere = listing.samples - sum(map(sum, (each.values() for each in listing.sampled.values())))
+    if nowhere:
+        said.append(f"{share_text(nowhere, listing.samples)} without a source line")
+    if said:
+        yield f"Of them {' and '.join(said)}."

@@ -1,0 +1,142 @@
+"""What each source line holds: metrics of the tree's nodes there, samples of program counters.
+
+In: a profile and the choices of a reader.  Out: `LineCosts`.  What a node without a place of its
+own holds belongs to the line that led to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from tileprof.errors import UsageError
+from tileprof.profile import Profile
+from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
+from tileprof.viewer.pc_functions import Stalls, line_samples
+from tileprof.viewer.sample_shares import line_texts
+from tileprof.viewer.selection import select, shown_metrics
+from tileprof.viewer.source_text import SourceTexts
+from tileprof.viewer.units import format_percent, format_value
+
+__all__ = ["LineCosts", "line_costs"]
+
+Costs: TypeAlias = dict[str, dict[int, tuple[float, ...]]]
+"""By file and line, what the nodes there hold themselves, one number a metric."""
+
+
+@dataclass(frozen=True)
+class LineCosts:
+    """What every line of every file costs, and which of them are worth showing."""
+
+    profile: Profile
+    metrics: tuple[str, ...]
+    costs: Costs
+    floor: float
+    """Percent of the whole from which a line is shown."""
+    seen: Mapping[tuple[str, int], str]
+    """What samplers say of lines inside kernels, where the reader asked for nothing else."""
+    sampled: Mapping[tuple[str, int], Stalls]
+    """Samples of program counters; none where the reader asked for other things."""
+    sources: SourceTexts
+
+    @property
+    def whole(self) -> float:
+        """Of the first metric, all that there is."""
+        return float(self.profile.whole[self.metrics[0]])
+
+    def share(self, amount: float) -> float:
+        """A part of the first metric, of one."""
+        return amount / self.whole if self.whole else 0.0
+
+    def amount(self, value: float) -> str:
+        """`1.23 ms (4.5 %)`: a part of the first metric."""
+        unit = self.profile.metrics[self.metrics[0]].unit
+        return f"{format_value(value, unit)} ({format_percent(self.share(value))} %)"
+
+    @cached_property
+    def samples(self) -> int:
+        """Of program counters, those without a line too."""
+        return int(self.profile.tables.pc.counted.sum())
+
+    @cached_property
+    def files(self) -> list[str]:
+        """Those with costs or samples, dearest file first."""
+        files = dict.fromkeys([*self.costs, *(file for file, _ in self.sampled)])
+        return sorted(files, key=self._rank, reverse=True)
+
+    def _rank(self, file: str) -> tuple[float, float]:
+        seen = self.samples_of(file) / max(self.samples, 1)
+        return max(self.share(self.cost_of(file)), seen), seen
+
+    def cost_of(self, file: str) -> float:
+        """What the lines of a file hold of the first metric."""
+        return sum(cost[0] for cost in self.costs.get(file, {}).values())
+
+    def samples_of(self, file: str) -> int:
+        """Samples of program counters at the lines of a file."""
+        return sum(self.samples_at(*place) for place in self.sampled if place[0] == file)
+
+    def samples_at(self, file: str, line: int) -> int:
+        """Samples of program counters at a line."""
+        return sum(self.sampled.get((file, line), {}).values())
+
+    def hot(self, file: str) -> set[int]:
+        """The lines of a file that are worth showing."""
+        lines = self.costs.get(file, {}).items()
+        hot = {line for line, cost in lines if self.share(cost[0]) * 100 >= self.floor}
+        least = self.floor / 100 * self.samples
+        return hot | {
+            line
+            for name, line in self.sampled
+            if name == file and self.samples_at(file, line) >= least
+        }
+
+
+def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
+    """What the lines of a profile hold; raises UsageError for a metric that does not add up."""
+    names = shown_metrics(profile, options)
+    adding = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
+    for name in names:
+        if name not in adding:
+            raise UsageError(
+                f"`{name}` does not add up over the visits of a line",
+                hint=f"With --lines use: {', '.join(adding)}.",
+            )
+    kept = select(profile, replace(options, mode="top-down", depth=None), 0).profile
+    floor = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
+    places, index = _places(kept)
+    seen = {} if options.metrics else line_texts(kept, places, index)
+    sampled = {} if options.metrics else line_samples(kept, options.include, options.exclude)
+    costs = _costs(kept, names, places, index)
+    return LineCosts(kept, names, costs, floor, seen, sampled, SourceTexts(kept))
+
+
+def _places(profile: Profile) -> tuple[list[tuple[str, int]], list[int]]:
+    """Lines, and the number of that of each node; -1 for none."""
+    places: dict[tuple[str, int], int] = {}
+    index: list[int] = []
+    for parent, location in zip(profile.parents.tolist(), profile.locations):
+        if location is not None and location.line:
+            index.append(places.setdefault((location.file, location.line), len(places)))
+        else:
+            index.append(index[parent] if parent >= 0 else -1)
+    return list(places), index
+
+
+def _costs(
+    profile: Profile, names: tuple[str, ...], places: list[tuple[str, int]], index: list[int]
+) -> Costs:
+    slots = np.array(index) + 1  # slot 0 takes what has no place
+    sums = [
+        np.bincount(slots, profile.own[name] + profile.absorbed[name], len(places) + 1)[1:].tolist()
+        for name in names
+    ]
+    costs: Costs = {}
+    for (file, line), values in zip(places, zip(*sums)):
+        if any(values):
+            costs.setdefault(file, {})[line] = values
+    return costs

@@ -1,0 +1,231 @@
+"""Samples of program counters by function, instruction and source line, as views need them.
+
+In: the tables of a profile.  Out: functions with their instructions, those with most samples first;
+lines with their samples; and words for both. Shares are of samples; those of reasons that end in
+`_not_issued` are in no sum.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileprof.errors import Location, UsageError
+from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples, Profile
+from tileprof.profile.pc_samples import NOT_ISSUED
+from tileprof.viewer.units import format_percent, format_value
+
+__all__ = [
+    "Place",
+    "SeenFunction",
+    "SeenInstruction",
+    "Stalls",
+    "line_samples",
+    "sampling_text",
+    "seen_functions",
+    "share_text",
+    "stall_text",
+    "user_line",
+]
+
+Stalls = dict[str, int]
+"""Samples by stall reason, the most first."""
+Place = tuple[str, int]
+"""File and line."""
+_LEAST_PART = 0.1
+"""Of the samples of something, from which on a stall reason is told."""
+
+
+@dataclass(slots=True)
+class SeenInstruction:
+    """An instruction with its samples."""
+
+    instruction: PcInstruction
+    samples: int = 0
+    stalls: Stalls = field(default_factory=dict)
+    not_issued: Stalls = field(default_factory=dict)
+    """Of the samples, by reason: when no other warp issued either."""
+    blames: list[PcBlame] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SeenFunction:
+    """A function with its samples."""
+
+    function: PcFunction
+    samples: int
+    instructions: list[SeenInstruction]
+    """By offset; of a function without code those that were seen, without text."""
+    strays: int = 0
+    """Samples at offsets that are no instruction of the code."""
+
+    @property
+    def not_issued(self) -> int:
+        """Samples when no other warp issued either."""
+        return sum(sum(each.not_issued.values()) for each in self.instructions)
+
+
+def seen_functions(profile: Profile, pattern: str | None = None) -> list[SeenFunction]:
+    """Functions whose name matches, those with most samples first.
+
+    Raises UsageError where the profile has no such samples, or no such function.
+    """
+    held = profile.tables.pc
+    if not held.recordings:
+        raise UsageError(
+            "the profile has no samples of program counters",
+            hint="Record some on a GPU: tileprof run --pc-sampling PROGRAM.",
+        )
+    order = np.argsort(-held.by_function, kind="stable").tolist()
+    chosen = [place for place in order if _matches(held.functions[place], pattern)]
+    if pattern is not None and not chosen:
+        titles = ", ".join(held.functions[place].title for place in order[:5])
+        raise UsageError(
+            f"no function with samples matches `{pattern}`",
+            hint=f"Those with the most are: {titles}." if titles else "There are none.",
+        )
+    by_function = _counts(held)
+    return [_seen(held, place, by_function.get(place, {})) for place in chosen]
+
+
+def _matches(function: PcFunction, pattern: str | None) -> bool:
+    if pattern is None:
+        return True
+    try:
+        return any(re.search(pattern, text) for text in (function.title, function.name))
+    except re.error as error:
+        raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+
+
+_Counts = dict[int, dict[str, int]]
+"""By offset and stall."""
+
+
+def _counts(held: PcSamples) -> dict[int, _Counts]:
+    found: dict[int, _Counts] = {}
+    rows = held.rows
+    columns = (rows.function, rows.offset, rows.stall, rows.samples)
+    for function, offset, stall, samples in zip(*(column.tolist() for column in columns)):
+        stalls = found.setdefault(function, {}).setdefault(offset, {})
+        name = held.stalls[stall]
+        stalls[name] = stalls.get(name, 0) + samples
+    return found
+
+
+def _seen(held: PcSamples, place: int, counts: _Counts) -> SeenFunction:
+    function = held.functions[place]
+    code = function.code or tuple(PcInstruction(offset, "") for offset in sorted(counts))
+    blames: dict[int, list[PcBlame]] = {}
+    for blame in function.blames:
+        blames.setdefault(blame.offset, []).append(blame)
+    found = SeenFunction(function, int(held.by_function[place]), [])
+    for each in code:
+        seen = SeenInstruction(each, blames=blames.get(each.offset, []))
+        _fill(seen, counts.get(each.offset, {}))
+        found.instructions.append(seen)
+    found.strays = found.samples - sum(each.samples for each in found.instructions)
+    return found
+
+
+def _fill(seen: SeenInstruction, stalls: Mapping[str, int]) -> None:
+    for name, samples in sorted(stalls.items(), key=lambda item: -item[1]):
+        if name.endswith(NOT_ISSUED):
+            seen.not_issued[name.removesuffix(NOT_ISSUED)] = samples
+        else:
+            seen.stalls[name] = samples
+            seen.samples += samples
+
+
+# -- lines
+
+
+def user_line(profile: Profile, place: Location | None) -> Place | None:
+    """The line that counts for an instruction: the innermost one whose text the profile holds.
+
+    So what a library's function does, inlined, is said of the line that calls it.
+    """
+    line = place
+    while line is not None:
+        if line.file in profile.tables.sources:
+            return line.file, line.line
+        line = line.caller
+    return None if place is None else (place.file, place.line)
+
+
+def line_samples(
+    profile: Profile, include: str | None = None, exclude: str | None = None
+) -> dict[Place, Stalls]:
+    """Samples by line and stall reason, the most first; what has no line is left out.
+
+    Of those functions whose name matches `include` and not `exclude`.
+    """
+    found: dict[Place, Stalls] = {}
+    held = profile.tables.pc
+    places = [
+        {each.offset: user_line(profile, each.place) for each in function.code}
+        if _matches(function, include) and not (exclude and _matches(function, exclude))
+        else {}
+        for function in held.functions
+    ]
+    rows = held.rows
+    columns = (rows.function, rows.offset, rows.stall, held.counted)
+    for function, offset, stall, samples in zip(*(column.tolist() for column in columns)):
+        place = places[function].get(offset)
+        if place is not None and samples:
+            stalls = found.setdefault(place, {})
+            name = held.stalls[stall]
+            stalls[name] = stalls.get(name, 0) + samples
+    return {
+        place: dict(sorted(stalls.items(), key=lambda item: -item[1]))
+        for place, stalls in found.items()
+    }
+
+
+# -- words
+
+
+def stall_text(stalls: Mapping[str, int], most: int) -> str:
+    """`long_scoreboard 62, wait 20`: the reasons with most samples, in percent of all here."""
+    whole = sum(stalls.values())
+    parts = [
+        f"{name} {count / whole * 100:.0f}"
+        for name, count in list(stalls.items())[:most]
+        if count >= _LEAST_PART * whole
+    ]
+    return ", ".join(parts)
+
+
+def sampling_text(held: PcSamples) -> str:
+    """How many samples there are, how they were taken, and what was lost."""
+    said = [f"{_count(int(held.counted.sum()))} of program counters", *_how(held)]
+    sums = {
+        "dropped": sum(each.dropped for each in held.recordings),
+        "of kernels that the device does not show": sum(e.non_user for e in held.recordings),
+    }
+    said += [f"{format_value(count, '1')} {what}" for what, count in sums.items() if count]
+    if full := sum(each.overflows for each in held.recordings):
+        said.append(f"the device's buffer was full {format_value(full, '1')} times")
+    return "; ".join(said)
+
+
+def _how(held: PcSamples) -> Iterator[str]:
+    periods = sorted({each.period for each in held.recordings})
+    each = " or ".join(f"{period:,}" for period in periods)
+    yield f"one each {each} cycles of a multiprocessor"
+    if any(each.mode == "continuous" for each in held.recordings):
+        yield "dealt out over call paths by their kernels' time"
+    else:
+        yield "kernels ran one after the other"
+
+
+def _count(samples: int) -> str:
+    return f"{format_value(samples, '1')} sample{'' if samples == 1 else 's'}"
+
+
+def share_text(samples: int, whole: int) -> str:
+    """`1,234 samples (5.6 %)`."""
+    share = format_percent(samples / whole) if whole else "0.0"
+    return f"{_count(samples)} ({share} %)"

@@ -1,0 +1,248 @@
+"""Sampled functions as their machine code, with samples and stalls beside each instruction.
+
+In: a profile with samples of program counters.  Out: text: the functions with most samples, each
+in order of its code under the source lines it came from. Runs of instructions that hold little are
+folded. With blame, what a stalled instruction waits for stands below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileprof.errors import Location
+from tileprof.profile import Profile
+from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange, wrap
+from tileprof.viewer.kernel_names import printed_forms
+from tileprof.viewer.notes import missing_from, title_of
+from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
+from tileprof.viewer.pc_functions import (
+    SeenFunction,
+    SeenInstruction,
+    sampling_text,
+    seen_functions,
+    share_text,
+    stall_text,
+)
+from tileprof.viewer.source_text import SourceTexts
+from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, heat, paint, shorten, width_of
+from tileprof.viewer.units import format_percent, format_value
+
+__all__ = ["render_blame", "render_sass"]
+
+_MOST_FUNCTIONS = 10
+_FUNCTION_SHARE = 0.01
+"""Of all samples, below which a function is folded where none was asked for."""
+_INDENT = " " * 9
+_SHORT_RUN = 2
+"""Instructions that take no more room than the line that would stand for them."""
+
+
+def render_sass(
+    profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
+) -> str:
+    """The hottest functions, or those that `include` matches, in lines of at most `width` cells.
+
+    Raises UsageError where there are none.
+    """
+    return _Sass(profile, options, width, color, unicode, blame=False).text()
+
+
+def render_blame(
+    profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
+) -> str:
+    """The same with what stalled instructions wait for."""
+    return _Sass(profile, options, width, color, unicode, blame=True).text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of a listing: an instruction, or what was folded."""
+
+    text: str
+    samples: int = 0
+    stalls: str = ""
+    offset: str = ""
+    heading: str | None = None
+    """The source line that stands above it, where it is another one."""
+    below: tuple[str, ...] = ()
+    """What it waits for."""
+    style: str = ""
+
+
+class _Sass:
+    """One rendering."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        options: ViewOptions,
+        width: int,
+        color: bool,
+        unicode: bool,
+        *,
+        blame: bool,
+    ) -> None:
+        self.profile, self.color, self.blame = profile, color, blame
+        self.glyphs: Glyphs = UNICODE if unicode else ASCII
+        self.width = max(width, MINIMUM_WIDTH)
+        self.floor = (DEFAULT_THRESHOLD if options.threshold is None else options.threshold) / 100
+        self.seen = seen_functions(profile, options.include)
+        self.whole = int(profile.tables.pc.counted.sum())
+        self.all_of = options.include is not None
+        self.sources = SourceTexts(profile)
+        self.parts = 1 if self.width < 100 else 2 if self.width < 140 else 3
+
+    def text(self) -> str:
+        """All of it."""
+        lines = [
+            *title_of(self.profile, self.width, self.glyphs, self.color),
+            *missing_from(self.profile, self.width, self.glyphs, self.color),
+            *self._sentence(f"{sampling_text(self.profile.tables.pc)}."),
+        ]
+        shown = [each for i, each in enumerate(self.seen) if self._is_shown(i, each)]
+        for each in shown:
+            lines += ["", *self._function(each)]
+        folded = [each for each in self.seen if each not in shown]
+        if folded:
+            count = f"{len(folded)} function{'s' if len(folded) > 1 else ''}"
+            amount = share_text(sum(each.samples for each in folded), self.whole)
+            lines += ["", *self._sentence(f"Folded: {count} with {amount}; see them with -i RE.")]
+        return "\n".join(lines) + "\n"
+
+    def _is_shown(self, place: int, each: SeenFunction) -> bool:
+        if self.all_of or place == 0:
+            return True
+        return place < _MOST_FUNCTIONS and each.samples >= _FUNCTION_SHARE * self.whole
+
+    def _sentence(self, text: str) -> list[str]:
+        return wrap(clean(text, self.glyphs), self.width, self.color)
+
+    def _function(self, seen: SeenFunction) -> Iterator[str]:
+        yield paint(self._title(seen), "1", self.color)
+        yield from self._about(seen)
+        rows = list(self._rows(seen))
+        if not rows:
+            return
+        samples = [format_value(row.samples, "1") if row.samples else "" for row in rows]
+        shares = [row.samples / max(seen.samples, 1) for row in rows]
+        heats = [heat(share) for share in shares]
+        percents = [format_percent(share) if share else "" for share in shares]
+        fields = [
+            Field("samples", samples, 0, heats),
+            Field("%", percents, 1, heats),
+            Field("stalls (%)", [clean(row.stalls, self.glyphs) for row in rows], 2, left=True),
+            Field("offset", [row.offset for row in rows], 3, ["2"] * len(rows)),
+        ]
+        grid = arrange(fields, self.width, self.glyphs, self.color)
+        yield grid.header("SASS")
+        for number, row in enumerate(rows):
+            if row.heading is not None:
+                yield paint(fit(row.heading, self.width, self.glyphs), "36", self.color)
+            text = fit(clean(row.text, self.glyphs), grid.room, self.glyphs)
+            yield grid.row(number, Label(text, style=row.style))
+            for said in row.below:
+                line = clean(f"{_INDENT}{self.glyphs.last}{said}", self.glyphs)
+                yield paint(fit(line, self.width, self.glyphs), "33", self.color)
+
+    def _title(self, seen: SeenFunction) -> str:
+        amount = f": {share_text(seen.samples, self.whole)}"
+        room = self.width - width_of(amount)
+        title = clean(seen.function.title, self.glyphs)
+        forms = (title, *printed_forms(seen.function.title, self.glyphs))
+        fitting = next((form for form in forms if width_of(form) <= room), forms[-1])
+        return shorten(fitting, room, self.glyphs) + amount
+
+    def _about(self, seen: SeenFunction) -> Iterator[str]:
+        """What is to be known of a function besides its code."""
+        said = []
+        if seen.function.note:
+            said.append(f"No code: {seen.function.note}.")
+        if seen.samples and seen.not_issued:
+            share = format_percent(seen.not_issued / seen.samples)
+            said.append(f"At {share} % of the samples no other warp issued either.")
+        if seen.strays:
+            said.append(f"{format_value(seen.strays, '1')} samples are at no instruction of it.")
+        for sentence in said:
+            yield from self._sentence(sentence)
+
+    def _rows(self, seen: SeenFunction) -> Iterator[_Row]:
+        shown = self._shown(seen)
+        at, place = 0, ""
+        while at < len(seen.instructions):
+            end = at
+            while end < len(seen.instructions) and not shown[end]:
+                end += 1
+            if end > at:
+                yield self._fold(seen, seen.instructions[at:end])
+                at = end
+                continue
+            each = seen.instructions[at]
+            heading = self._heading(each.instruction.place) if seen.function.code else ""
+            yield self._instruction(seen, each, heading if heading != place else None)
+            at, place = at + 1, heading
+
+    def _shown(self, seen: SeenFunction) -> list[bool]:
+        """Whether each instruction has a line: hot ones, those to blame, and short runs between."""
+        if not seen.function.code:
+            return [each.samples > 0 for each in seen.instructions]
+        least = max(self.floor * seen.samples, 1)
+        shown = [each.samples >= least for each in seen.instructions]
+        if self.blame:
+            hot = {at for at, is_hot in enumerate(shown) if is_hot}
+            blamed = {b.producer for at in hot for b in seen.instructions[at].blames}
+            for at, each in enumerate(seen.instructions):
+                shown[at] = shown[at] or each.instruction.offset in blamed
+        start = 0
+        for at in range(len(shown) + 1):
+            if at == len(shown) or shown[at]:
+                if at - start <= _SHORT_RUN:
+                    shown[start:at] = [True] * (at - start)
+                start = at + 1
+        return shown
+
+    def _fold(self, seen: SeenFunction, folded: list[SeenInstruction]) -> _Row:
+        samples = sum(each.samples for each in folded)
+        share = format_percent(samples / max(seen.samples, 1))
+        return _Row(f"… {len(folded)} instructions, {share} %", style="2")
+
+    def _instruction(self, seen: SeenFunction, each: SeenInstruction, heading: str | None) -> _Row:
+        code = each.instruction
+        text = f"{'| ' * code.depth}{code.text}"
+        below = tuple(self._blames(seen, each)) if self.blame else ()
+        stalls = stall_text(each.stalls, self.parts)
+        return _Row(text, each.samples, stalls, f"{code.offset:#06x}", heading, below)
+
+    def _blames(self, seen: SeenFunction, each: SeenInstruction) -> Iterator[str]:
+        """What it waits for, once for each producer."""
+        by_offset = {e.instruction.offset: e.instruction for e in seen.instructions}
+        reasons: dict[tuple[int, str], list[str]] = {}
+        for blame in each.blames:
+            reasons.setdefault((blame.producer, blame.through), []).append(blame.stall)
+        for (producer, through), stalls in reasons.items():
+            made = by_offset.get(producer)
+            opcode = _opcode(made.text) if made is not None else "an instruction"
+            line = f", {_short(made.place)}" if made is not None and made.place else ""
+            yield f"{', '.join(stalls)}: waits for {opcode} at {producer:#06x}{line} ({through})"
+
+    def _heading(self, place: Location | None) -> str:
+        if place is None:
+            return "(no line)"
+        text = self.sources.lines(place.file).get(place.line, "").strip()
+        outer, chain = place.caller, _short(place)
+        if outer is not None and place.function:
+            chain += f" in {place.function}"
+        while outer is not None:
+            chain += f", inlined at {_short(outer)}"
+            text = text or self.sources.lines(outer.file).get(outer.line, "").strip()
+            outer = outer.caller
+        return clean(f"{chain}  {text}".rstrip(), self.glyphs)
+
+
+def _opcode(text: str) -> str:
+    words = text.split()
+    return words[1] if words[0].startswith("@") and len(words) > 1 else words[0]
+
+
+def _short(place: Location) -> str:
+    return f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
