@@ -153,6 +153,21 @@ class CuptiRecords(Peer):
         self._call("cuptiActivityDisable", ctypes.c_int(_CONCURRENT_KERNEL))
 
 
+class CuptiPaused(CuptiRecords):
+    """CUPTI that recorded a kernel once and then nothing: what is left of it in a pause."""
+
+    def start(self) -> None:
+        """Once."""
+        if self._library is None:
+            super().start()
+            torch.zeros(1, device="cuda")
+            torch.cuda.synchronize()
+            super().finish()
+
+    def finish(self) -> None:
+        """There are no records."""
+
+
 def cupti_path() -> str:
     """The library that PyTorch has loaded, else that of its package."""
     mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
@@ -165,6 +180,7 @@ def cupti_path() -> str:
 PEERS: dict[str, Callable[[bool, str], Peer]] = {
     "none": Peer,
     "cupti": CuptiRecords,
+    "cupti-paused": CuptiPaused,
     "proton-shadow": Proton,
     "proton-python": ProtonPython,
     "torch": TorchProfiler,

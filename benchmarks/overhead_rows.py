@@ -30,6 +30,7 @@ SCOPES = Way("tileprof --context scopes", ("--context", "scopes"))
 PYTHON = Way("tileprof --context python", ("--context", "python"))
 DUTY = Way("tileprof --duty 0.05", ("--duty", "0.05"))
 CUPTI = Way("CUPTI kernel records, dropped", peer="cupti")
+PAUSED = Way("CUPTI after a record, paused", peer="cupti-paused")
 FLOOR = Way("kernel records, an empty observer", peer="floor")
 SHADOW = Way("Proton, shadow context", peer="proton-shadow")
 PROTON = Way("Proton, Python context", peer="proton-python")
@@ -214,14 +215,15 @@ def per_launch(
 
 def gpt(setting: Setting) -> Iterator[Row]:
     """Training of 355 M parameters, bound by the GPU."""
-    taken = setting.take("gpt", (PLAIN, AGAIN, FULL), GPT)
+    taken = setting.take("gpt", (PLAIN, AGAIN, FULL, CUPTI), GPT)
     name = "GPT training, 355 M parameters, bf16"
     yield table(name, "×", taken, Figure(setting.clock), setting.bar(1.01, 1.0)) | GPT.facts()
 
 
 def duty(setting: Setting) -> Iterator[Row]:
     """A twentieth of the steps profiled."""
-    taken = setting.take("training", (PLAIN, AGAIN, DUTY), DUTY_STEPS)
+    ways = (PLAIN, AGAIN, DUTY) if setting.cpu else (PLAIN, AGAIN, DUTY, PAUSED)
+    taken = setting.take("training", ways, DUTY_STEPS)
     name, bar = f"{setting.training}, `--duty 0.05`", setting.bar(1.02, 1.01)
     found = table(name, "×", taken, Figure(setting.clock), bar, DUTY)
     yield found | DUTY_STEPS.facts()

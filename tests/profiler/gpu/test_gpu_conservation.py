@@ -31,6 +31,7 @@ MB = 1 << 20
 SOAK = float(os.environ.get("TILEPROF_SOAK_SECONDS", "20"))
 
 
+@pytest.mark.alone
 def test_kernels_are_those_of_torch_profiler(tmp_path: Path) -> None:
     """Names and counts are equal in another run of the program; times within a few percent."""
     profile = succeeded(profiled(tmp_path, "training")).profile
