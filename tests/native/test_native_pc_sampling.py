@@ -341,9 +341,8 @@ def test_failures_end_sampling_and_nothing_else(
     """Launches are recorded as ever; nothing is tried again, and all is given back."""
     sampling.fake.option(option, value)
     sampling.start()
-    for i in range(3):
+    for _ in range(3):
         sampling.launch()
-        sampling.fake.kernel(start=1000 * i + 1, end=1000 * i + 101)
         sampling.sample()
         time.sleep(0.02)
     ended(sampling)
