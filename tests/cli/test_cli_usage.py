@@ -116,13 +116,11 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
     [
         ("report x.tprof --html out", "tileprof report"),
         ("inspect x.py:k", "tileprof inspect FILE:KERNEL"),
-        ("inspect x.tprof", "tileprof inspect FILE.tprof"),
         ("run --pc-sampling x.py", "--pc-sampling"),
         ("run --pc-sampling=5 x.py", "--pc-sampling"),
         ("run --pc-sampling-exact x.py", "--pc-sampling-exact"),
         ("run --metrics sm__cycles x.py", "--metrics"),
         ("run --device cuda:1 there.py", "--device cuda:1"),
-        ("view x.tprof --sass", "--sass"),
     ],
 )
 def test_what_a_later_version_does(cli: Any, write: Any, arguments: str, what: str) -> None:

@@ -65,6 +65,12 @@ def test_json_has_the_shape_of_the_contract(cli: Any, sample: str, options: str)
     found = cli("view", sample, "--json", *options.split())
     assert (found.code, found.err) == (0, "")
     document = json.loads(found.out, parse_constant=refuse)
+    if options == "--lines":
+        assert (document.pop("samples"), document.pop("recordings")) == (0, [])
+        lines = document.pop("lines")
+        assert {"file", "line", "text", "metrics", "samples", "stalls"} == set(lines[0])
+        own = sum(node["metrics"].get("time", {}).get("own", 0) for node in document["nodes"])
+        assert sum(line["metrics"]["time"] for line in lines) == own > 0
     check_view_document(document)
     assert document["nodes"]
 

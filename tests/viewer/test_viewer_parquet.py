@@ -22,7 +22,7 @@ from tileprof.profile import KernelInfo, Metric, Profile, Tables, load, prune, s
 from tileprof.viewer import FOLDER_EXPORTS, export, export_folder
 from tileprof.viewer.exports.parquet import rank_of
 
-KINDS = ["nodes", "kernels", "sites", "remarks", "sources", "provenance"]
+KINDS = ["nodes", "kernels", "sites", "remarks", "pc_samples", "sources", "provenance"]
 
 
 def tables(**named: Profile) -> dict[str, Any]:

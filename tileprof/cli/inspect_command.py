@@ -1,23 +1,27 @@
-"""`tileprof inspect`: what a compiled kernel contains, as text or JSON."""
+"""`tileprof inspect`: what a compiled kernel contains, or what was seen in it, as text or JSON."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tileprof.errors import UsageError
+
 from . import terminal
 from .inspect_text import render_details, render_resources
 from .later import refuse
-from .parsing import Command, Parser
+from .parsing import Command, Parser, number
 
 if TYPE_CHECKING:
     from tileprof.binary import Cubin, Function, Line
 
 __all__ = ["COMMAND"]
 
-USAGE = "FILE.cubin [--json]"
+USAGE = "FILE.cubin [--json]\n       tileprof inspect FILE.tprof [-i RE] [-t PERCENT] [--json]"
 SCHEMA = 1
 
 
@@ -26,16 +30,31 @@ def _parser() -> Parser:
         "inspect",
         USAGE,
         "Show what each kernel of a cubin takes, its loops, its spilled registers, the kinds of "
-        "its instructions, and its SASS under the source lines.",
+        "its instructions, and its SASS under the source lines. Of a profile with samples of "
+        "program counters: the SASS of sampled functions, and what stalled instructions wait for.",
     )
-    parser.add_argument("file", metavar="FILE", help="a .cubin file of any compiler")
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a .cubin file of any compiler, or a .tprof file")
+    add("-i", dest="include", metavar="RE", help="of a profile: only functions that match")
+    add(
+        "-t",
+        dest="threshold",
+        metavar="PERCENT",
+        type=number(float),
+        help="of a profile: fold instructions below a share of their function (default: 0.5)",
+    )
+    add("--json", action="store_true", help="the same as JSON")
     return parser
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print what was found; resources come first, since they need no disassembler."""
     args = _parser().parse_args(arguments)
+    if args.file.endswith(".tprof"):
+        return _profile(args)
+    for name, given in (("-i", args.include), ("-t", args.threshold)):
+        if given is not None:
+            raise UsageError(f"`{name}` is for profiles", hint="Name a .tprof file.")
     _refuse_later(args.file)
     from tileprof import binary
 
@@ -49,12 +68,25 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _profile(args: argparse.Namespace) -> int:
+    """Print the sampled functions of a profile."""
+    from tileprof.profile import load
+    from tileprof.viewer import ViewOptions, render_view
+
+    text = render_view(
+        load(args.file),
+        ViewOptions(include=args.include, threshold=args.threshold),
+        "sass-json" if args.json else "blame",
+        width=terminal.width(sys.stdout),
+        color=terminal.has_color(sys.stdout),
+        unicode=terminal.has_unicode(sys.stdout),
+    )
+    terminal.show(text)
+    return 0
+
+
 def _refuse_later(name: str) -> None:
-    if Path(name).exists() and not name.endswith(".tprof"):
-        return
-    if name.endswith(".tprof"):
-        refuse("`tileprof inspect FILE.tprof`")
-    if ".py:" in name:
+    if ".py:" in name and not Path(name).exists():
         refuse("`tileprof inspect FILE:KERNEL`")
 
 

@@ -86,8 +86,8 @@ def _view(args: argparse.Namespace) -> str:
     """The name of the view that was asked for."""
     shape = "lines" if args.lines else "sass" if args.sass else ""
     if args.csv:
-        if shape:
-            raise UsageError(f"`--{shape}` has no `--csv`", hint="Use `--json`.")
+        if args.sass:
+            raise UsageError("`--sass` has no `--csv`", hint="Use `--json`.")
         return "csv"
     if args.json:
         return f"{shape}-json" if shape else "json"

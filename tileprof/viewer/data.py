@@ -19,7 +19,7 @@ from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import encodable
 
-__all__ = ["diff_json", "view_csv", "view_json"]
+__all__ = ["diff_json", "view_csv", "view_document", "view_json"]
 
 _PLACE = ("id", "parent", "depth", "kind", "name", "file", "line", "function", "phase")
 
@@ -30,11 +30,16 @@ def view_json(profile: Profile, options: ViewOptions) -> str:
     A rate stands beside them with `"adds": "rate"`, a quantile with `"adds": "quantile"`, a fact
     of kernels with `"adds": "mean"`, all with null for own values.
     """
+    return json.dumps(view_document(profile, options)) + "\n"
+
+
+def view_document(profile: Profile, options: ViewOptions) -> dict[str, Any]:
+    """The same before it is text."""
     shown = select(with_facts(profile, options.metrics), options, 0).profile
     document = to_json(shown)
     if options.metrics:
         _keep_metrics(document, _columns(shown, options))
-    return json.dumps(document) + "\n"
+    return document
 
 
 def diff_json(diff: Diff) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tileprof.errors import Location
 from tileprof.profile import Profile
+from tileprof.viewer.data import view_document
 from tileprof.viewer.line_costs import line_costs
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.pc_functions import SeenFunction, SeenInstruction, seen_functions
@@ -36,15 +37,16 @@ def sass_json(profile: Profile, options: ViewOptions) -> str:
 
 
 def lines_json(profile: Profile, options: ViewOptions) -> str:
-    """The source lines with own values of the metrics, and samples by stall reason."""
+    """The JSON of the tree, and `lines`: own values of the metrics, samples by stall reason.
+
+    Lines are there where the metrics add up; `options` hold for both.
+    """
+    document = view_document(profile, options)
     costs = line_costs(profile, options)
     places = sorted({*costs.sampled, *((f, n) for f, lines in costs.costs.items() for n in lines)})
-    held = profile.tables.pc
-    document = {
-        "schema": _SCHEMA,
-        "metrics": {name: {"unit": profile.metrics[name].unit} for name in costs.metrics},
+    document |= {
         "samples": costs.samples,
-        "recordings": [asdict(each) for each in held.recordings],
+        "recordings": [asdict(each) for each in profile.tables.pc.recordings],
         "lines": [
             {
                 "file": encodable(file),

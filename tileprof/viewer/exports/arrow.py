@@ -43,6 +43,11 @@ _REMARK: _Fields = [
     ("kernel", _INT), ("op", _TEXT), *_PLACE, ("chosen", _TEXT), ("severity", _TEXT),
     ("rejected", pa.list_(pa.struct([("candidate", _TEXT), ("reason", _TEXT)]))),
 ]  # fmt: skip
+_PC_SAMPLE: _Fields = [
+    ("kernel", _TEXT), ("mangled", _TEXT), ("module", _TEXT), ("architecture", _TEXT),
+    ("offset", pa.int64()), ("sass", _TEXT), ("depth", _INT), *_PLACE, ("stall", _TEXT),
+    ("counted", pa.bool_()), ("node", _INT), ("samples", pa.int64()),
+]  # fmt: skip
 _COMMON = 0.5
 """Part of the kernels that have an attribute from which on it is a column of its own."""
 
@@ -245,6 +250,35 @@ def _remarks(profile: Profile, _: Columns) -> pa.Table:
     return _of_rows(_REMARK, rows)
 
 
+def _pc_samples(profile: Profile, _: Columns) -> pa.Table:
+    """A row for an instruction, a stall reason and a node; texts are looked up once each."""
+    held, arrays = profile.tables.pc, {}
+    rows = held.rows
+    codes = [{each.offset: each for each in function.code} for function in held.functions]
+    pairs = list(zip(rows.function.tolist(), rows.offset.tolist()))
+    found = [codes[function].get(offset) for function, offset in pairs]
+    by_place = [_place(each.place if each is not None else None) for each in found]
+    texts = {"kernel": "title", "mangled": "name", "module": "module"}
+    for name, attribute in {**texts, "architecture": "architecture"}.items():
+        known = pa.array([encodable(getattr(f, attribute)) or None for f in held.functions], _TEXT)
+        arrays[name] = known.take(pa.array(rows.function))
+    stalls = pa.array([encodable(name) for name in held.stalls], _TEXT)
+    arrays |= {
+        "offset": rows.offset,
+        "sass": [None if each is None else each.text for each in found],
+        "depth": [None if each is None else each.depth for each in found],
+        **{name: [place.get(name) for place in by_place] for name, _ in _PLACE},
+        "stall": stalls.take(pa.array(rows.stall)),
+        "counted": held.is_counted[rows.stall] if len(rows) else [],
+        "node": [None if node < 0 else node for node in rows.node.tolist()],
+        "samples": rows.samples,
+    }
+    schema = pa.schema(_PC_SAMPLE)
+    return pa.Table.from_arrays(
+        [pa.array(arrays[n], kind) for n, kind in _PC_SAMPLE], schema=schema
+    )
+
+
 def _pairs(first: str, second: str, pairs: Mapping[str, str]) -> pa.Table:
     rows = ({first: encodable(a), second: encodable(b)} for a, b in sorted(pairs.items()))
     return _of_rows([(first, _TEXT), (second, _TEXT)], rows)
@@ -255,6 +289,7 @@ TABLES: dict[str, Callable[[Profile, Columns], pa.Table]] = {
     "kernels": _kernels,
     "sites": _sites,
     "remarks": _remarks,
+    "pc_samples": _pc_samples,
     "sources": lambda profile, _: _pairs("file", "text", profile.tables.sources),
     "provenance": lambda profile, _: _pairs("key", "value", profile.tables.provenance),
 }
