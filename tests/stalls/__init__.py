@@ -1,0 +1,1 @@
+"""Small kernels whose stalls are known, and what samples say of them."""
