@@ -199,15 +199,13 @@ def stall_text(stalls: Mapping[str, int], most: int) -> str:
 
 
 def sampling_text(held: PcSamples) -> str:
-    """How many samples there are, how they were taken, and what was lost."""
+    """How many samples there are, how they were taken, and how many are missing."""
     said = [f"{_count(int(held.counted.sum()))} of program counters", *_how(held)]
     sums = {
         "dropped": sum(each.dropped for each in held.recordings),
         "of kernels that the device does not show": sum(e.non_user for e in held.recordings),
     }
     said += [f"{format_value(count, '1')} {what}" for what, count in sums.items() if count]
-    if full := sum(each.overflows for each in held.recordings):
-        said.append(f"the device's buffer was full {format_value(full, '1')} times")
     return "; ".join(said)
 
 
