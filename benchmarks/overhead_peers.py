@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -75,6 +75,7 @@ class Proton(Peer):
     """Triton's Proton over CUPTI, a tree of scopes."""
 
     context = "shadow"
+    options: ClassVar[dict[str, str]] = {}
     _started = False
 
     def start(self) -> None:
@@ -82,7 +83,8 @@ class Proton(Peer):
         if not self._started:
             import triton.profiler as proton
 
-            proton.start(self.output.removesuffix(".hatchet"), context=self.context, data="tree")
+            name = self.output.removesuffix(".hatchet")
+            proton.start(name, context=self.context, data="tree", **self.options)
             self._started = True
 
     def finish(self) -> None:
@@ -96,6 +98,12 @@ class ProtonPython(Proton):
     """Proton with the Python frames of each launch."""
 
     context = "python"
+
+
+class ProtonSampling(Proton):
+    """Proton with samples of program counters."""
+
+    options: ClassVar[dict[str, str]] = {"backend": "cupti", "mode": "pcsampling"}
 
 
 _Requested = ctypes.CFUNCTYPE(
@@ -183,6 +191,7 @@ PEERS: dict[str, Callable[[bool, str], Peer]] = {
     "cupti-paused": CuptiPaused,
     "proton-shadow": Proton,
     "proton-python": ProtonPython,
+    "proton-sampling": ProtonSampling,
     "torch": TorchProfiler,
     "torch-stacks": TorchProfilerStacks,
 }

@@ -147,7 +147,18 @@ def deep(device: str) -> Run:
     return lambda units: descend(DEEP - 1, units)
 
 
-WORKS = {"training": training, "gpt": gpt, "launches": launches, "deep": deep}
+def gemm(device: str) -> Run:
+    """Products of 4096 × 4096 in bf16, one behind the other: a fifth of a millisecond each."""
+    a, b = (torch.randn(4096, 4096, device=device, dtype=torch.bfloat16) for _ in range(2))
+    out = torch.empty_like(a)
+
+    def product() -> None:
+        torch.mm(a, b, out=out)
+
+    return repeated(product)
+
+
+WORKS = {"training": training, "gpt": gpt, "launches": launches, "deep": deep, "gemm": gemm}
 
 
 def memory() -> int:
