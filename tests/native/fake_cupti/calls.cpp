@@ -25,7 +25,10 @@ API void fake_reset() {
        {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms",
         "unfinished", "pc_enable_result", "pc_second_result", "pc_attribute", "pc_start_result",
         "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
-        "pc_moved", "pc_stop_ms"})
+        "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
+        "range_enable_result", "range_size_result", "range_image_result", "range_config_result",
+        "range_start_result", "range_stop_result", "range_decode_result", "range_missing",
+        "evaluate_result"})
     f.options[name] = 0;
   set_sizes();
   reset_pcs();
@@ -40,10 +43,16 @@ API uint32_t fake_listened(uint32_t domain, uint32_t number) { return on(domain,
 // The context of this thread's driver calls.
 static thread_local const void *current = nullptr;
 API void fake_current(uint64_t context) { current = reinterpret_cast<const void *>(context); }
+// The function that this thread's launches launch.
+static thread_local const char *symbol = nullptr;
+API void fake_symbol(const char *name) { symbol = name ? kept(name) : nullptr; }
+static thread_local bool capturing = false;
+API void fake_capturing(uint32_t on) { capturing = on; }
 
 API uint32_t fake_enter(uint32_t number) {
   const uint32_t correlation = ++fake().correlation;
   CallbackData data;
+  put(data.bytes, 32, symbol);
   put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);
@@ -53,6 +62,9 @@ API void fake_exit(uint32_t number, uint32_t correlation, int32_t returned) {
   CallbackData data;
   put<uint32_t>(data.bytes, 0, 1);
   put<const int32_t *>(data.bytes, 24, &returned);
+  const bool launches = number == 307 || number == 442 || number == 477 || number == 514 ||
+                        number == 652;
+  if (launches && !returned && !capturing) count_launch(current, number == 514 ? "" : symbol);
   put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);

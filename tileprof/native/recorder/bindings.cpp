@@ -2,6 +2,8 @@
 
 namespace tileprof {
 
-std::vector<Bind> bindings() { return {bind_backward, bind_nvtx, bind_cupti, bind_pc, bind_timeline}; }
+std::vector<Bind> bindings() {
+  return {bind_backward, bind_counters, bind_cupti, bind_nvtx, bind_pc, bind_timeline};
+}
 
 } // namespace tileprof

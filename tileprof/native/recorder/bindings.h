@@ -14,6 +14,7 @@ std::vector<Bind> bindings();
 
 void bind_cupti(nanobind::module_ &);
 void bind_backward(nanobind::module_ &);
+void bind_counters(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 void bind_pc(nanobind::module_ &);
 void bind_timeline(nanobind::module_ &);

@@ -210,7 +210,8 @@ void bind_constants(nb::module_ &m) {
                                {"insufficient_privileges", cupti::kNoPrivilege},
                                {"no_stalls", kNoStalls},
                                {"cannot_sample", kCannotSample},
-                               {"overflows", kOverflows}});
+                               {"overflows", kOverflows},
+                               {"other_chip", kOtherChip}});
   m.attr("RECORD_KINDS") = names({{"kernel", cupti::kKernel},
                                   {"memcpy", cupti::kMemcpy},
                                   {"memcpy_peer", cupti::kMemcpyPeer},

@@ -39,7 +39,7 @@ inline constexpr uint32_t kFlushForced = 1;
 
 // -- places, in bytes
 struct CallbackData {
-  static constexpr size_t site = 0, returned = 24, context = 40, correlation = 64;
+  static constexpr size_t site = 0, returned = 24, symbol = 32, context = 40, correlation = 64;
 };
 struct ResourceData {
   static constexpr size_t context = 0, descriptor = 16;
@@ -127,6 +127,18 @@ struct Cupti {
   CuptiResult (*pc_stall_count)(void *) = nullptr;
   CuptiResult (*pc_stall_names)(void *) = nullptr;
   CuptiResult (*register_crc)(cupti::ComputeCrc) = nullptr;
+  // Hardware counters; the structures that they take are in cupti_range.h.
+  CuptiResult (*device_of)(void *, uint32_t *) = nullptr;
+  CuptiResult (*chip_name)(void *) = nullptr;
+  CuptiResult (*profiler_initialize)(void *) = nullptr;
+  CuptiResult (*range_enable)(void *) = nullptr;
+  CuptiResult (*range_disable)(void *) = nullptr;
+  CuptiResult (*range_configure)(void *) = nullptr;
+  CuptiResult (*range_start)(void *) = nullptr;
+  CuptiResult (*range_stop)(void *) = nullptr;
+  CuptiResult (*range_decode)(void *) = nullptr;
+  CuptiResult (*range_image_size)(void *) = nullptr;
+  CuptiResult (*range_image)(void *) = nullptr;
 
   uint32_t version = 0;
   std::string path;
@@ -137,6 +149,10 @@ struct Cupti {
   // Whether this version can sample program counters.
   bool samples_pcs() const { return pc_enable && pc_disable && pc_start && pc_stop && pc_data &&
                                     pc_configure && pc_stall_count && pc_stall_names; }
+  // Whether this version can read hardware counters of launches.
+  bool counts() const { return device_of && chip_name && profiler_initialize && range_enable &&
+                               range_disable && range_configure && range_start && range_stop &&
+                               range_decode && range_image_size && range_image; }
 };
 
 // Loads a library; an empty string, or why not.

@@ -41,6 +41,17 @@ const char *find_functions(void *library, Cupti &c) {
   find(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count);
   find(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
+  find(library, "cuptiGetDeviceId", c.device_of);
+  find(library, "cuptiDeviceGetChipName", c.chip_name);
+  find(library, "cuptiProfilerInitialize", c.profiler_initialize);
+  find(library, "cuptiRangeProfilerEnable", c.range_enable);
+  find(library, "cuptiRangeProfilerDisable", c.range_disable);
+  find(library, "cuptiRangeProfilerSetConfig", c.range_configure);
+  find(library, "cuptiRangeProfilerStart", c.range_start);
+  find(library, "cuptiRangeProfilerStop", c.range_stop);
+  find(library, "cuptiRangeProfilerDecodeData", c.range_decode);
+  find(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size);
+  find(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image);
   return nullptr;
 }
 

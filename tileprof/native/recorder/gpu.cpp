@@ -108,6 +108,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   inherited = nullptr;
   // Modules that are loaded from here on are known by their cubins.
   pcs.attach(cupti_, &compute_crc);
+  counters.attach(cupti_);
 
   std::string other;
   const CuptiResult result = subscriber.subscribe(cupti_, other);
@@ -123,6 +124,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   }
   started_ = true;
   pcs.begin();
+  counters.begin();
   return {};
 }
 
@@ -161,6 +163,7 @@ GpuStatus Gpu::stop(double timeout_s) {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};
   started_ = false;
+  counters.end();
   if (subscriber.listening()) subscriber.listen(false);
   GpuStatus flushed = flush_locked(true, timeout_s);
   // A library that hangs is not called again.
@@ -180,6 +183,7 @@ GpuStatus Gpu::pause() {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};
   pcs.pause();
+  counters.pause();
   const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
   const GpuStatus dark = status(collect(false), "records stay on");
   return silent.code ? silent : dark;
@@ -199,6 +203,7 @@ GpuStatus Gpu::resume_locked() {
     return told;
   pcs.attach(cupti_, &compute_crc);
   pcs.begin();
+  counters.begin();
   return {};
 }
 
@@ -235,6 +240,7 @@ GpuStatus Gpu::settle(double timeout_s) {
 // Waits for work by its records: calls of CUDA could break what the program is about to capture.
 GpuStatus Gpu::settle_locked(double timeout_s) {
   using Clock = std::chrono::steady_clock;
+  if (counters.wanted()) return {};  // there are no records
   const auto patience = std::chrono::duration<double>(std::min(kPatience_s, timeout_s / 2));
   const auto began = Clock::now();
   auto progress = began;
@@ -252,6 +258,8 @@ GpuStatus Gpu::settle_locked(double timeout_s) {
 
 GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
   if (!force) return flush_once(false, timeout_s);
+  counters.pause();
+  if (subscriber.listening()) counters.begin();
   if (GpuStatus settled = settle_locked(timeout_s); settled.code) return settled;
   // Some drivers end the subscription when records are forced out while they sample.
   pcs.end();
@@ -262,6 +270,7 @@ GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
 }
 
 void Gpu::see_where_records_go() {
+  if (counters.wanted()) return;
   const uint64_t launches = subscriber.launches(), records = activities.records_seen();
   // Launches that failed or were captured leave no records, and are settled.
   const bool awaited = correlations.settled() < launches;

@@ -10,6 +10,7 @@
 
 #include "activities.h"
 #include "buffers.h"
+#include "counters.h"
 #include "pc_sampling.h"
 #include "subscriber.h"
 
@@ -37,7 +38,8 @@ public:
   Waits waits;
   Activities activities{correlations, graphs};
   PcSampling pcs{correlations};
-  Subscriber subscriber{correlations, graphs, waits, pcs};
+  Counters counters;
+  Subscriber subscriber{correlations, graphs, waits, pcs, counters};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);

@@ -36,8 +36,9 @@ std::string_view without_version(std::string_view name) {
 
 } // namespace
 
-Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs)
-    : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs),
+Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
+                       Counters &counters)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs), counters_(counters),
       calls_(new Call[kCalls]) {}
 
 // -- which calls
@@ -124,7 +125,8 @@ CuptiResult Subscriber::listen(bool on) {
     enable(cupti::kResource, cupti::kNodeCreated);
     enable(cupti::kResource, cupti::kNodeCloned);
   }
-  if (on && pcs_.wanted()) enable(cupti::kResource, cupti::kContextEnds);
+  if (on && (pcs_.wanted() || counters_.wanted()))
+    enable(cupti::kResource, cupti::kContextEnds);
   if (worst != cupti::kSuccess) listening_ = false;
   return worst;
 }
@@ -187,23 +189,36 @@ void Subscriber::enter(uint32_t number, const void *data) {
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;
   }
-  if (call.wait == Wait::none) correlations_.put(correlation, launch);
+  // With counters there are no records, which would come for each repetition of a launch.
+  if (call.wait == Wait::none && !counters_.wanted()) correlations_.put(correlation, launch);
   const bool launches = call.kind == CallKind::launch || call.kind == CallKind::graph;
+  if (launches && counters_.wanted()) count(data, launch);
   if (!launches || !launch.epoch) return;
   pcs_.see(read<void *>(data, cupti::CallbackData::context));
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
   counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Also launches that are not recorded: CUPTI counts them.
+void Subscriber::count(const void *data, const Launch &launch) {
+  const char *symbol = read<const char *>(data, cupti::CallbackData::symbol);
+  const NameId function =
+      launch.kind == CallKind::launch && symbol ? host::names().intern(symbol) : 0;
+  counters_.enter(read<void *>(data, cupti::CallbackData::context),
+                  read<uint32_t>(data, cupti::CallbackData::correlation),
+                  {launch.epoch, launch.context, function});
+}
+
 void Subscriber::leave(const void *data) {
+  const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
+  if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
   uint32_t at = calling.depth;
   while (at && calling.open[at - 1].correlation != correlation) --at;
   if (!at) return;  // entered before the callbacks were on
   const Open open = calling.open[at - 1];
   calling.depth = at - 1;
   if (open.context) host::leave(open.context);
-  const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   if (returned && *returned) correlations_.forget(correlation);
   if (open.blocks == Blocked::never) return;
   calling.blocked = open.blocks;
@@ -213,10 +228,13 @@ void Subscriber::leave(const void *data) {
 }
 
 void Subscriber::resource(uint32_t number, const void *data) {
-  if (number == cupti::kContextEnds)
-    pcs_.gone(read<void *>(data, cupti::ResourceData::context));
-  else
+  if (number == cupti::kContextEnds) {
+    void *context = read<void *>(data, cupti::ResourceData::context);
+    if (pcs_.wanted()) pcs_.gone(context);
+    if (counters_.wanted()) counters_.gone(context);
+  } else {
     graph_node(number, data);
+  }
 }
 
 void Subscriber::graph_node(uint32_t number, const void *data) {
@@ -233,6 +251,7 @@ void Subscriber::graph_node(uint32_t number, const void *data) {
   graphs_.created(node, host::here());
   // A call that is captured leaves no record of its own.
   if (calling.depth) correlations_.forget(calling.open[calling.depth - 1].correlation);
+  counters_.captured();
 }
 
 } // namespace tileprof

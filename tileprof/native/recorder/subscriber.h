@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "correlations.h"
+#include "counters.h"
 #include "cupti_api.h"
 #include "graphs.h"
 #include "pc_sampling.h"
@@ -19,7 +20,8 @@ namespace tileprof {
 
 class Subscriber {
 public:
-  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs);
+  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
+             Counters &counters);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -47,6 +49,7 @@ private:
   Graphs &graphs_;
   Waits &waits_;
   PcSampling &pcs_;
+  Counters &counters_;
   Cupti cupti_;
   void *handle_ = nullptr;
   std::atomic<bool> listening_{false};
@@ -63,6 +66,7 @@ private:
   static Call call_of(const char *name);
   static void called(void *self, uint32_t domain, uint32_t number, const void *data);
   void enter(uint32_t number, const void *data);
+  void count(const void *data, const Launch &launch);
   void leave(const void *data);
   void resource(uint32_t number, const void *data);
   void graph_node(uint32_t number, const void *data);
