@@ -217,6 +217,13 @@ class PcSamples:
         np.add.at(found, self.rows.function, self.counted)
         return found
 
+    @cached_property
+    def by_instruction(self) -> PcRows:
+        """Rows in order of function, offset and stall, those of all nodes added up."""
+        rows = self.rows
+        nowhere = np.full(len(rows), -1)
+        return PcRows.added(rows.function, rows.offset, rows.stall, nowhere, rows.samples)
+
     def moved(self, to: Index) -> PcSamples:
         """Return the samples for another tree, where node `i` has become `to[i]`; -1: none."""
         if not (self.rows.node >= 0).any():

@@ -117,9 +117,10 @@ def _listed(
     places: dict[Chain, Location | None],
     readable: Callable[[str], str],
 ) -> PcFunction:
-    rows = np.flatnonzero(held.rows.function == place)
+    begin, end = np.searchsorted(held.by_instruction.function, [place, place + 1]).tolist()
+    rows = slice(begin, end)
     try:
-        code = tuple(_code(known, held.rows.offset[rows], places, readable))
+        code = tuple(_code(known, held.by_instruction.offset[rows], places, readable))
         blames = tuple(_blames(held, rows, known))
     except TileprofError as error:
         return replace(function, note=error.message)
@@ -168,29 +169,26 @@ def _kept(held: PcSamples, cubins: Mapping[str, bytes]) -> dict[str, bytes]:
 # -- blame
 
 
-def _blames(held: PcSamples, rows: _Counts, known: Function) -> Iterator[PcBlame]:
+def _blames(held: PcSamples, rows: slice, known: Function) -> Iterator[PcBlame]:
     """What the instructions with many samples wait for, by stall reason."""
     from tileprof.binary import waits
 
-    counts = held.counted[rows]
-    by_offset: dict[int, dict[int, int]] = {}
-    columns = (held.rows.offset[rows], held.rows.stall[rows], counts)
-    for offset, stall, count in zip(*(column.tolist() for column in columns)):
-        if count:
-            stalls = by_offset.setdefault(offset, {})
-            stalls[stall] = stalls.get(stall, 0) + count
-    floor = BLAME_SHARE * int(counts.sum())
-    code = len(known.instructions) * 16
-    for offset, stalls in sorted(by_offset.items()):
-        whole = sum(stalls.values())
-        if whole <= floor or offset % 16 or offset >= code:
+    offsets, stalls = (getattr(held.by_instruction, name)[rows] for name in ("offset", "stall"))
+    counts = np.where(held.is_counted[stalls], held.by_instruction.samples[rows], 0)
+    places, at = np.unique(offsets, return_inverse=True)
+    wholes = np.zeros(len(places), np.int64)
+    np.add.at(wholes, at, counts)
+    floor, code = BLAME_SHARE * int(counts.sum()), len(known.instructions) * 16
+    for place in np.flatnonzero(wholes > floor).tolist():
+        offset = int(places[place])
+        if offset % 16 or offset >= code:
             continue
         found = waits(known, offset)
-        for stall in sorted(stalls, key=lambda each: -stalls[each]):
-            if stalls[stall] >= STALL_SHARE * whole:
-                name = held.stalls[stall]
-                for each in _explaining(name, found, known)[:MOST_PRODUCERS]:
-                    yield PcBlame(offset, name, each.producer, each.through)
+        here = np.flatnonzero((at == place) & (counts >= STALL_SHARE * wholes[place]))
+        for row in here[np.argsort(-counts[here], kind="stable")].tolist():
+            name = held.stalls[int(stalls[row])]
+            for each in _explaining(name, found, known)[:MOST_PRODUCERS]:
+                yield PcBlame(offset, name, each.producer, each.through)
 
 
 _OF_ITSELF = frozenset(

@@ -106,7 +106,7 @@ _Counts = dict[int, dict[str, int]]
 
 def _counts(held: PcSamples) -> dict[int, _Counts]:
     found: dict[int, _Counts] = {}
-    rows = held.rows
+    rows = held.by_instruction
     columns = (rows.function, rows.offset, rows.stall, rows.samples)
     for function, offset, stall, samples in zip(*(column.tolist() for column in columns)):
         stalls = found.setdefault(function, {}).setdefault(offset, {})
@@ -170,11 +170,11 @@ def line_samples(
         else {}
         for function in held.functions
     ]
-    rows = held.rows
-    columns = (rows.function, rows.offset, rows.stall, held.counted)
+    rows = held.by_instruction
+    columns = (rows.function, rows.offset, rows.stall, rows.samples)
     for function, offset, stall, samples in zip(*(column.tolist() for column in columns)):
         place = places[function].get(offset)
-        if place is not None and samples:
+        if place is not None and held.is_counted[stall]:
             stalls = found.setdefault(place, {})
             name = held.stalls[stall]
             stalls[name] = stalls.get(name, 0) + samples
