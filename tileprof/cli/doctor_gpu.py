@@ -11,6 +11,7 @@ __all__ = ["kernels", "recording"]
 
 GPU = "kernels on a GPU"
 CUDA_EXTRA = 'pip install "tileprof[cuda]"'
+_WITHOUT_COUNTERS = "kernels of tileprof are looked into without it: run --instrument sample"
 REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-cache-dir tileprof"
 
 
@@ -127,4 +128,5 @@ def _counters() -> Finding:
     from tileprof.profiler import permissions
 
     purpose = f"counters and stall reasons of a GPU; {permissions.why_no_counters()}"
-    return Finding("GPU counters", permissions.counters(), purpose, permissions.counters_remedy())
+    remedy = f"{permissions.counters_remedy()}\n{_WITHOUT_COUNTERS}"
+    return Finding("GPU counters", permissions.counters(), purpose, remedy)

@@ -39,9 +39,14 @@ _INSIDE = (
     " numbers (0-3+8), records=N of a warp, keep=first, last or both, memory=256MB"
 )
 _DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
+_PC_SAMPLING = (
+    "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD cycles (a"
+    " power of two; =PERIOD, else 4096)"
+)
+_PC_SAMPLING_EXACT = (
+    "with samples by launch: kernels run one after the other, and small ones a hundred times slower"
+)
 LATER = {
-    "pc_sampling": "--pc-sampling",
-    "pc_sampling_exact": "--pc-sampling-exact",
     "metrics": "--metrics",
 }
 """Options of the contract that are not built yet, by their name in the parsed arguments."""
@@ -74,8 +79,8 @@ def _parser() -> Parser:
     add("--backward-ops", action="store_true", help=_BACKWARD_OPS)
     add("--debug", action="store_true", help="run kernels line by line as plain Python")
     add("--quiet", action="store_true", help="do not print the tree at the end")
-    add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help="not available yet")
-    add("--pc-sampling-exact", action="store_true", help="not available yet")
+    add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help=_PC_SAMPLING)
+    add("--pc-sampling-exact", action="store_true", help=_PC_SAMPLING_EXACT)
     add("--metrics", metavar="SET|NAME,…", help="not available yet")
     add(
         "--timeline",
@@ -131,9 +136,11 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError("there is no program to run", hint=f"usage: {parser.usage}")
     from tileprof.profiler import check_target
     from tileprof.profiler.instruments import parse_instrument
+    from tileprof.profiler.pc_options import parse_pc_sampling
     from tileprof.runtime.record_options import parse_record_options
 
     parse_instrument(args.instrument)
+    parse_pc_sampling(args.pc_sampling, args.pc_sampling_exact)
     parse_record_options(args.inside)
     target, rest = _target(split)
     check_target(target)
@@ -142,7 +149,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _refuse_later(args: argparse.Namespace) -> None:
-    if args.metrics is not None and args.pc_sampling is not None:
+    if args.metrics is not None and (args.pc_sampling is not None or args.pc_sampling_exact):
         raise UsageError("`--metrics` and `--pc-sampling` exclude each other in one process")
     for name, shown in LATER.items():
         if getattr(args, name) not in (None, False):
@@ -171,6 +178,8 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         inside=args.inside,
         backward_ops=args.backward_ops,
         timeline=args.timeline,
+        pc_sampling=args.pc_sampling,
+        pc_sampling_exact=args.pc_sampling_exact,
         duty=args.duty,
         every=args.every,
     )

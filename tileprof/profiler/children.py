@@ -41,7 +41,8 @@ def follow_spawned(session: Session) -> None:
 
 
 def _attended(session: Session, path: Path) -> str:
-    names = ("context", "instrument", "backward_ops", "flush_interval", "timeline", "duty", "every")
+    names = ("context", "instrument", "backward_ops", "flush_interval", "timeline", "duty", "every",
+             "pc_sampling", "pc_sampling_exact")  # fmt: skip
     chosen = {name: getattr(session.options, name) for name in names}
     chosen["inside"] = str(session.options.inside) or None
     return _ATTEND.format(path=str(path), options=chosen)

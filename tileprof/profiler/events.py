@@ -19,6 +19,7 @@ from tileprof.profiler.gpu import Gpu, has_gpu
 from tileprof.profiler.native import Contexts, native_recorder, why_not
 from tileprof.profiler.pc_attribution import Modules, attribute
 from tileprof.profiler.pc_listings import with_code
+from tileprof.profiler.pc_options import PcOptions
 from tileprof.profiler.pc_raw import RawPcSamples
 from tileprof.profiler.pc_tree import below
 from tileprof.profiler.timeline import Part, host_part
@@ -70,13 +71,21 @@ class Events:
         self.trace_scope = native.trace_scope
         """Puts a visit of a scope on the timeline, by the index of its node."""
 
-    def begin(self, epoch: int, frames: bool, operations: bool, backward_ops: bool) -> None:
+    def begin(
+        self,
+        epoch: int,
+        frames: bool,
+        operations: bool,
+        backward_ops: bool,
+        sampling: PcOptions | None = None,
+    ) -> None:
         """Record from here on, under a number; `operations`: also those of frameworks.
 
-        With `backward_ops` also those inside nodes of their backward passes.
+        With `backward_ops` also those inside nodes of their backward passes; with `sampling` also
+        where warps of GPUs are.
         """
         self._native.set_frames(frames)
-        self.gpu.begin()
+        self.gpu.begin(sampling)
         self._triton = self._triton or TritonWork(self._native)
         if operations:
             observer.attach(backward_ops=backward_ops)
@@ -113,7 +122,7 @@ class Events:
 
     def pc_samples(self) -> PcSamples | None:
         """Return where warps were seen until now, by the tree's nodes; None if nobody asked."""
-        self._pc_raw = getattr(self.gpu, "pc_samples", lambda: None)()
+        self._pc_raw = self.gpu.pc_samples()
         if self._pc_raw is None:
             return None
         return attribute(self._pc_raw, self._modules, self._native.demangled, self._launched)

@@ -19,6 +19,9 @@ from types import ModuleType
 
 from tileprof.profiler import others
 from tileprof.profiler.cupti_library import VARIABLE, find_cupti, why_not
+from tileprof.profiler.pc_options import PcOptions
+from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pc_sampling import PcSampling
 
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 """One of these is there where a GPU of NVIDIA's is (the last: in Windows Subsystem for Linux)."""
@@ -49,6 +52,7 @@ class Gpu:
         self._gaps: list[str] = []
         self._others: others.OtherProfilers | None = None
         self._failed = False
+        self._pcs = PcSampling(native)
         self.library = ""
         """Path of CUPTI, once it is loaded."""
         self.problem = ""
@@ -59,10 +63,11 @@ class Gpu:
         """Whether work on GPUs is recorded."""
         return bool(self._native.gpu_started())
 
-    def begin(self) -> None:
-        """Record from here on, if there is anything to record."""
+    def begin(self, sampling: PcOptions | None = None) -> None:
+        """Record from here on, if there is anything to record; with samples of program counters."""
         with self._lock:
             self._wanted = True
+            self._pcs.want(sampling)
             if self._given is not None:
                 return
             if self.running:
@@ -83,9 +88,19 @@ class Gpu:
             if self.running:
                 self._native.gpu_pause()
 
+    def settle(self) -> None:
+        """Wait for what was launched, where its samples would be cut off otherwise."""
+        if self.running and self._pcs.wanted:
+            self._native.gpu_settle()
+
+    def pc_samples(self) -> RawPcSamples | None:
+        """Return all samples of program counters until now; None if nobody asked or none came."""
+        return self._pcs.samples()
+
     def end(self) -> None:
         """Record nothing more; what other profilers do is no longer watched."""
         self.pause()
+        self._pcs.want(None)
         if self._others is not None:
             self._others.forget()
             self._others = None
@@ -112,6 +127,7 @@ class Gpu:
                 facts["idle time"] = f"{counts['late']:,} records came too late to be put in order"
         if self._gaps:
             facts["gaps"] = "; ".join(self._gaps)
+        facts |= self._pcs.facts(recorded=bool(self.library))
         if self.problem:
             facts["gpu"] = f"not recorded: {self.problem}"
         return facts
@@ -120,6 +136,7 @@ class Gpu:
         """Forget, in a forked child, what was the parent's: no GPU works there."""
         self._lock = threading.RLock()
         self._native.gpu_after_fork()
+        self._pcs = PcSampling(self._native)
         self.library, self._failed = "", True
 
     def _check(self) -> None:

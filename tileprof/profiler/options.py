@@ -10,14 +10,13 @@ from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
 from tileprof.profiler.instruments import Inside, parse_instrument
+from tileprof.profiler.pc_options import PcOptions, parse_pc_sampling
 from tileprof.runtime.record_options import RecordOptions, parse_record_options
 
 Context = Literal["scopes", "python", "full"]
 """What a call path is made of: scopes only; Python frames too; also framework ops where known."""
 
 LATER = {
-    "pc_sampling": "PC sampling",
-    "pc_sampling_exact": "exact PC sampling",
     "metrics": "hardware metrics",
 }
 """Options that are known and not built yet, each with what it would give."""
@@ -48,6 +47,11 @@ class Options:
     clock: Callable[[], int] | None = None
     """Nanoseconds, for exact tests; with it there is no sampling and no flushing in between."""
 
+    pc_sampling: bool | int | str | None = None
+    """Where warps of GPUs are is looked at again and again: True, or each how many cycles."""
+    pc_sampling_exact: bool = False
+    """Kernels run one after the other, so that each sample belongs to a launch; much slower."""
+
     duty: float | None = None
     """The share of the steps that is recorded, chosen at random."""
     every: int | None = None
@@ -62,6 +66,11 @@ class Options:
     def measured(self) -> Inside:
         """What `instrument` asks for."""
         return parse_instrument(self.instrument)
+
+    @property
+    def sampling(self) -> PcOptions | None:
+        """What `pc_sampling` asks for, if anything."""
+        return parse_pc_sampling(self.pc_sampling, self.pc_sampling_exact)
 
     @property
     def frames(self) -> bool:
@@ -108,6 +117,7 @@ def _check(options: Options) -> None:
             hint=f"Use one of {', '.join(get_args(Context))}.",
         )
     parse_instrument(options.instrument)
+    parse_pc_sampling(options.pc_sampling, options.pc_sampling_exact)
     interval = options.flush_interval
     if not (_is_number(interval, (int, float)) and interval > 0):
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")

@@ -229,6 +229,11 @@ class Recorder:
             for store in stores:
                 store.take(node.index, host, launches)
 
+    def settle_devices(self) -> None:
+        """Wait for work of devices that would be cut off otherwise."""
+        if self.events is not None:
+            self.events.gpu.settle()
+
     def flush_devices(self, final: bool) -> None:
         """Have records of devices handed over; `final`: of all work, waiting for it."""
         if self.events is not None:

@@ -92,15 +92,17 @@ class Recording:
                     full = any(session.options.context == "full" for session in active)
                     backward = any(session.options.backward_ops for session in active)
                     self._limit_timeline()
-                    recorder.events.begin(recorder.epoch, recorder.frames, full, backward)
+                    asked = [each.options.sampling for each in active if each.options.sampling]
+                    sampling = asked[-1] if asked else None
+                    recorder.events.begin(recorder.epoch, recorder.frames, full, backward, sampling)
                 else:
                     recorder.events.end()
             wanted = widest(session.options.measured for session in active)
             hooks.listener = Listener(recorder, wanted.mode) if active else None
             hooks.sample_period_ns = wanted.period_ns
             # The newest session that asks for something has it.
-            asked = [each.options.inside for each in active if str(each.options.inside)]
-            hooks.record_options = asked[-1] if asked else RecordOptions()
+            inside = [each.options.inside for each in active if str(each.options.inside)]
+            hooks.record_options = inside[-1] if inside else RecordOptions()
             hooks.clock = recorder.clock if active else time.perf_counter_ns
             self._pace()
             if goes_on and self._sampler is not None:

@@ -101,6 +101,8 @@ class Session:
         if self.profile is None:
             if self._steps is not None:
                 self._steps.close()
+            if self.active:
+                self.recording.recorder.settle_devices()
             self.deactivate()
             self.recording.recorder.flush_devices(final=True)
             with self._saving:

@@ -159,6 +159,8 @@ _MISSING = {
     "lost": "lost: {}",
     "overwritten": "the timeline has lost {}",
     "CTAs left out": "timelines of CTAs left out: {}",
+    "pc sampling failed": "instructions were not sampled: {}",
+    "pc samples lost": "samples of instructions: {}",
     "native recorder": "operations and GPUs were not recorded: {}",
 }
 """Keys of the provenance that say what a profile does not hold."""

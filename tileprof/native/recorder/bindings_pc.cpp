@@ -79,6 +79,20 @@ nb::dict pc_drain() {
   return d;
 }
 
+nb::dict pc_totals() {
+  Copied copied;
+  {
+    nb::gil_scoped_release others;
+    gpu().pcs.with_counts([&copied](const PcCounts &counts) {
+      copied.totals = counts.totals;
+      copied.names_held = counts.names_held();
+    });
+  }
+  nb::dict d;
+  add_totals(copied, d);
+  return d;
+}
+
 nb::bytes pc_cubin(uint32_t module) {
   const std::string cubin = gpu().pcs.modules.cubin(module);
   return nb::bytes(cubin.data(), cubin.size());
@@ -108,7 +122,12 @@ void bind_pc(nb::module_ &m) {
         nb::arg("scratch_bytes") = usual.scratch_bytes, nb::arg("records") = usual.records,
         nb::arg("drain_ms") = usual.drain_ms, nb::arg("worker_ms") = usual.worker_ms,
         nb::arg("patience_s") = usual.patience_s);
+  m.def("pc_want", [](bool on) {
+    nb::gil_scoped_release others;
+    gpu().pcs.want(on);
+  }, nb::arg("on"));
   m.def("pc_drain", pc_drain);
+  m.def("pc_totals", pc_totals);
   m.def("pc_cubin", pc_cubin, nb::arg("module"));
   m.def("pc_status", pc_status);
   m.def("gpu_settle", [](double s) {

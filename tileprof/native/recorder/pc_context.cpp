@@ -114,6 +114,7 @@ size_t PcContext::read() {
     if (unreadable_) break;
     counts_.add(data, stalls_);
     seen += data.records;
+    if (data.full && !full_) ++counts_.totals.overflows;
     full_ = full_ || data.full;
     if (full_) break;
     // CUPTI moves samples to the buffer that it was given when a kernel or a module ends; they are

@@ -70,6 +70,11 @@ void PcSampling::configure(const PcOptions &options) {
   orders_.patience_s = options.patience_s;
 }
 
+void PcSampling::want(bool on) {
+  wanted_ = on;
+  if (!on) end();
+}
+
 void PcSampling::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
   if (!wanted() || attached_.exchange(true)) return;
   std::unique_lock lock(mutex_, std::defer_lock);
@@ -202,7 +207,6 @@ void PcSampling::drain(PcContext &context) {
 
 // A buffer that was full stays so until sampling is enabled anew.
 void PcSampling::reopen(PcContext &context) {
-  ++counts_.totals.overflows;
   context.disable();
   if (++reopened_ > kMostOverflows)
     context.give_up(kOverflows);

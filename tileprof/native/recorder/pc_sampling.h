@@ -34,6 +34,8 @@ public:
 
   // What is wanted from now on; forgets what was counted. Not while sampling goes on.
   void configure(const PcOptions &options);
+  // Whether samples are wanted; what was counted stays.
+  void want(bool on);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   // Tells CUPTI whom to ask about cubins; best before CUDA begins.
   void attach(const Cupti &cupti, cupti::ComputeCrc compute_crc);
