@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.binary.support import STORED, need_disassembler
+from tests.viewer.pc_profile import pc_profile
 from tileprof.binary import disassembly
+from tileprof.profile import save
 
 
 @pytest.fixture
@@ -104,3 +106,26 @@ def test_without_a_disassembler(cli: Any, folder: Path, monkeypatch: pytest.Monk
         "tileprof: no disassembler: reading SASS needs `nvdisasm`\n"
         "Get it with: pip install 'tileprof[cuda]'\n"
     )
+
+
+def test_a_profile_with_samples(cli: Any, folder: Path) -> None:
+    """Its functions as `view --sass` has them, with what is to blame; JSON too."""
+    save(pc_profile(), folder / "x.tprof")
+    found = cli("inspect", "x.tprof", "-i", "scale", "-t", "5")
+    assert (found.code, found.err) == (0, "")
+    assert "long_scoreboard, wait: waits for LDG.E at 0x0050, scale.cu:5" in found.out
+    assert "library_gemm" not in found.out
+    assert "waits for" not in cli("view", "x.tprof", "--sass").out
+    assert cli("inspect", "x.tprof", "--json").out == cli("view", "x.tprof", "--sass", "--json").out
+
+
+def test_options_of_profiles_and_profiles_without_samples(cli: Any, sample: str) -> None:
+    """One sentence and a way out."""
+    found = cli("inspect", "x.cubin", "-i", "scale")
+    assert (found.code, found.err) == (
+        2, "tileprof: `-i` is for profiles\nName a .tprof file.\n",
+    )  # fmt: skip
+    found = cli("inspect", sample)
+    assert (found.code, found.out) == (2, "")
+    assert "no samples of program counters" in found.err
+    assert cli("view", sample, "--sass", "--csv").code == 2

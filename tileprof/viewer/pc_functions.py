@@ -193,7 +193,7 @@ def stall_text(stalls: Mapping[str, int], most: int) -> str:
     parts = [
         f"{name} {count / whole * 100:.0f}"
         for name, count in list(stalls.items())[:most]
-        if count >= _LEAST_PART * whole
+        if count and count >= _LEAST_PART * whole
     ]
     return ", ".join(parts)
 

@@ -130,8 +130,8 @@ class _Sass:
         percents = [format_percent(share) if share else "" for share in shares]
         fields = [
             Field("samples", samples, 0, heats),
-            Field("%", percents, 1, heats),
-            Field("stalls (%)", [clean(row.stalls, self.glyphs) for row in rows], 2, left=True),
+            Field("%", percents, 2, heats),
+            Field("stalls (%)", [clean(row.stalls, self.glyphs) for row in rows], 1, left=True),
             Field("offset", [row.offset for row in rows], 3, ["2"] * len(rows)),
         ]
         grid = arrange(fields, self.width, self.glyphs, self.color)
@@ -240,8 +240,8 @@ class _Sass:
 
 
 def _opcode(text: str) -> str:
-    words = text.split()
-    return words[1] if words[0].startswith("@") and len(words) > 1 else words[0]
+    words = [word for word in text.split() if not word.startswith("@")]
+    return words[0] if words else "an instruction"
 
 
 def _short(place: Location) -> str:
