@@ -321,3 +321,6 @@ def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: 
         builder.add(node, "time_max", totals.most)
     if totals.sketch is not None:
         builder.sketch(node, metric, totals.sketch)
+    for counter, value in totals.counters.items():
+        builder.declare(counter)
+        builder.add(node, counter.name, value)

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from tileprof.instrument.buckets import Histograms
 from tileprof.instrument.mark_costs import MarkCosts
-from tileprof.profile import Sketch, split_sketches
+from tileprof.profile import Metric, Sketch, split_sketches
+from tileprof.profile.metrics import combine
 from tileprof.runtime.hooks import Launch, Measured
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class HostTotals:
 class DeviceTotals:
     """What a device did at a node; `sum` is of times in ns, of bytes for allocations."""
 
-    __slots__ = ("blocks", "bytes", "count", "least", "most", "sketch", "sum", "untimed", "what")
+    __slots__ = ("blocks", "bytes", "count", "counters", "least", "most", "sketch", "sum",
+                 "untimed", "what")  # fmt: skip
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -74,6 +76,13 @@ class DeviceTotals:
         self.bytes = 0
         self.blocks = 0
         self.sketch: Sketch | None = None
+        self.counters: dict[Metric, float] = {}
+        """Hardware counters of launches, where they were asked for."""
+
+    def count_up(self, metric: Metric, value: float) -> None:
+        """Add to a hardware counter."""
+        known = self.counters.get(metric)
+        self.counters[metric] = value if known is None else combine(metric, known, value)
 
     def take(self, other: DeviceTotals) -> None:
         """Add the numbers of another period."""
@@ -84,6 +93,8 @@ class DeviceTotals:
         self.most = max(self.most, other.most)
         self.bytes += other.bytes
         self.blocks += other.blocks
+        for metric, value in other.counters.items():
+            self.count_up(metric, value)
         if other.sketch is not None:
             self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
 

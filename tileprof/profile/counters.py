@@ -1,0 +1,179 @@
+"""Hardware counters of launches as metrics: what each is made of, how it adds up, rates of two.
+
+In: a set of counters, or the name of one of CUPTI's metrics.  Out: `Counter`s, which say what a
+launch adds to its kernel's node, and `CounterRate`s, which readers derive.
+
+Counts are added up. A rate is never averaged: what is divided by what is kept as two sums, so a
+rate of many launches, or of a subtree, is that of all their work together. Of a metric of CUPTI's
+that is a rate already, and whose parts cannot be had, the sums are its values times the time of
+their launches, and that time: the mean that they give is by time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tileprof.errors import UsageError
+from tileprof.profile.metrics import Adds, Metric
+
+__all__ = ["RATES", "SETS", "TIME", "Counter", "CounterRate", "counters_of", "is_part", "rate_of"]
+
+TIME = "gpu__time_duration.sum"
+"""Nanoseconds of a launch; read with all others, and the kernel's `time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One metric that launches add to: the sum of CUPTI's metrics."""
+
+    metric: Metric
+    terms: tuple[str, ...]
+    by_time: bool = False
+    """Whether the sum is multiplied with the launch's time."""
+    factor: float = 1.0
+
+    def value(self, values: Mapping[str, float]) -> float:
+        """What a launch adds, from the values of CUPTI's metrics."""
+        total = sum(values[term] for term in self.terms) * self.factor
+        return total * values[TIME] if self.by_time else total
+
+
+@dataclass(frozen=True, slots=True)
+class CounterRate:
+    """What readers divide: `factor * above / below`, in `unit`."""
+
+    above: str
+    below: str
+    factor: float
+    unit: str
+
+
+def _count(name: str, *terms: str, unit: str = "1") -> Counter:
+    """The sum of CUPTI's counters over a device; a term with a point is one of its numbers."""
+    whole = tuple(term if "." in term else f"{term}.sum" for term in terms)
+    return Counter(Metric(name, unit), whole)
+
+
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+_GLOBAL = "pipe_lsu_mem_global_op"
+_LOCAL = "l1tex__t_bytes_pipe_lsu_mem_local_op"
+
+SETS: dict[str, tuple[Counter, ...]] = {
+    "memory": (
+        _count("dram_read_bytes", "dram__bytes_read", unit="bytes"),
+        _count("dram_write_bytes", "dram__bytes_write", unit="bytes"),
+        _count("dram_bytes", "dram__bytes_read", "dram__bytes_write", unit="bytes"),
+        _count("l2_hit_sectors", "lts__t_sectors_lookup_hit"),
+        _count("l2_sectors", "lts__t_sectors_lookup_hit", "lts__t_sectors_lookup_miss"),
+        _count("l1_hit_sectors", "l1tex__t_sectors_lookup_hit"),
+        _count("l1_sectors", "l1tex__t_sectors_lookup_hit", "l1tex__t_sectors_lookup_miss"),
+        _count("load_sectors", f"l1tex__t_sectors_{_GLOBAL}_ld"),
+        _count("load_requests", f"l1tex__t_requests_{_GLOBAL}_ld"),
+        _count("store_sectors", f"l1tex__t_sectors_{_GLOBAL}_st"),
+        _count("store_requests", f"l1tex__t_requests_{_GLOBAL}_st"),
+        _count("shared_load_conflicts", f"{_CONFLICTS}_ld"),
+        _count(
+            "shared_loads", "smsp__inst_executed_op_shared_ld", "smsp__inst_executed_op_ldsm"
+        ),
+        _count("shared_store_conflicts", f"{_CONFLICTS}_st"),
+        _count(
+            "shared_stores", "smsp__inst_executed_op_shared_st",
+            "smsp__inst_executed_op_shared_stsm",
+        ),
+        _count("local_bytes", f"{_LOCAL}_ld", f"{_LOCAL}_st", unit="bytes"),
+    ),
+    "tensor": (
+        _count("tensor_cycles", "sm__pipe_tensor_cycles_active"),
+        _count("tensor_cycles_at_most", "sm__pipe_tensor_cycles_active.sum.peak_sustained_elapsed"),
+        _count("tensor_instructions", "sm__inst_executed_pipe_tensor"),
+    ),
+    "occupancy": (
+        _count("warp_cycles", "sm__warps_active"),
+        _count("warp_cycles_at_most", "sm__warps_active.sum.peak_sustained_active"),
+        _count("sm_active_cycles", "sm__cycles_active"),
+        _count("sm_cycles", "sm__cycles_elapsed"),
+        _count("issue_cycles", "smsp__issue_active"),
+        _count("scheduler_cycles", "smsp__cycles_active"),
+    ),
+}  # fmt: skip
+"""What `--metrics` knows by one word."""
+
+RATES: dict[str, CounterRate] = {
+    "dram_tbyte/s": CounterRate("dram_bytes", "time", 1e-3, "1"),
+    "l2_hit_rate": CounterRate("l2_hit_sectors", "l2_sectors", 1.0, "share"),
+    "l1_hit_rate": CounterRate("l1_hit_sectors", "l1_sectors", 1.0, "share"),
+    "sectors_per_load": CounterRate("load_sectors", "load_requests", 1.0, "1"),
+    "sectors_per_store": CounterRate("store_sectors", "store_requests", 1.0, "1"),
+    "conflicts_per_shared_load": CounterRate("shared_load_conflicts", "shared_loads", 1.0, "1"),
+    "conflicts_per_shared_store": CounterRate("shared_store_conflicts", "shared_stores", 1.0, "1"),
+    "tensor_use": CounterRate("tensor_cycles", "tensor_cycles_at_most", 1.0, "share"),
+    "achieved_occupancy": CounterRate("warp_cycles", "warp_cycles_at_most", 1.0, "share"),
+    "sm_use": CounterRate("sm_active_cycles", "sm_cycles", 1.0, "share"),
+    "issue_use": CounterRate("issue_cycles", "scheduler_cycles", 1.0, "share"),
+}
+"""Rates of the sets' counters, by name."""
+
+_ABOVE, _BELOW = "above of ", "below of "
+_NAME = re.compile(r"[A-Za-z]\w*(\.\w+)*")
+_COUNTED = re.compile(r"\w+\.(sum|avg|max|min)")
+_OF_PEAK = re.compile(r"(\w+)\.(sum|avg)\.pct_of_(peak_sustained_(?:active|elapsed))")
+
+
+def counters_of(name: str) -> tuple[Counter, ...]:
+    """What launches add for a set, or for one of CUPTI's metrics; UsageError for no name at all.
+
+    Whether a device has such a metric is not known here. A name without a way to combine the units
+    of a device (`.sum`, `.avg`, …) is taken as their sum.
+    """
+    if name in SETS:
+        return SETS[name]
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name of a metric",
+            hint=f"Use {', '.join(SETS)}, or a metric of CUPTI's like dram__bytes_read.sum.",
+        )
+    whole = name if "." in name else f"{name}.sum"
+    if found := _COUNTED.fullmatch(whole):
+        laws: dict[str, Adds] = {"max": "max", "min": "min"}
+        return (Counter(Metric(whole, _unit(whole), laws.get(found[1], "sum")), (whole,)),)
+    if (found := _OF_PEAK.fullmatch(whole)) and "throughput" not in found[1]:
+        most = f"{found[1]}.sum.{found[3]}"
+        return _two(whole, Counter(Metric("", "1"), (f"{found[1]}.sum",)), (most,))
+    factor = 0.01 if _is_percent(whole) else 1.0
+    return _two(whole, Counter(Metric("", "1"), (whole,), by_time=True, factor=factor), (TIME,))
+
+
+def _two(name: str, above: Counter, below: tuple[str, ...]) -> tuple[Counter, Counter]:
+    """The two sums of a rate."""
+    parts = (f"{_ABOVE}{name}", f"{_BELOW}{name}")
+    return (
+        Counter(Metric(parts[0], "1"), above.terms, above.by_time, above.factor),
+        Counter(Metric(parts[1], "1"), below),
+    )
+
+
+def is_part(metric: str) -> bool:
+    """Whether a metric is one of the two sums of a rate of CUPTI's."""
+    return metric.startswith((_ABOVE, _BELOW))
+
+
+def rate_of(metric: str) -> tuple[str, CounterRate] | None:
+    """The rate of CUPTI's that a metric is the upper sum of, with its name."""
+    if not metric.startswith(_ABOVE):
+        return None
+    name = metric.removeprefix(_ABOVE)
+    unit = "share" if _is_percent(name) else "1"
+    return name, CounterRate(metric, f"{_BELOW}{name}", 1.0, unit)
+
+
+def _is_percent(name: str) -> bool:
+    return name.endswith(".pct") or ".pct_of_" in name
+
+
+def _unit(name: str) -> str:
+    base = name.partition(".")[0]
+    if "__time_" in base:
+        return "ns"
+    return "bytes" if "bytes" in base and "_per_" not in base else "1"

@@ -1,0 +1,25 @@
+"""Hardware counters of launches: what is asked for, CUPTI's plan for it, what was read.
+
+In: `--metrics` of a session; from the native recorder images of counters with the launches that
+they are of.  Out: numbers at the nodes of kernels, and in words what could not be read.
+
+`asked` reads what a user wrote, `host` calls those functions of CUPTI's that need no device,
+`planning` finds out what a device can count and in how many passes, `control` switches the native
+recorder, `reading` turns images into numbers at nodes.
+"""
+
+from .asked import Asked, parse_metrics
+from .control import CounterControl, Prepared, prepare
+from .planning import Plan, make_plan
+from .reading import CounterReading
+
+__all__ = [
+    "Asked",
+    "CounterControl",
+    "CounterReading",
+    "Plan",
+    "Prepared",
+    "make_plan",
+    "parse_metrics",
+    "prepare",
+]

@@ -1,0 +1,53 @@
+"""What `--metrics` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tileprof.errors import UsageError
+from tileprof.profile.counters import SETS, TIME, Counter, counters_of
+
+__all__ = ["Asked", "parse_metrics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Counters that a session wants."""
+
+    names: tuple[str, ...]
+    """As they were given: sets and metrics of CUPTI's."""
+    counters: tuple[Counter, ...]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The metrics of CUPTI's that these are made of, each once; the time of a launch first."""
+        terms = (term for counter in self.counters for term in counter.terms)
+        return tuple(dict.fromkeys((TIME, *terms)))
+
+    def of_term(self, term: str) -> str:
+        """The first name that wants a metric of CUPTI's."""
+        for name in self.names:
+            if any(term in counter.terms for counter in counters_of(name)):
+                return name
+        return term
+
+
+def parse_metrics(given: str | Iterable[str] | bool | None) -> Asked | None:
+    """Read `memory,dram__bytes_read.sum` or a list of such names; None where nothing is wanted.
+
+    UsageError for what is no name.
+    """
+    if given is None or given is False:
+        return None
+    if not isinstance(given, str) and not isinstance(given, Iterable):
+        raise UsageError(f"metrics is {given!r}", hint=_HINT)
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    names = tuple(dict.fromkeys(str(part).strip() for part in parts))
+    if not names or not all(names):
+        raise UsageError("`metrics` names no metric", hint=_HINT)
+    counters = {c.metric.name: c for name in names for c in counters_of(name)}
+    return Asked(names, tuple(counters.values()))
+
+
+_HINT = f"Give one or more of {', '.join(SETS)}, or metrics of CUPTI's like dram__bytes_read.sum."

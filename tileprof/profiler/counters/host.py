@@ -1,0 +1,167 @@
+"""The functions of CUPTI that need no device: which metrics a kind of device has, in how many
+passes they are read, and what an image of counters says.
+
+In: the path of a library, the kind of device (`GH100`), names of metrics.  Out: plans and numbers.
+Structures and their places are those of CUPTI 13; each says its own size.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tileprof.errors import MissingDependencyError, TileprofError
+
+__all__ = ["CuptiFailure", "Host", "base_metrics", "open_library", "text_of"]
+
+_Size, _Pointer = C.c_size_t, C.c_void_p
+
+
+class CuptiFailure(TileprofError):
+    """A function of CUPTI's that did not do its work."""
+
+    def __init__(self, function: str, code: int, text: str) -> None:
+        super().__init__(f"{function} failed: {text} ({code})")
+        self.function = function
+        self.code = code
+
+
+def _structure(**fields: Any) -> type[Any]:
+    names = [("size", _Size), ("own", _Pointer), *fields.items()]
+    return type("Parameters", (C.Structure,), {"_fields_": names})
+
+
+_INITIALIZE = _structure(kind=C.c_int, chip=C.c_char_p, availability=_Pointer, host=_Pointer)
+_HOST = _structure(host=_Pointer)
+_ADD = _structure(host=_Pointer, names=C.POINTER(C.c_char_p), count=_Size)
+_PLAN_SIZE = _structure(host=_Pointer, bytes=_Size)
+_PLAN = _structure(host=_Pointer, bytes=_Size, plan=_Pointer)
+_PASSES = _structure(bytes=_Size, plan=_Pointer, passes=_Size)
+_BASE = _structure(host=_Pointer, kind=C.c_int, names=C.POINTER(C.c_char_p), count=_Size)
+_COUNT = _structure(image=_Pointer, bytes=_Size, ranges=_Size)
+_RANGE = _structure(image=_Pointer, bytes=_Size, index=_Size, delimiter=C.c_char_p, name=C.c_char_p)
+_EVALUATE = _structure(
+    host=_Pointer, image=_Pointer, bytes=_Size, index=_Size, names=C.POINTER(C.c_char_p),
+    count=_Size, values=C.POINTER(C.c_double),
+)  # fmt: skip
+
+
+def open_library(path: Path | str) -> Any:
+    """Load a copy of CUPTI; MissingDependencyError where it lacks these functions."""
+    hint = "Install CUPTI of CUDA 12.6 or later: pip install nvidia-cuda-cupti"
+    try:
+        library = C.CDLL(str(path))
+    except OSError as error:
+        raise MissingDependencyError(f"{path} cannot be loaded: {error}", hint=hint) from None
+    if not hasattr(library, "cuptiProfilerHostInitialize"):
+        raise MissingDependencyError(f"{path} cannot read counters of launches", hint=hint)
+    return library
+
+
+def text_of(library: Any, code: int) -> str:
+    """CUPTI's name of a result."""
+    text = C.c_char_p()
+    if library.cuptiGetResultString(code, C.byref(text)) or not text.value:
+        return "an unknown error"
+    return text.value.decode()
+
+
+class Host:
+    """CUPTI's knowledge of one kind of device; to be closed."""
+
+    def __init__(self, library: Any, chip: str) -> None:
+        self._library = library
+        self.chip = chip
+        made = _INITIALIZE()
+        made.chip = chip.encode()
+        self._call("cuptiProfilerHostInitialize", made)
+        self._host = made.host
+
+    def close(self) -> None:
+        """Give back what CUPTI holds for it."""
+        if self._host:
+            self._call("cuptiProfilerHostDeinitialize", _HOST(host=self._host))
+            self._host = None
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def plan(self, metrics: Sequence[str]) -> bytes:
+        """How these metrics are read; CuptiFailure where one is not known. Once for each `Host`."""
+        names = _names(metrics)
+        self._call(
+            "cuptiProfilerHostConfigAddMetrics",
+            _ADD(host=self._host, names=names, count=len(metrics)),
+        )
+        size = _PLAN_SIZE(host=self._host)
+        self._call("cuptiProfilerHostGetConfigImageSize", size)
+        plan = C.create_string_buffer(size.bytes)
+        made = _PLAN(host=self._host, bytes=size.bytes, plan=C.addressof(plan))
+        self._call("cuptiProfilerHostGetConfigImage", made)
+        return plan.raw
+
+    def passes(self, plan: bytes) -> int:
+        """How many times a launch is run for a plan."""
+        held = C.create_string_buffer(plan, len(plan))
+        asked = _PASSES(bytes=len(plan), plan=C.addressof(held))
+        self._call("cuptiProfilerHostGetNumOfPasses", asked)
+        return int(asked.passes)
+
+    def ranges(self, image: bytes) -> list[str]:
+        """Names of the ranges that an image of counters holds, by index."""
+        counted = _COUNT(image=_address(image), bytes=len(image))
+        self._call("cuptiRangeProfilerGetCounterDataInfo", counted)
+        return [self._name(image, index) for index in range(counted.ranges)]
+
+    def _name(self, image: bytes, index: int) -> str:
+        asked = _RANGE(image=_address(image), bytes=len(image), index=index, delimiter=b"/")
+        self._call("cuptiRangeProfilerCounterDataGetRangeInfo", asked)
+        return (asked.name or b"").decode(errors="replace")
+
+    def values(self, image: bytes, index: int, metrics: Sequence[str]) -> list[float]:
+        """The values of metrics for one range."""
+        values = (C.c_double * len(metrics))()
+        asked = _EVALUATE(
+            host=self._host, image=_address(image), bytes=len(image), index=index,
+            names=_names(metrics), count=len(metrics), values=values,
+        )  # fmt: skip
+        self._call("cuptiProfilerHostEvaluateToGpuValues", asked)
+        return list(values)
+
+    def base_metrics(self, kind: int) -> list[str]:
+        """Metrics of the device without what follows their first point; of counters, ratios,
+        throughputs (0, 1, 2)."""
+        asked = _BASE(host=self._host, kind=kind)
+        self._call("cuptiProfilerHostGetBaseMetrics", asked)
+        return [asked.names[at].decode() for at in range(asked.count)]
+
+    def _call(self, function: str, parameters: Any) -> None:
+        parameters.size = _end(type(parameters))
+        code = getattr(self._library, function)(C.byref(parameters))
+        if code:
+            raise CuptiFailure(function, code, text_of(self._library, code))
+
+
+def base_metrics(host: Host) -> list[str]:
+    """All of them."""
+    return [name for kind in range(3) for name in host.base_metrics(kind)]
+
+
+def _end(kind: type[Any]) -> int:
+    """Bytes up to where the last field ends, which is what CUPTI calls the size."""
+    field = getattr(kind, kind._fields_[-1][0])
+    return int(field.offset + field.size)
+
+
+def _names(metrics: Sequence[str]) -> Any:
+    return (C.c_char_p * len(metrics))(*[name.encode() for name in metrics])
+
+
+def _address(image: bytes) -> int:
+    """Where Python keeps the bytes; CUPTI only reads them."""
+    return C.cast(C.c_char_p(image), C.c_void_p).value or 0

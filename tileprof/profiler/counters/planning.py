@@ -1,0 +1,94 @@
+"""CUPTI's plan for the counters of a session, made before the program runs.
+
+In: what is asked for.  Out: a `Plan`, with how many times each launch will run; or an error that
+names the metric that the device does not have, and those that it has under similar names.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tileprof.errors import MissingDependencyError, UsageError
+from tileprof.profiler import cupti_library
+
+from .asked import Asked
+from .host import CuptiFailure, Host, base_metrics, open_library
+from .lookup import find_chip
+
+__all__ = ["Plan", "make_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the native recorder is given."""
+
+    asked: Asked
+    library: Path
+    chip: str
+    """The kind of device, as CUPTI calls it: `GH100`."""
+    passes: int
+    """How many times each launch runs."""
+    image: bytes
+
+    def sentence(self) -> str:
+        """What somebody should know before the program runs; '' where each launch runs once."""
+        if self.passes <= 1:
+            return ""
+        what = f"the counters of {', '.join(self.asked.names)} take {self.passes} passes"
+        return (
+            f"{what} on {self.chip}: each kernel runs {self.passes} times, and memory is put back"
+            " in between"
+        )
+
+
+def make_plan(
+    asked: Asked, find: Callable[[Path | str], str] = find_chip, chip: str | None = None
+) -> Plan:
+    """Plan the reading of counters on this machine's first device, or on a `chip`.
+
+    MissingDependencyError where there is no CUPTI or no device; UsageError for a metric that such a
+    device does not have.
+    """
+    found = cupti_library.find_cupti()
+    if found is None:
+        raise MissingDependencyError(cupti_library.why_not(), hint=cupti_library.remedy())
+    library = open_library(found.path)
+    name = chip or find(found.path)
+    try:
+        with Host(library, name) as host:
+            image = host.plan(asked.terms)
+            return Plan(asked, found.path, name, host.passes(image), image)
+    except CuptiFailure as failure:
+        _refuse(library, name, asked)
+        raise MissingDependencyError(
+            f"counters cannot be read on {name}: {failure.message}",
+            hint="Another version of CUPTI may know this device: pip install -U nvidia-cuda-cupti",
+        ) from None
+
+
+def _refuse(library: Any, chip: str, asked: Asked) -> None:
+    """UsageError for the first metric that alone cannot be planned either; else nothing."""
+    for term in asked.terms:
+        try:
+            with Host(library, chip) as host:
+                host.plan([term])
+        except CuptiFailure as failure:
+            if failure.function != "cuptiProfilerHostConfigAddMetrics":
+                return
+            raise UsageError(
+                f"{chip} has no metric `{asked.of_term(term)}`", hint=_similar(library, chip, term)
+            ) from None
+
+
+def _similar(library: Any, chip: str, term: str) -> str:
+    with Host(library, chip) as host:
+        known: Sequence[str] = base_metrics(host)
+    base = term.partition(".")[0]
+    near = difflib.get_close_matches(base, known, n=3, cutoff=0.5)
+    if base in known:
+        return f"{base} is known; what follows its point is not: use .sum, .avg, .max or .min."
+    return f"It has {', '.join(near)}." if near else "`ncu --query-metrics` lists them."
