@@ -386,3 +386,13 @@ def test_a_program_without_steps(cli: Any, write: Any) -> None:
     assert found.code == 0
     assert "No whole step was seen: all is set-up, and was recorded in full." in found.err
     assert "all" in load(Path("prog.tprof")).names
+
+
+def test_sampling_that_cannot_be_had(cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs all the same, and one line says why there are no samples."""
+    monkeypatch.setattr("tileprof.profiler.gpu.has_gpu", lambda: False)
+    write(prog="print('done')")
+    for option in ("--pc-sampling", "--pc-sampling=5000", "--pc-sampling-exact"):
+        found = cli("run", "--quiet", option, "prog.py")
+        assert (found.code, found.out) == (0, "done\n")
+        assert found.err == "tileprof: instructions were not sampled: no GPU is recorded\n"

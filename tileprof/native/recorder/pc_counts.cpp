@@ -11,6 +11,7 @@ void PcCounts::add(const cupti::PcData &data, const std::vector<uint16_t> &stall
   totals.non_user += data.non_user;
   totals.records += data.records;
   ++totals.reads;
+  ++read_;
   for (size_t i = 0; i < data.records && i < data.room; ++i) {
     const cupti::PcRecord &record = data.record[i];
     Known &known = function(record);
@@ -51,8 +52,8 @@ uint32_t PcCounts::context_of(uint32_t correlation) {
 // too, is CUPTI's as long as it may hand it over again: it is seen again with its function, and no
 // function has many.
 void PcCounts::keep_name(Known &known, char *name) {
-  if (known.read != totals.reads) {
-    known.read = totals.reads;
+  if (known.read != read_) {
+    known.read = read_;
     ++known.reads;
     if (known.names.size() > kNames)
       totals.names_freed += std::erase_if(known.names, [&known](const auto &each) {

@@ -78,6 +78,7 @@ private:
   std::unordered_map<Key, uint64_t, Hash> rows_;
   std::vector<PcFunction> functions_;
   std::vector<std::string> stalls_;
+  uint64_t read_ = 0;  // the number of this one, of all recordings
   std::vector<bool> latency_;  // by stall: whether it counts a part of another
   std::unordered_map<uint64_t, std::vector<Known>> known_;  // by module and number of the function
 
