@@ -194,6 +194,11 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         # The program's exit code is its own; that its profile is lost is said, not returned.
         terminal.complain(str(error))
         return code
+    if (failed := profile.tables.provenance.get("pc sampling failed")) and (
+        args.quiet or not len(profile)
+    ):
+        # Else it stands above the tree.
+        terminal.complain(f"instructions were not sampled: {failed}")
     if not args.quiet:
         steps = session.of_steps
         _summarize(steps if steps is not None and len(steps) else profile, session.path, here)

@@ -191,8 +191,13 @@ class Events:
         self.gpu.after_fork()
 
 
-def missing() -> dict[str, str]:
-    """Return what provenance tells where the native side is missed: PyTorch or a GPU is there."""
+def missing(sampling: bool) -> dict[str, str]:
+    """Return what provenance tells where the native side is missed: PyTorch or a GPU is there.
+
+    `sampling`: samples of program counters were asked for.
+    """
+    if sampling:
+        return {"pc sampling failed": f"the native recorder is missing: {why_not()}"}
     missed = has_gpu() or "torch" in sys.modules
     return {"native recorder": why_not()} if missed and why_not() else {}
 

@@ -139,7 +139,8 @@ class Recording:
             folder = provenance.script_folder()
             self._facts = {**provenance.of_process(os.getpid()), **provenance.git_state(folder)}
         events = self.recorder.events
-        seen = missing() if events is None else events.facts()
+        sampling = any(each.options.sampling for each in self.sessions) and not self._exact
+        seen = missing(sampling) if events is None else events.facts()
         return {**self._facts, **seen, **self.recorder.lost()}
 
     def tick(self) -> None:
