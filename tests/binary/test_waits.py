@@ -154,8 +154,8 @@ def test_groups_of_products_come_around_a_loop() -> None:
     assert told(made, 0x50) == [(0x30, "wgmma", "wgmma group")]
 
 
-def test_an_mbarrier_is_told_only_where_it_is_sure() -> None:
-    """Where threads arrive too, a wait may be for them."""
+def test_copies_are_told_where_nothing_else_can_arrive() -> None:
+    """Where threads arrive somewhere, and addresses are not known, a wait may be for them."""
     text = """
         SYNCS.ARRIVE.TRANS64 RZ, [UR4+0x100], R2
         UTMALDG.2D [UR4], [UR8]
@@ -173,6 +173,29 @@ def test_an_mbarrier_is_told_only_where_it_is_sure() -> None:
     ]
     unsure = function(text.format("SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR4+0x108], RZ"))
     assert told(unsure, 0x20) == []
+
+
+def test_the_address_tells_one_ring_from_another() -> None:
+    """Full slots wait for copies, empty ones for threads; slots vary, constants tell."""
+    made = function("""
+        S2UR UR4, SR_CgaCtaId
+        UMOV UR5, 0x400
+        ULEA UR6, UR4, UR5, 0x18
+        ULEA UR7, UR3, UR6, 0x3
+        UIADD3 UR9, UR7, 0x100, URZ
+        UMOV UR21, UR9
+        UTMALDG.2D [UR8], [UR30]
+        UTMALDG.2D [UR20], [UR30]
+        SYNCS.ARRIVE.TRANS64 RZ, [UR7+0x100], R2
+        SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR7+0x118], R2
+        IMAD.U32 R14, RZ, RZ, UR7
+        SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R14+URZ+0x100], R2
+        IADD3 R15, R14, 0x10, RZ
+        SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R15+URZ+0x108], RZ
+        EXIT
+    """)
+    assert [each[0] for each in told(made, 0xB0) if each[1] == "mbarrier"] == [0x60, 0x70]
+    assert [each[0] for each in told(made, 0x90) if each[1] == "mbarrier"] == [0xD0]
 
 
 def _at(function: Function, name: str) -> list[int]:

@@ -6,8 +6,8 @@ is for, which bulk copies signal the mbarrier that it asks.
 
 Paths are followed backwards through the control-flow graph until the same wait happened before:
 what came earlier is done then. Where several producers are found, which one was the last to end is
-not known, so all are told. An mbarrier's copies are told only in functions where nothing but copies
-arrives at mbarriers; elsewhere the address decides, which is not followed.
+not known, so all are told. Who arrives at an mbarrier is known by its address, whose constant part
+tells one ring of slots from another.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from .addresses import barrier_of, bracket_constant
 from .effects import effects
 from .instructions import BYTES, Instruction, words
 from .opcodes import group_of
@@ -207,17 +208,17 @@ def _polls(each: Instruction) -> bool:
 
 
 def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
-    """The bulk copies, where nothing else can be what arrives at an mbarrier."""
-    copies = []
-    for each in function.reachable():
-        if each.never_executes:
-            continue
-        if each.name in BULK_COPIES:
-            copies.append(each.offset)
-        elif _arrives_alone(each):
-            return
-    for copy in copies[:MOST]:
-        yield Wait(offset, copy, "mbarrier", f"the mbarrier asked at {poll:#06x}")
+    """Those that arrive at that mbarrier: bulk copies, and arrivals of threads."""
+    asked = bracket_constant(function, function.instruction(poll))
+    code = [each for each in function.reachable() if not each.never_executes]
+    copies = [each for each in code if each.name in BULK_COPIES]
+    alone = [each for each in code if _arrives_alone(each)]
+    found = [each for each in copies if barrier_of(function, each) == asked]
+    found += [each for each in alone if bracket_constant(function, each) == asked]
+    if not alone and not found:
+        found = copies
+    for each in found[:MOST]:
+        yield Wait(offset, each.offset, "mbarrier", f"the mbarrier asked at {poll:#06x}")
 
 
 def _arrives_alone(each: Instruction) -> bool:

@@ -1,0 +1,75 @@
+"""The constant part of an address in shared memory: what tells one mbarrier's ring from another's.
+
+In: an instruction and which register or bracket holds the address.  Out: the sum of the constants
+in it, as far as additions, shifts and copies lead back. What else is added (the slot of a ring, the
+block's window of shared memory) varies, and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .instructions import BYTES, Instruction, words
+
+if TYPE_CHECKING:
+    from .cubin import Function
+
+__all__ = ["barrier_of", "bracket_constant"]
+
+COPIES = words("MOV UMOV R2UR")
+SUMS = words("IADD3 UIADD3 VIADD IADD UIADD")
+DEEPEST = 12
+"""Steps back through definitions; beyond them nothing constant is expected."""
+PART = re.compile(r"(-?0x[0-9a-f]+)|(UR|R)(\d+)\b")
+PLAIN = re.compile(r"(UR|R)(\d+)(?:\.reuse)?")
+
+
+def bracket_constant(function: Function, each: Instruction) -> int:
+    """The constant part of the first address in brackets."""
+    bracket = next((operand for operand in each.operands if "[" in operand), "")
+    return sum(_parts(function, each.offset, bracket, DEEPEST))
+
+
+def barrier_of(function: Function, copy: Instruction) -> int:
+    """The constant part of the mbarrier that a bulk copy signals: it stands behind the target's."""
+    found = re.search(r"\[(UR|R)(\d+)", copy.operands[0] if copy.operands else "")
+    if found is None:
+        return 0
+    return _constant(function, copy.offset, f"{found[1]}{int(found[2]) + 1}", DEEPEST)
+
+
+def _parts(function: Function, offset: int, text: str, left: int) -> Iterator[int]:
+    for number, kind, register in PART.findall(text):
+        yield int(number, 16) if number else _constant(function, offset, kind + register, left)
+
+
+def _constant(function: Function, offset: int, register: str, left: int) -> int:
+    """What a register has in it that is the same on all ways to an instruction; else 0."""
+    if not left:
+        return 0
+    made = function.flow.definitions(offset, register)
+    found = {_made(function, function.instructions[each // BYTES], left - 1) for each in made}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _made(function: Function, each: Instruction, left: int) -> int:
+    """The constant part of a result."""
+
+    def value(operand: str) -> int:
+        if re.fullmatch(r"-?0x[0-9a-f]+", operand):
+            return int(operand, 16)
+        plain = PLAIN.fullmatch(operand)
+        return _constant(function, each.offset, plain[1] + plain[2], left) if plain else 0
+
+    sources = [operand for operand in each.operands[1:] if not re.match(r"!?U?P[\dT]", operand)]
+    if each.name in COPIES and sources:
+        return value(sources[-1])
+    if each.name in SUMS:
+        return sum(map(value, sources))
+    if each.name in ("LEA", "ULEA") and len(sources) == 3 and "HI" not in each.modifiers:
+        return (value(sources[0]) << (value(sources[2]) & 31)) + value(sources[1])
+    if each.name in ("IMAD", "UIMAD") and len(sources) == 3 and "HI" not in each.modifiers:
+        return value(sources[0]) * value(sources[1]) + value(sources[2])
+    return 0
