@@ -41,10 +41,13 @@ def checked(answer: tuple[Any, ...]) -> Any:
 class Device:
     """The first GPU, with three kernels and a buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, own_context: bool = False) -> None:
         checked(driver.cuInit(0))
         self.device = checked(driver.cuDeviceGet(0))
-        self.context = checked(driver.cuDevicePrimaryCtxRetain(self.device))
+        if own_context:
+            self.context = checked(driver.cuCtxCreate(None, 0, self.device))
+        else:
+            self.context = checked(driver.cuDevicePrimaryCtxRetain(self.device))
         self.enter()
         kinds = driver.CUdevice_attribute
         major, minor = (

@@ -11,9 +11,9 @@ import pytest
 from tests.native.cupti_programs import FAKE, RECORDER, SOURCES, compile_cpp
 
 RECORDER_OF_GPUS = (
-    "activities", "buffers", "clock", "contexts", "correlations", "counters", "cupti_loading", "gpu",
-    "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling", "subscriber", "totals",
-    "variants",
+    "activities", "buffers", "clock", "contexts", "correlations", "counters", "cupti_loading",
+    "gpu", "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling", "subscriber",
+    "totals", "variants",
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter."""
 

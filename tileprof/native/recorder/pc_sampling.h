@@ -61,7 +61,7 @@ public:
   // Calls with the counts as they stand, unless sampling hangs; whether it did.
   template <typename Use> bool with_counts(Use use) {
     std::unique_lock lock(mutex_, std::defer_lock);
-    if (!taken_within(lock, kPatience_s)) return false;
+    if (!taken_within(lock, hung_ ? 0 : kPatience_s)) return false;
     use(static_cast<const PcCounts &>(counts_));
     return true;
   }
