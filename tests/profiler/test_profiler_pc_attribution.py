@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.binary.support import compile_cuda
 from tests.pc_samples import PREFIX, REASONS, STALLS, drawn, raw
-from tileprof.errors import MissingDependencyError
-from tileprof.profile import PcSamples
+from tileprof.errors import Location, MissingDependencyError
+from tileprof.profile import PcFunction, PcInstruction, PcRows, PcSamples
 from tileprof.profiler import pc_listings
 from tileprof.profiler.pc_attribution import Modules, attribute, short_names
 from tileprof.profiler.pc_listings import files_of, with_code
@@ -156,6 +156,19 @@ def test_chains_of_inlined_functions() -> None:
     assert any(chain[:1] == (("far.cuh", 2),) for chain in chains)
     files = [Path(each).name for each in files_of(held)]
     assert set(files) == {"near.cuh", "far.cuh", "split.cu"}
+
+
+def test_whose_files_are_the_programs() -> None:
+    """Python's, where code was made of Python; no headers of the toolkit."""
+    made = Location("/cache/gemm-1/base.cuh", 9, caller=Location("/w/gemm.py", 3))
+    header = Location("/usr/local/cuda-13.0/targets/x86_64-linux/include/cuda_fp16.hpp", 7,
+                      caller=Location("/w/a.cu", 2))  # fmt: skip
+    functions = tuple(
+        PcFunction(name, name, code=(PcInstruction(0, "NOP", place), PcInstruction(16, "NOP")))
+        for name, place in (("a", header), ("gemm", made))
+    )
+    rows = PcRows.typed([0, 1], [0, 0], [0, 0], [-1, -1], [1, 5])
+    assert files_of(PcSamples(functions, ("wait",), rows)) == ["/w/gemm.py", "/w/a.cu"]
 
 
 def test_what_has_no_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ disassembled, several at a time; what cannot be shown has a note that says why.
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,8 @@ BLAME_SHARE = 0.01
 STALL_SHARE = 0.1
 """Of the samples of an instruction, from which on a stall reason of it is explained."""
 MOST_PRODUCERS = 4
+_TOOLKIT = re.compile(r"/(cuda[-\d.]*|targets|nvidia)/(.*/)?include/")
+"""Folders of CUDA's own headers."""
 
 _Counts = npt.NDArray[np.int64]
 
@@ -68,15 +71,25 @@ def with_code(
 
 
 def files_of(held: PcSamples) -> list[str]:
-    """Return the files of the lines that have samples or stand next to them, the hottest first."""
+    """Return the files of the program that code comes from, the hottest functions' first.
+
+    What Python's lines were made into, and the toolkit's headers, are not the program's.
+    """
     files: dict[str, None] = {}
     for place in np.argsort(-held.by_function, kind="stable").tolist():
-        for each in held.functions[place].code:
-            line = each.place
-            while line is not None:
-                files.setdefault(line.file)
-                line = line.caller
+        for line in dict.fromkeys(each.place for each in held.functions[place].code):
+            chain = _files(line)
+            python = [file for file in chain if file.endswith(".py")]
+            files |= dict.fromkeys(python or [f for f in chain if not _TOOLKIT.search(f)])
     return list(files)
+
+
+def _files(line: Location | None) -> list[str]:
+    found = []
+    while line is not None:
+        found.append(line.file)
+        line = line.caller
+    return found
 
 
 def _find(function: PcFunction, cubins: Mapping[str, bytes]) -> Function | str:
