@@ -396,3 +396,33 @@ def test_sampling_that_cannot_be_had(cli: Any, write: Any, monkeypatch: pytest.M
         found = cli("run", "--quiet", option, "prog.py")
         assert (found.code, found.out) == (0, "done\n")
         assert found.err == "tileprof: instructions were not sampled: no GPU is recorded\n"
+
+
+def test_counters_that_cannot_be_had(cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs all the same, and one line says why there are none."""
+    from tileprof.errors import MissingDependencyError
+    from tileprof.profiler import native
+    from tileprof.profiler.counters import control
+
+    def refuse(asked: object) -> None:
+        raise MissingDependencyError("there is no CUDA driver", hint="Install it.")
+
+    monkeypatch.setattr(control, "make_plan", refuse)
+    monkeypatch.setattr(native, "why_not", str)
+    write(prog="print('done')")
+    found = cli("run", "--quiet", "--metrics", "memory", "prog.py")
+    assert (found.code, found.out) == (0, "done\n")
+    assert found.err == (
+        "tileprof: hardware counters were not read: there is no CUDA driver (Install it.)\n"
+    )
+
+
+def test_counters_are_checked_before_the_program_runs(cli: Any, write: Any) -> None:
+    """What is no name, and samples beside them, are wrong use."""
+    write(prog="print('done')")
+    found = cli("run", "--metrics", "dram bytes", "prog.py")
+    assert (found.code, found.out) == (2, "")
+    assert "'dram bytes' is no name of a metric" in found.err
+    found = cli("run", "--metrics", "memory", "--pc-sampling", "prog.py")
+    assert (found.code, found.out) == (2, "")
+    assert "`--metrics` and `--pc-sampling` exclude each other" in found.err

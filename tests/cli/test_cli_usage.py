@@ -120,7 +120,6 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
     [
         ("report x.tprof --html out", "tileprof report"),
         ("inspect x.py:k", "tileprof inspect FILE:KERNEL"),
-        ("run --metrics sm__cycles x.py", "--metrics"),
         ("run --device cuda:1 there.py", "--device cuda:1"),
     ],
 )

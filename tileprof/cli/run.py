@@ -46,10 +46,10 @@ _PC_SAMPLING = (
 _PC_SAMPLING_EXACT = (
     "with samples by launch: kernels run one after the other, and small ones a hundred times slower"
 )
-LATER = {
-    "metrics": "--metrics",
-}
-"""Options of the contract that are not built yet, by their name in the parsed arguments."""
+_METRICS = (
+    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of"
+    " CUPTI's; kernels run one after the other, several times where it takes more than one pass"
+)
 
 
 def _parser() -> Parser:
@@ -81,7 +81,7 @@ def _parser() -> Parser:
     add("--quiet", action="store_true", help="do not print the tree at the end")
     add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help=_PC_SAMPLING)
     add("--pc-sampling-exact", action="store_true", help=_PC_SAMPLING_EXACT)
-    add("--metrics", metavar="SET|NAME,…", help="not available yet")
+    add("--metrics", metavar="SET|NAME,…", help=_METRICS)
     add(
         "--timeline",
         nargs="?",
@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
     parser = _parser()
     split = _split(argv, parser)
     args = parser.parse_args(split.options)
-    _refuse_later(args)
+    _check_counters(args)
     if split.module is None and not split.program:
         raise UsageError("there is no program to run", hint=f"usage: {parser.usage}")
     from tileprof.profiler import check_target
@@ -148,12 +148,12 @@ def main(argv: Sequence[str]) -> int:
     return _record(args, target, rest)
 
 
-def _refuse_later(args: argparse.Namespace) -> None:
+def _check_counters(args: argparse.Namespace) -> None:
+    from tileprof.profiler.counters.asked import parse_metrics
+
     if args.metrics is not None and (args.pc_sampling is not None or args.pc_sampling_exact):
         raise UsageError("`--metrics` and `--pc-sampling` exclude each other in one process")
-    for name, shown in LATER.items():
-        if getattr(args, name) not in (None, False):
-            refuse(f"`{shown}`")
+    parse_metrics(args.metrics)
 
 
 def _check_device(name: str | None) -> None:
@@ -180,9 +180,12 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         timeline=args.timeline,
         pc_sampling=args.pc_sampling,
         pc_sampling_exact=args.pc_sampling_exact,
+        metrics=args.metrics,
         duty=args.duty,
         every=args.every,
     )
+    if session.counters is not None and (sentence := session.counters.sentence()):
+        terminal.complain(sentence)
     _set_environment(args)
     code = run_program(target, rest, session)
     # What the program printed comes before the tree; a pipe that broke is told at exit, as ever.
@@ -194,15 +197,21 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         # The program's exit code is its own; that its profile is lost is said, not returned.
         terminal.complain(str(error))
         return code
-    if (failed := profile.tables.provenance.get("pc sampling failed")) and (
-        args.quiet or not len(profile)
-    ):
+    if args.quiet or not len(profile):
         # Else it stands above the tree.
-        terminal.complain(f"instructions were not sampled: {failed}")
+        _complain_of_missing(profile, args)
     if not args.quiet:
         steps = session.of_steps
         _summarize(steps if steps is not None and len(steps) else profile, session.path, here)
     return code
+
+
+def _complain_of_missing(profile: Profile, args: argparse.Namespace) -> None:
+    told = profile.tables.provenance
+    if failed := told.get("pc sampling failed"):
+        terminal.complain(f"instructions were not sampled: {failed}")
+    if args.metrics is not None and (failed := told.get("counters not read")):
+        terminal.complain(f"hardware counters were not read: {failed}")
 
 
 def _set_environment(args: argparse.Namespace) -> None:

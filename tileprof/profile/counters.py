@@ -139,19 +139,20 @@ def counters_of(name: str) -> tuple[Counter, ...]:
         laws: dict[str, Adds] = {"max": "max", "min": "min"}
         return (Counter(Metric(whole, _unit(whole), laws.get(found[1], "sum")), (whole,)),)
     if (found := _OF_PEAK.fullmatch(whole)) and "throughput" not in found[1]:
-        most = f"{found[1]}.sum.{found[3]}"
-        return _two(whole, Counter(Metric("", "1"), (f"{found[1]}.sum",)), (most,))
+        parts = (f"{found[1]}.sum",), (f"{found[1]}.sum.{found[3]}",)
+        return _above(whole, parts[0]), _below(whole, parts[1])
     factor = 0.01 if _is_percent(whole) else 1.0
-    return _two(whole, Counter(Metric("", "1"), (whole,), by_time=True, factor=factor), (TIME,))
+    return _above(whole, (whole,), by_time=True, factor=factor), _below(whole, (TIME,))
 
 
-def _two(name: str, above: Counter, below: tuple[str, ...]) -> tuple[Counter, Counter]:
-    """The two sums of a rate."""
-    parts = (f"{_ABOVE}{name}", f"{_BELOW}{name}")
-    return (
-        Counter(Metric(parts[0], "1"), above.terms, above.by_time, above.factor),
-        Counter(Metric(parts[1], "1"), below),
-    )
+def _above(
+    name: str, terms: tuple[str, ...], by_time: bool = False, factor: float = 1.0
+) -> Counter:
+    return Counter(Metric(f"{_ABOVE}{name}", "1"), terms, by_time, factor)
+
+
+def _below(name: str, terms: tuple[str, ...]) -> Counter:
+    return Counter(Metric(f"{_BELOW}{name}", "1"), terms)
 
 
 def is_part(metric: str) -> bool:

@@ -7,6 +7,7 @@ launch of ours happens within an operation, which only the native side knows.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from types import FrameType, ModuleType
@@ -15,6 +16,7 @@ from tileprof.errors import Location
 from tileprof.profile import KernelInfo, PcSamples
 from tileprof.profiler import nvtx, observer
 from tileprof.profiler.activities import Activities
+from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.gpu import Gpu, has_gpu
 from tileprof.profiler.native import Contexts, native_recorder, why_not
 from tileprof.profiler.pc_attribution import Modules, attribute
@@ -52,6 +54,7 @@ class Events:
         self.trail = Trail()
         """Where the main thread was; kept while GPUs are recorded."""
         self._activities = Activities(native, tree, self._contexts, self.trail, kernels, kernel_of)
+        self._counted = CounterReading(native, tree, self._contexts, kernels, kernel_of)
         self.gpu = Gpu(native)
         hooks.set_unrecorded = native.set_unrecorded
         nvtx.enable()
@@ -168,7 +171,8 @@ class Events:
             for metric, value in (("flops", part.flops), ("bytes", part.bytes)):
                 if value:
                     host.add(metric, value)
-        return self._activities.drain(self._settled)
+        counted = self._counted.drain(self.gpu.counters)
+        return itertools.chain(self._activities.drain(self._settled), counted)
 
     def traced(self) -> Iterator[Part]:
         """Hand over single events of the host, and those of devices that `collect` has taken."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tileprof.profiler import others
+from tileprof.profiler.counters.control import CounterControl, Prepared
 from tileprof.profiler.cupti_library import VARIABLE, find_cupti, why_not
 from tileprof.profiler.pc_options import PcOptions
 from tileprof.profiler.pc_raw import RawPcSamples
@@ -53,6 +54,7 @@ class Gpu:
         self._others: others.OtherProfilers | None = None
         self._failed = False
         self._pcs = PcSampling(native)
+        self.counters = CounterControl(native)
         self.library = ""
         """Path of CUPTI, once it is loaded."""
         self.problem = ""
@@ -74,6 +76,16 @@ class Gpu:
                 self._succeeded(self._native.gpu_resume())
             elif not self._failed and has_gpu():
                 self._start()
+
+    def want_counters(self, prepared: Prepared | None) -> None:
+        """Read hardware counters of launches from the next `begin` on, and no records meanwhile:
+        CUPTI repeats each launch until all counters are read."""
+        with self._lock:
+            if prepared is None or not self.counters.is_news(prepared):
+                return
+            if self.running:
+                self._native.gpu_stop()
+            self.counters.want(prepared)
 
     def limit_timeline(self, most: int) -> None:
         """Keep so many single events at most; 0: none."""
@@ -101,6 +113,9 @@ class Gpu:
         """Record nothing more; what other profilers do is no longer watched."""
         self.pause()
         self._pcs.want(None)
+        if self.counters.plan is not None:
+            self._native.gpu_stop()
+            self.counters.stop()
         if self._others is not None:
             self._others.forget()
             self._others = None
@@ -128,6 +143,7 @@ class Gpu:
         if self._gaps:
             facts["gaps"] = "; ".join(self._gaps)
         facts |= self._pcs.facts(recorded=bool(self.library))
+        facts |= self.counters.facts()
         if self.problem:
             facts["gpu"] = f"not recorded: {self.problem}"
         return facts
@@ -137,6 +153,7 @@ class Gpu:
         self._lock = threading.RLock()
         self._native.gpu_after_fork()
         self._pcs = PcSampling(self._native)
+        self.counters = CounterControl(self._native)
         self.library, self._failed = "", True
 
     def _check(self) -> None:
@@ -151,7 +168,8 @@ class Gpu:
         if found is None:
             self._failed, self.problem = True, why_not()
             return
-        if self._succeeded(self._native.gpu_start(str(found.path), self._kinds, self._timeline)):
+        kinds = self._kinds if self.counters.plan is None else []
+        if self._succeeded(self._native.gpu_start(str(found.path), kinds, self._timeline)):
             self.library = str(found.path)
             self._others = self._others or others.watch(self._give, self._take_back)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
+from tileprof.profiler.counters.asked import Asked, parse_metrics
 from tileprof.profiler.instruments import Inside, parse_instrument
 from tileprof.profiler.pc_options import PcOptions, parse_pc_sampling
 from tileprof.runtime.record_options import RecordOptions, parse_record_options
@@ -16,10 +17,7 @@ from tileprof.runtime.record_options import RecordOptions, parse_record_options
 Context = Literal["scopes", "python", "full"]
 """What a call path is made of: scopes only; Python frames too; also framework ops where known."""
 
-LATER = {
-    "metrics": "hardware metrics",
-}
-"""Options that are known and not built yet, each with what it would give."""
+EXCLUDED = "metrics and pc_sampling exclude each other in one process"
 
 TIMELINE_EVENTS = 1_000_000
 """How many events a timeline keeps unless told otherwise, of devices and of the host each."""
@@ -52,6 +50,9 @@ class Options:
     pc_sampling_exact: bool = False
     """Kernels run one after the other, so that each sample belongs to a launch; much slower."""
 
+    metrics: str | Sequence[str] | None = None
+    """Hardware counters of each launch: sets (memory, tensor, occupancy) or metrics of CUPTI's."""
+
     duty: float | None = None
     """The share of the steps that is recorded, chosen at random."""
     every: int | None = None
@@ -73,19 +74,18 @@ class Options:
         return parse_pc_sampling(self.pc_sampling, self.pc_sampling_exact)
 
     @property
+    def counted(self) -> Asked | None:
+        """What `metrics` asks for, if anything."""
+        return parse_metrics(self.metrics)
+
+    @property
     def frames(self) -> bool:
         """Whether call paths hold Python frames."""
         return self.context != "scopes"
 
 
 def parse_options(**options: Any) -> Options:
-    """Return checked options; `UsageError` for an unknown one, a wrong value, or one of `LATER`.
-
-    A later option that is None or False asks for nothing and passes.
-    """
-    for name, what in LATER.items():
-        if options.pop(name, None) not in (None, False):
-            raise UsageError(f"`{name}` is not available yet: this version cannot record {what}")
+    """Return checked options; `UsageError` for an unknown one or a wrong value."""
     known = {field.name for field in fields(Options)}
     for name in options:
         if name not in known:
@@ -117,7 +117,9 @@ def _check(options: Options) -> None:
             hint=f"Use one of {', '.join(get_args(Context))}.",
         )
     parse_instrument(options.instrument)
-    parse_pc_sampling(options.pc_sampling, options.pc_sampling_exact)
+    sampling = parse_pc_sampling(options.pc_sampling, options.pc_sampling_exact)
+    if parse_metrics(options.metrics) is not None and sampling is not None:
+        raise UsageError(EXCLUDED, hint="Run the program twice, and join the profiles.")
     interval = options.flush_interval
     if not (_is_number(interval, (int, float)) and interval > 0):
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")

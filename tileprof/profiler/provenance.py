@@ -22,6 +22,8 @@ def of_start(options: Options) -> dict[str, str]:
     names = ("context", "instrument", "backward_ops", "duty", "every")
     chosen = {name: getattr(options, name) for name in names}
     chosen["inside"] = str(options.inside)
+    if options.counted is not None:
+        chosen["metrics"] = ",".join(options.counted.names)
     return {
         "command": _command(),
         "cwd": _cwd(),

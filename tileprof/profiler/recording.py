@@ -11,11 +11,13 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from tileprof.errors import UsageError
 from tileprof.profiler import provenance, scopes
+from tileprof.profiler.counters.control import prepare
 from tileprof.profiler.events import missing, native_events
 from tileprof.profiler.instruments import widest
 from tileprof.profiler.listener import Listener
-from tileprof.profiler.options import Options, destination, parse_options
+from tileprof.profiler.options import EXCLUDED, Options, destination, parse_options
 from tileprof.profiler.recorder import Recorder, top
 from tileprof.profiler.sampler import Sampler
 from tileprof.profiler.session import Session
@@ -94,6 +96,8 @@ class Recording:
                     self._limit_timeline()
                     asked = [each.options.sampling for each in active if each.options.sampling]
                     sampling = asked[-1] if asked else None
+                    counters = [each.counters for each in active if each.counters is not None]
+                    recorder.events.gpu.want_counters(counters[-1] if counters else None)
                     recorder.events.begin(recorder.epoch, recorder.frames, full, backward, sampling)
                 else:
                     recorder.events.end()
@@ -212,23 +216,37 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
     "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded, as
     {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
-    too), `timeline` (True, or how many events of devices and of the host to keep at most), `duty`
-    (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock` (a
-    function that returns ns).
+    too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
+    of CUPTI's), `timeline` (True, or how many events of devices and of the host to keep at most),
+    `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock`
+    (a function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current
     parsed = parse_options(**options)
     target = destination(path) if path is not None else None
     with _lock:
+        _check_beside(parsed)
+        counters = prepare(parsed.counted)
         recording = _current or Recording(parsed)
         recording.recorder.check_clock(parsed)
-        session = Session(recording, target, parsed)
+        session = Session(recording, target, parsed, counters)
         if _current is None:
             _current = recording
             scopes.install(recording.recorder)
         recording.join(session)
     return session
+
+
+def _check_beside(options: Options) -> None:
+    """UsageError for what a session cannot have beside those that are open."""
+    for other in open_sessions():
+        beside = (
+            (options.counted, other.options.sampling),
+            (other.options.counted, options.sampling),
+        )
+        if any(counted and sampling for counted, sampling in beside):
+            raise UsageError(EXCLUDED, hint="Finalize the other session first.")
 
 
 def open_sessions() -> list[Session]:

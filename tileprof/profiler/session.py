@@ -23,6 +23,7 @@ from tileprof.profiler.steps import Steps
 from tileprof.profiler.totals import LaunchTotals
 
 if TYPE_CHECKING:
+    from tileprof.profiler.counters.control import Prepared
     from tileprof.profiler.recording import Recording
 
 EARLY_S = 0.5
@@ -34,8 +35,16 @@ PATIENCE = 20
 class Session:
     """A part of a recording; made by `start`."""
 
-    def __init__(self, recording: Recording, path: Path | None, options: Options) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        path: Path | None,
+        options: Options,
+        counters: Prepared | None = None,
+    ) -> None:
         self.options = options
+        self.counters = counters
+        """What became of the wish for hardware counters, where there was one."""
         self.path = path
         """Where the profile goes; None for a session that only returns it."""
         self.profile: Profile | None = None
@@ -158,6 +167,7 @@ class Session:
             sources=self.recording.sources.texts(files),
             provenance={
                 **self._start,
+                **(self.counters.facts() if self.counters is not None else {}),
                 **self.recording.facts(),
                 **devices.facts(ran_on),
                 **(timeline.facts() if timeline is not None else {}),

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.profile.counters import RATES as COUNTER_RATES
+from tileprof.profile.counters import is_part as is_part_of_counter
+from tileprof.profile.counters import rate_of
 from tileprof.profile.sketch import quantiles
 from tileprof.viewer.kernel_facts import fact_names, is_part, mean_of, unit_of
 from tileprof.viewer.sample_shares import share_column, share_names
@@ -34,6 +37,8 @@ class Rate:
     below: str
     factor: float
     unit: str
+    may_be_zero: bool = False
+    """Whether 0 is a number that was measured, and not one that nobody knows."""
 
 
 RATES = {
@@ -44,9 +49,15 @@ RATES = {
     "avg_time": Rate("time", "count", 1.0, "ns"),
     "avg_cpu_time": Rate("cpu_time", "count", 1.0, "ns"),
     "perturbation": Rate("mark_time", "block_time", 1.0, "share"),
+    **{
+        name: Rate(each.above, each.below, each.factor, each.unit, may_be_zero=True)
+        for name, each in COUNTER_RATES.items()
+    },
 }
 """A metric that a profile itself has under one of these names takes the place of the rate."""
 
+COUNTERS_SHOWN = ("dram_tbyte/s", "l2_hit_rate", "tensor_use", "achieved_occupancy")
+"""Rates of hardware counters that stand beside `time` where they were asked for."""
 PERCENTS = (50, 95, 99)
 """Those whose columns are offered; any other may be asked for, as `time_p99.9`."""
 _QUANTILE = re.compile(r"(.+)_p(100|\d{1,2}(?:\.\d+)?)")
@@ -86,8 +97,12 @@ class Column:
 
 def available(profile: Profile) -> list[str]:
     """The names of columns: metrics, rates, the usual quantiles, shares, facts of kernels."""
-    metrics = {name: metric for name, metric in profile.metrics.items() if not is_part(name)}
-    rates = [name for name, rate in RATES.items() if {rate.above, rate.below} <= metrics.keys()]
+    metrics = {
+        name: metric
+        for name, metric in profile.metrics.items()
+        if not (is_part(name) or is_part_of_counter(name))
+    }
+    rates = [name for name, rate in _rates(profile).items() if rate.below in profile.metrics]
     usual = [f"{name}_p{percent}" for name in sketched(profile) for percent in PERCENTS]
     more = [*rates, *usual, *share_names(profile), *fact_names(profile)]
     return [*metrics, *(name for name in more if name not in metrics)]
@@ -126,7 +141,7 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
         metric = profile.metrics[name]
         whole = float(profile.whole[name])
         return Column(name, metric.unit, profile.total(name), profile.own[name], whole, metric.adds)
-    if name in RATES and name in available(profile):
+    if name in _rates(profile) and name in available(profile):
         return _rate(profile, name, per_visit)
     if name in share_names(profile):
         return Column(name, "share", share_column(profile, name), None, np.nan, "rate")
@@ -167,13 +182,23 @@ def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
     below = per_visit and "bytes" in profile.metrics
     unknown = profile.own["bytes"] == 0 if below else np.zeros(len(profile), bool)
     hidden = {"avg_time": inside, "gbyte/s": unknown}
-    known = RATES.keys() & available(profile) - profile.metrics.keys()
+    known = _rates(profile).keys() & available(profile) - profile.metrics.keys()
     rates = [
         _without(_rate(profile, name, per_visit), hidden.get(name))
-        for name in ("avg_time", "gbyte/s", _flop_rate(profile))
+        for name in ("avg_time", "gbyte/s", _flop_rate(profile), *COUNTERS_SHOWN)
         if name in known
     ]
     return [rate for rate in rates if not np.isnan(rate.total).all()]
+
+
+def _rates(profile: Profile) -> dict[str, Rate]:
+    """The rates whose upper metric a profile has, those of single counters among them."""
+    found = {name: rate for name, rate in RATES.items() if rate.above in profile.metrics}
+    for metric in profile.metrics:
+        if (named := rate_of(metric)) is not None:
+            each = named[1]
+            found[named[0]] = Rate(each.above, each.below, each.factor, each.unit, True)
+    return found
 
 
 def _flop_rate(profile: Profile) -> str:
@@ -191,12 +216,13 @@ def _without(rate: Column, where: Values | None) -> Column:
 
 
 def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
-    rate = RATES[name]
+    rate = _rates(profile)[name]
     above = profile.total(rate.above) * rate.factor
     averages = rate.below == "count"
     below = visits(profile, per_visit) if averages else profile.total(rate.below)
     values = np.full(len(profile), np.nan)
-    np.divide(above, below, out=values, where=(below != 0) & (above != 0))
+    known = (below != 0) & ((above != 0) | rate.may_be_zero)
+    np.divide(above, below, out=values, where=known)
     # Visits of different nodes are different things, so there is no average over all of them.
     divisor = 0 if averages else profile.whole[rate.below]
     whole = profile.whole[rate.above] * rate.factor / divisor if divisor else np.nan

@@ -161,6 +161,7 @@ _MISSING = {
     "CTAs left out": "timelines of CTAs left out: {}",
     "pc sampling failed": "instructions were not sampled: {}",
     "pc samples lost": "samples of instructions: {}",
+    "counters not read": "hardware counters were not read: {}",
     "native recorder": "operations and GPUs were not recorded: {}",
 }
 """Keys of the provenance that say what a profile does not hold."""

@@ -13,6 +13,7 @@ from tileprof.errors import MissingDependencyError
 from tileprof.profiler import native, permissions
 
 from .asked import Asked
+from .host import CuptiFailure
 from .planning import Plan, make_plan
 
 __all__ = ["CounterControl", "Prepared", "prepare"]
@@ -38,11 +39,9 @@ class Prepared:
     problem: str = ""
     """Why there is no plan."""
 
-    def sentences(self) -> tuple[str, ...]:
-        """What a user should know now."""
-        if self.plan is None:
-            return (f"counters are not read: {self.problem}",)
-        return tuple(filter(None, [self.plan.sentence()]))
+    def sentence(self) -> str:
+        """What a user should know now; '' for nothing. A problem is told when the program ends."""
+        return self.plan.sentence() if self.plan is not None else ""
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells where counters are not read at all."""
@@ -72,13 +71,18 @@ class CounterControl:
         self._native = recorder
         self._chip = recorder.GPU_CODES["other_chip"]
         self._prepared: Prepared | None = None
-        self.unattributed = 0
-        """Launches whose ranges do not fit the launches that were seen."""
+        self._lost = 0
+        self._failure: CuptiFailure | None = None
 
     @property
     def plan(self) -> Plan | None:
         """What is read, if anything."""
         return self._prepared.plan if self._prepared is not None else None
+
+    def lose(self, launches: int, failure: CuptiFailure | None = None) -> None:
+        """Note that counters of launches are not known: CUPTI did not say, or said more or less."""
+        self._lost += launches
+        self._failure = self._failure or failure
 
     def is_news(self, prepared: Prepared | None) -> bool:
         """Whether somebody wants what is not read yet."""
@@ -105,11 +109,13 @@ class CounterControl:
         times = "once" if plan.passes == 1 else f"{plan.passes} times"
         told = [f"{', '.join(plan.asked.names)} on {plan.chip}, each kernel run {times}",
                 f"{status['launches']:,} launches"]  # fmt: skip
-        if lost := status["lost"] + self.unattributed + status["waited"]:
+        if lost := status["lost"] + self._lost + status["waited"]:
             told.append(f"{lost:,} launches lost")
         facts = {"counters": "; ".join(told)}
         if status["code"]:
             facts[NOT_READ] = self.problem(status["code"], status["text"])
+        elif self._failure is not None:
+            facts[NOT_READ] = self._failure.message
         return facts
 
     def problem(self, code: int, text: str) -> str:

@@ -80,18 +80,18 @@ class CounterReading:
         try:
             host = self._opened(plan)
             order = in_order(host.ranges(image))
-        except CuptiFailure:
-            control.unattributed += len(launches)
+            values = [host.values(image, index, plan.asked.terms) for index in order]
+        except CuptiFailure as failure:
+            control.lose(len(launches), failure)
             return
         if len(order) != len(launches):
-            control.unattributed += len(launches)
+            control.lose(len(launches))
             launches = [(max(epochs.tolist(), default=0), -1, 0)] * len(order)
-        for index, (epoch, context, number) in zip(order, launches):
-            if not epoch:
-                continue
-            values = dict(zip(plan.asked.terms, host.values(image, index, plan.asked.terms)))
-            name = self._native.name(number) if number else ""
-            self._count(sums.setdefault((epoch, context, name, device), _Sum()), plan, values)
+        for row, (epoch, context, number) in zip(values, launches):
+            if epoch:
+                name = self._native.name(number) if number else ""
+                one = sums.setdefault((epoch, context, name, device), _Sum())
+                self._count(one, plan, dict(zip(plan.asked.terms, row)))
 
     def _opened(self, plan: Plan) -> Host:
         if self._host is None or self._host.chip != plan.chip:
