@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections import Counter
@@ -278,6 +279,28 @@ def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder.gpu_after_fork()
     facts = profiler.start(pc_sampling=True).finalize().tables.provenance
     assert facts["pc sampling failed"] == "no GPU is recorded"
+
+
+def test_a_forked_child_has_no_samples(played: Sampling) -> None:
+    """And says nothing of them; its parent's go on."""
+    session = profiler.start(pc_sampling=True)
+    played.launch()
+    played.sample("f", samples=2)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            facts = session.finalize().tables.provenance
+            code = 2 if any("pc s" in key for key in facts) else 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    played.sample("f", samples=3)
+    session.deactivate()
+    raw = raw_of(session)
+    session.finalize()
+    assert raw is not None
+    assert counts(raw) == {("f", 0, "wait"): 5}
 
 
 @pytest.mark.parametrize(

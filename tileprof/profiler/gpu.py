@@ -152,7 +152,7 @@ class Gpu:
         """Forget, in a forked child, what was the parent's: no GPU works there."""
         self._lock = threading.RLock()
         self._native.gpu_after_fork()
-        self._pcs = PcSampling(self._native)
+        self._pcs = PcSampling(self._native, forked=True)
         self.counters = CounterControl(self._native)
         self.library, self._failed = "", True
 

@@ -29,8 +29,10 @@ _INSTEAD = "`--instrument sample` needs no permission"
 class PcSampling:
     """The native recorder's sampling, for one recording."""
 
-    def __init__(self, native: ModuleType) -> None:
+    def __init__(self, native: ModuleType, forked: bool = False) -> None:
         self._native = native
+        self._forked = forked
+        """No GPU works in a forked child, and nobody misses its samples."""
         self._codes: dict[str, int] = native.GPU_CODES
         self._wanted: PcOptions | None = None
         self._options: PcOptions | None = None
@@ -42,6 +44,8 @@ class PcSampling:
 
         What was asked for first stays for all of the recording: samples of two periods do not add.
         """
+        if self._forked:
+            return
         if self._options is not None and options is not None:
             options = self._options
         if options == self._wanted:
