@@ -96,15 +96,19 @@ class Kernels:
 @contextmanager
 def sampled(**options: Any) -> Iterator[Any]:
     """A profile with samples of program counters; the device is idle at its end."""
-    with tileprof.profile(context="scopes", pc_sampling=True, **options) as session:
+    chosen = {"pc_sampling": True} | options
+    with tileprof.profile(context="scopes", **chosen) as session:
         yield session
         torch.cuda.synchronize()
 
 
-def seen(kernels: Kernels, launches: int = 10, **options: Any) -> dict[str, Seen]:
+def seen(launches: int = 10, **options: Any) -> dict[str, Seen]:
     """Samples of some launches of every kernel."""
-    turns = {kernel: kernels.turns(kernel) for kernel in stalled().values()}
+    before = Kernels()
+    turns = {kernel: before.turns(kernel) for kernel in stalled().values()}
     with sampled(**options) as session:
+        # CUPTI hands over the code of what is loaded from here on.
+        kernels = Kernels()
         for kernel, count in turns.items():
             for _ in range(launches):
                 kernels.launch(kernel, count)
