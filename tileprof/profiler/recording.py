@@ -217,9 +217,10 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded, as
     {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
     too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
-    of CUPTI's), `timeline` (True, or how many events of devices and of the host to keep at most),
-    `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock`
-    (a function that returns ns).
+    of CUPTI's), `pc_sampling` (True, or each how many cycles a GPU says where its warps are) and
+    `pc_sampling_exact` (by launch), `timeline` (True, or how many events of devices and of the
+    host to keep at most), `duty` (a share of the steps) or `every` (each n-th one),
+    `flush_interval` in seconds, `clock` (a function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current
