@@ -198,6 +198,24 @@ def test_the_address_tells_one_ring_from_another() -> None:
     assert [each[0] for each in told(made, 0x90) if each[1] == "mbarrier"] == [0xD0]
 
 
+def test_an_address_under_a_predicate() -> None:
+    """What was made under the same one is what is used, unless the predicate has changed."""
+    text = """
+        S2R R10, SR_TID.X
+        UMOV UR5, 0x400
+        UISETP.NE.AND UP0, UPT, UR2, 0x0, UPT
+        @!P0 LEA R10, R10, UR5, 0x3
+        {}
+        @!P0 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R10+URZ+0x108], RZ
+        SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR5+0x108], R2
+        EXIT
+    """
+    same = function(text.format("NOP"))
+    assert [each[0] for each in told(same, 0x60) if each[1] == "mbarrier"] == [0x50]
+    changed = function(text.format("ISETP.NE.AND P0, PT, R1, RZ, PT"))
+    assert [each for each in told(changed, 0x60) if each[1] == "mbarrier"] == []
+
+
 def _at(function: Function, name: str) -> list[int]:
     return [each.offset for each in function.reachable() if each.opcode.startswith(name)]
 

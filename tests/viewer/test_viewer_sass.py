@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.profile.test_profile_pc_samples import sampled_profiles
 from tests.viewer.pc_profile import FILE, ROWS, SOURCE, pc_profile
-from tests.viewer.samples import matmul
+from tests.viewer.samples import matmul, node, profile_of
 from tileprof.errors import Location, UsageError
-from tileprof.profile import Profile, Tables, merge
+from tileprof.profile import Metric, Profile, Tables, merge
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.pc_functions import stall_text, user_line
 from tileprof.viewer.text import width_of
@@ -179,3 +179,19 @@ def test_without_tables_lines_stay() -> None:
     """A profile without samples of program counters has no columns for them."""
     text = render_view(replace(pc_profile(), tables=Tables()), ViewOptions(), "lines")
     assert "stalls" not in text
+
+
+def test_the_tree_says_how_samples_came_to_nodes() -> None:
+    """Dealt out where call paths were not known, and only then."""
+    held = pc_profile()
+    counted = profile_of(
+        node("kernel", "scale", time=1, pc_samples=7),
+        tables=held.tables,
+        metrics={"pc_samples": Metric("pc_samples", "1")},
+    )
+    options = ViewOptions(metrics=("pc_samples",))
+    assert "dealt out over its kernels by their time" in render_view(counted, options)
+    exact = replace(held.tables.pc.recordings[0], mode="exact")
+    tables = replace(held.tables, pc=replace(held.tables.pc, recordings=(exact,)))
+    assert "dealt out" not in render_view(replace(counted, tables=tables), options)
+    assert "dealt out" not in render_view(counted, ViewOptions())

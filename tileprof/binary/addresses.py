@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .effects import effects
 from .instructions import BYTES, Instruction, words
 
 if TYPE_CHECKING:
@@ -49,9 +50,23 @@ def _constant(function: Function, offset: int, register: str, left: int) -> int:
     """What a register has in it that is the same on all ways to an instruction; else 0."""
     if not left:
         return 0
-    made = function.flow.definitions(offset, register)
+    made = _definitions(function, offset, register)
     found = {_made(function, function.instructions[each // BYTES], left - 1) for each in made}
     return found.pop() if len(found) == 1 else 0
+
+
+def _definitions(function: Function, offset: int, register: str) -> tuple[int, ...]:
+    """Who may have made a register; under a predicate, the one under the same before it."""
+    guard = function.instruction(offset).predicate
+    if guard:
+        names = {register, guard.lstrip("@!")}
+        for at in range(offset - BYTES, function.block(offset).start - BYTES, -BYTES):
+            before = function.instruction(at)
+            if written := names & set(effects(before).writes):
+                if written == {register} and before.predicate in ("", guard):
+                    return (at,)
+                break
+    return function.flow.definitions(offset, register)
 
 
 def _made(function: Function, each: Instruction, left: int) -> int:

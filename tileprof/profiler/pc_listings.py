@@ -23,7 +23,7 @@ from tileprof.errors import Location, TileprofError
 from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples
 
 if TYPE_CHECKING:
-    from tileprof.binary import Chain, Function, Wait
+    from tileprof.binary import Chain, Function, Instruction, Wait
 
 __all__ = ["files_of", "with_code"]
 
@@ -213,8 +213,6 @@ _OF_ITSELF = frozenset(
 
 def _explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]:
     """Those waits that a stall reason can mean, nearest first."""
-    from tileprof.binary import is_long
-
     if stall in _OF_ITSELF:
         return []
     if stall == "wait":
@@ -227,6 +225,13 @@ def _explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait
         each
         for each in boards
         if each.kind == "scoreboard"
-        and is_long(known.instruction(each.producer)) == stall.startswith("long")
+        and _fits(known.instruction(each.producer), stall.startswith("long"))
     ]
     return [*(fitting or boards), *groups]
+
+
+def _fits(producer: Instruction, is_long_stall: bool) -> bool:
+    """Whether a scoreboard of that kind can be for a result; which one mbarriers have is open."""
+    from tileprof.binary import is_long
+
+    return producer.name == "SYNCS" or is_long(producer) == is_long_stall

@@ -8,7 +8,7 @@ lines with their samples; and words for both. Shares are of samples; those of re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -200,23 +200,18 @@ def stall_text(stalls: Mapping[str, int], most: int) -> str:
 
 def sampling_text(held: PcSamples) -> str:
     """How many samples there are, how they were taken, and how many are missing."""
-    said = [f"{_count(int(held.counted.sum()))} of program counters", *_how(held)]
+    periods = sorted({each.period for each in held.recordings})
+    each = " or ".join(f"{period:,}" for period in periods)
+    said = [f"{_count(int(held.counted.sum()))} of program counters"]
+    said.append(f"one each {each} cycles of a multiprocessor")
+    if all(each.mode == "exact" for each in held.recordings):
+        said.append("kernels ran one after the other")
     sums = {
         "dropped": sum(each.dropped for each in held.recordings),
         "of kernels that the device does not show": sum(e.non_user for e in held.recordings),
     }
     said += [f"{format_value(count, '1')} {what}" for what, count in sums.items() if count]
     return "; ".join(said)
-
-
-def _how(held: PcSamples) -> Iterator[str]:
-    periods = sorted({each.period for each in held.recordings})
-    each = " or ".join(f"{period:,}" for period in periods)
-    yield f"one each {each} cycles of a multiprocessor"
-    if any(each.mode == "continuous" for each in held.recordings):
-        yield "dealt out over call paths by their kernels' time"
-    else:
-        yield "kernels ran one after the other"
 
 
 def _count(samples: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tileprof.errors import Location
 from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange, wrap
-from tileprof.viewer.kernel_names import printed_forms
+from tileprof.viewer.kernel_names import printed_forms, short_forms
 from tileprof.viewer.notes import missing_from, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.pc_functions import (
@@ -23,6 +23,7 @@ from tileprof.viewer.pc_functions import (
     seen_functions,
     share_text,
     stall_text,
+    user_line,
 )
 from tileprof.viewer.source_text import SourceTexts
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, heat, paint, shorten, width_of
@@ -214,29 +215,53 @@ class _Sass:
         return _Row(text, each.samples, stalls, f"{code.offset:#06x}", heading, below)
 
     def _blames(self, seen: SeenFunction, each: SeenInstruction) -> Iterator[str]:
-        """What it waits for, once for each producer."""
+        """What it waits for; producers of one kind on one line are told together."""
         by_offset = {e.instruction.offset: e.instruction for e in seen.instructions}
         reasons: dict[tuple[int, str], list[str]] = {}
         for blame in each.blames:
             reasons.setdefault((blame.producer, blame.through), []).append(blame.stall)
+        groups: dict[tuple[str, str, str, str], list[str]] = {}
         for (producer, through), stalls in reasons.items():
             made = by_offset.get(producer)
+            line = user_line(self.profile, made.place) if made is not None else None
+            where = f", {_base(line[0])}:{line[1]}" if line is not None else ""
             opcode = _opcode(made.text) if made is not None else "an instruction"
-            line = f", {_short(made.place)}" if made is not None and made.place else ""
-            yield f"{', '.join(stalls)}: waits for {opcode} at {producer:#06x}{line} ({through})"
+            key = (", ".join(stalls), opcode, where, through)
+            groups.setdefault(key, []).append(f"{producer:#06x}")
+        for (stalls_text, opcode, where, through), offsets in groups.items():
+            yield f"{stalls_text}: waits for {opcode} at {', '.join(offsets)}{where} ({through})"
 
     def _heading(self, place: Location | None) -> str:
-        if place is None:
+        """The program's line with its text, and what of it was inlined from where."""
+        chain = list(_chain(place))
+        if not chain:
             return "(no line)"
-        text = self.sources.lines(place.file).get(place.line, "").strip()
-        outer, chain = place.caller, _short(place)
-        if outer is not None and place.function:
-            chain += f" in {place.function}"
-        while outer is not None:
-            chain += f", inlined at {_short(outer)}"
-            text = text or self.sources.lines(outer.file).get(outer.line, "").strip()
-            outer = outer.caller
-        return clean(f"{chain}  {text}".rstrip(), self.glyphs)
+        shown = user_line(self.profile, place)
+        at = next(i for i, each in enumerate(chain) if (each.file, each.line) == shown)
+        text = self.sources.lines(chain[at].file).get(chain[at].line, "").strip()
+        notes = []
+        if at:
+            notes.append(f"{self._function_name(chain[0])} at {_short(chain[0])}")
+        if at + 1 < len(chain):
+            outer = ", ".join(_short(each) for each in chain[at + 1 :])
+            notes.append(f"{self._function_name(chain[at])}, inlined at {outer}")
+        parts = [_short(chain[at]), *([text] if text else []), *(f"[{note}]" for note in notes)]
+        return clean("  ".join(parts), self.glyphs)
+
+    def _function_name(self, place: Location) -> str:
+        """Without namespaces and parameters."""
+        forms = short_forms(place.function)
+        return min((place.function, *forms), key=len).partition("(")[0] or "inlined"
+
+
+def _chain(place: Location | None) -> Iterator[Location]:
+    while place is not None:
+        yield place
+        place = place.caller
+
+
+def _base(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
 
 
 def _opcode(text: str) -> str:
@@ -245,4 +270,4 @@ def _opcode(text: str) -> str:
 
 
 def _short(place: Location) -> str:
-    return f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
+    return f"{_base(place.file)}:{place.line}"

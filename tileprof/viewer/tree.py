@@ -5,11 +5,11 @@ In: a profile, options, a width and what the terminal can show.  Out: the whole 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tileprof.profile import Profile
+from tileprof.profile import PcRecording, Profile
 from tileprof.profile.regroup import HIDDEN
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
@@ -41,6 +41,7 @@ _LEGENDS = {
 }
 
 _OWN_VISITS = "{0}: of the visits of a node itself."
+_DEALT_OUT = "pc_samples: of a function, dealt out over its kernels by their time."
 _MEANS = "{0}: the mean over kernels, weighted with their time."
 
 
@@ -132,8 +133,15 @@ def _below(
     if options.mode == "top-down" and share_names(profile):
         yield LEGEND
     yield from (f"{note}." for note in profile.notes())
+    recordings = profile.tables.pc.recordings
+    if any(c.name == "pc_samples" for c in columns) and _are_dealt_out(recordings):
+        yield _DEALT_OUT
     if grid.dropped:
         yield f"No room for: {', '.join(grid.dropped)}."
+
+
+def _are_dealt_out(recordings: Iterable[PcRecording]) -> bool:
+    return any(each.mode == "continuous" for each in recordings)
 
 
 def _legends(columns: list[Column], mode: Mode) -> Iterator[str]:
