@@ -292,6 +292,16 @@ def test_a_context_that_ends_is_read_first(sampling: Sampling) -> None:
     assert sampling.recorder.pc_status()["sampled"] == 2
 
 
+def test_what_cupti_launches_itself_is_not_recorded(sampling: Sampling) -> None:
+    """Enabling does work in the context, on the launching thread."""
+    sampling.start()
+    for _ in range(3):
+        sampling.launch()
+    assert sampling.calls_of("enable") == 1
+    assert sampling.fake.counts()["launches"] == 3
+    ended(sampling)
+
+
 def test_several_contexts_are_sampled(sampling: Sampling) -> None:
     """As many as there are devices; where a device takes one only, the others are told."""
     sampling.start()

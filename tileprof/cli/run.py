@@ -44,7 +44,7 @@ _PC_SAMPLING = (
     " power of two; =PERIOD, else 4096)"
 )
 _PC_SAMPLING_EXACT = (
-    "with samples by launch: kernels run one after the other, and small ones a hundred times slower"
+    "with samples by launch: kernels run one after the other, small ones much slower"
 )
 _METRICS = (
     "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of"

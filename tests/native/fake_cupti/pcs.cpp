@@ -209,6 +209,8 @@ API int32_t cuptiPCSamplingEnable(void *parameters) {
       if (other.enabled && option("pc_second_result")) return int32_t(option("pc_second_result"));
     sampled.enabled = true;
     sampled.full = false;
+    // CUPTI's own work in the context.
+    fake_call(307);
     return 0;
   });
 }

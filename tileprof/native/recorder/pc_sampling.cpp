@@ -19,7 +19,6 @@ constexpr uint32_t kMostOverflows = 20;
 // How long the end of a context waits for calls that are under way.
 constexpr double kPatienceAtEnd_s = 2;
 
-// Whether this thread is in one of our calls: what it launches there is CUPTI's.
 thread_local bool inside = false;
 struct Inside {
   Inside() { inside = true; }
@@ -223,6 +222,8 @@ void PcSampling::note_problems() {
 }
 
 // -- callbacks
+
+bool PcSampling::calls() { return inside; }
 
 void PcSampling::see_closely(void *context) {
   if (inside || !context) return;

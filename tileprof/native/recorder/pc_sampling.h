@@ -49,6 +49,8 @@ public:
   void abandon();
 
   // -- in callbacks
+  // Whether this thread is in one of our calls: what it does there is CUPTI's.
+  static bool calls();
   void see(void *context) {
     if (sampling_.load(std::memory_order_relaxed) &&
         context != seen_.load(std::memory_order_relaxed))

@@ -147,6 +147,7 @@ uint64_t Subscriber::launches() const {
 
 void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void *data) {
   Subscriber &subscriber = *static_cast<Subscriber *>(self);
+  if (PcSampling::calls()) return;
   try {
     if (domain == cupti::kDriver) {
       if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
