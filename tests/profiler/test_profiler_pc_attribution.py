@@ -94,6 +94,14 @@ def test_nothing_is_lost(rows: int, contexts: int, seed: int) -> None:
     held.check(100)
 
 
+def test_code_is_read_last() -> None:
+    """Until then a note says so."""
+    counts = raw([(0, 0, "wait", 0, 1)], [(1, "nest")], {1: cubin("nest")})
+    (before,) = attribute(counts, Modules(), str, lambda c, f: -1).functions
+    assert (before.code, before.note) == ((), "the program has not ended, or was ended")
+    assert attributed(counts).functions[0].note == ""
+
+
 def test_modules_of_one_cubin_are_one() -> None:
     """Loaded twice, it is the same function; another cubin's of the same name is another."""
     rows = [(i, 16, "wait", 0, 10**i) for i in range(4)]
@@ -187,7 +195,9 @@ def test_what_has_no_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [bool(each.code) for each in found] == [True, False, False, False, True]
     assert {each.place for each in found[4].code} == {None}
     monkeypatch.setattr(pc_listings, "MOST_INSTRUCTIONS", 60)
-    assert [each.note.partition(":")[0] for each in attributed(counts).functions][4] == "left out"
+    crowded = attributed(counts).functions[4]
+    assert crowded.note.startswith("others with more samples")
+    assert [(each.offset, each.text) for each in crowded.code] == [(0, "")]
 
     def missing() -> Path:
         raise MissingDependencyError("no disassembler")
@@ -195,9 +205,13 @@ def test_what_has_no_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pc_listings, "MOST_INSTRUCTIONS", 1000)
     monkeypatch.setattr("tileprof.binary.disassembly.find_nvdisasm", missing)
     unseen = cubin("choose").replace(b"choose", b"nested")
-    held = attributed(raw([(0, 0, "wait", 0, 1)], [(1, "nested")], {1: unseen}))
-    assert held.functions[0].note == "no disassembler"
-    assert int(held.by_function.sum()) == 1
+    rows = [(0, 32, "wait", 0, 1), (0, 8, "wait", 0, 1), (0, 1 << 20, "wait", 0, 1)]
+    held = attributed(raw(rows, [(1, "nested")], {1: unseen}))
+    (function,) = held.functions
+    assert function.note == "no disassembler"
+    assert [(each.offset, each.text) for each in function.code] == [(32, "")]
+    assert function.code[0].place is not None
+    assert int(held.by_function.sum()) == 3
 
 
 @functools.cache

@@ -18,10 +18,12 @@ import numpy.typing as npt
 from tileprof.profile import PcFunction, PcRecording, PcRows, PcSamples
 from tileprof.profiler.pc_raw import RawPcSamples
 
-__all__ = ["Modules", "attribute", "short_names"]
+__all__ = ["UNREAD", "Modules", "attribute", "short_names"]
 
 _Ints = npt.NDArray[np.int64]
 
+UNREAD = "the program has not ended, or was ended"
+"""Note of functions whose code nobody has read yet."""
 _BEGINNING = "_issue_stalled_"
 _TABLE = 1 << 23
 """Up to how many possible keys a table of them is faster than sorting."""
@@ -68,7 +70,7 @@ def attribute(
         function, raw.offset, raw.stall, _nodes(raw, function, names, node_of), raw.samples
     )
     return PcSamples(
-        tuple(PcFunction(name, readable(name), module) for module, name in places),
+        tuple(PcFunction(name, readable(name), module, note=UNREAD) for module, name in places),
         short_names(raw.stalls),
         rows,
         (PcRecording(raw.period, raw.mode, raw.total, raw.dropped, raw.non_user, raw.overflows),),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["files_of", "with_code"]
 
+BYTES = 16
+"""Of an instruction."""
 MOST_INSTRUCTIONS = 100_000
 LARGEST_CUBIN = 8 << 20
 MOST_CUBIN_BYTES = 64 << 20
@@ -37,6 +39,7 @@ BLAME_SHARE = 0.01
 STALL_SHARE = 0.1
 """Of the samples of an instruction, from which on a stall reason of it is explained."""
 MOST_PRODUCERS = 4
+NO_ROOM = f"others with more samples have {MOST_INSTRUCTIONS:,} instructions"
 _TOOLKIT = re.compile(r"/(cuda[-\d.]*|targets|nvidia)/(.*/)?include/")
 """Folders of CUDA's own headers."""
 
@@ -47,26 +50,25 @@ def with_code(
     held: PcSamples, cubins: Mapping[str, bytes], readable: Callable[[str], str]
 ) -> PcSamples:
     """Return the samples with the code of their functions, as far as it is known."""
-    functions, found = list(held.functions), {}
+    functions = list(held.functions)
+    found: dict[int, Function] = {}
+    crowded: dict[int, Function] = {}
     left = MOST_INSTRUCTIONS
     for place in np.argsort(-held.by_function, kind="stable").tolist():
-        function = functions[place]
-        known = _find(function, cubins)
+        known = _find(functions[place], cubins)
         if isinstance(known, str):
-            functions[place] = replace(function, note=known)
+            functions[place] = replace(functions[place], note=known)
             continue
-        functions[place] = replace(function, architecture=known.cubin.architecture)
-        size = known.resources.code_bytes // 16
-        if size > left:
-            said = f"left out: functions with more samples have {MOST_INSTRUCTIONS:,} instructions"
-            functions[place] = replace(functions[place], note=said)
-            continue
-        left -= size
-        found[place] = known
+        functions[place] = replace(functions[place], architecture=known.cubin.architecture)
+        size = known.resources.code_bytes // BYTES
+        (found if size <= left else crowded)[place] = known
+        left -= size if size <= left else 0
     _disassemble(found.values())
-    places: dict[Chain, Location | None] = {(): None}
+    places = _Places(readable)
     for place, known in found.items():
-        functions[place] = _listed(held, place, functions[place], known, places, readable)
+        functions[place] = _listed(held, place, functions[place], known, places)
+    for place, known in crowded.items():
+        functions[place] = _lines_only(held, place, functions[place], known, places, NO_ROOM)
     return replace(held, functions=tuple(functions), cubins=_kept(held, cubins))
 
 
@@ -122,48 +124,71 @@ def _disassemble(functions: Iterable[Function]) -> None:
         list(pool.map(read, others))
 
 
-def _listed(
-    held: PcSamples,
-    place: int,
-    function: PcFunction,
-    known: Function,
-    places: dict[Chain, Location | None],
-    readable: Callable[[str], str],
-) -> PcFunction:
+class _Places:
+    """Source lines as a profile has them, each chain of them made once."""
+
+    def __init__(self, readable: Callable[[str], str]) -> None:
+        self._readable = readable
+        self._made: dict[Chain, Location | None] = {}
+
+    def at(self, known: Function, offset: int) -> Location | None:
+        """Return the innermost line of an instruction, None where there is none."""
+        chain = known.chain(offset)
+        if chain not in self._made:
+            found = None
+            for line in reversed(chain):
+                function = self._readable(line.function)
+                found = Location(line.file, line.line, function=function, caller=found)
+            self._made[chain] = found
+        return self._made[chain]
+
+
+def _rows_of(held: PcSamples, place: int) -> slice:
+    """The rows of a function in `by_instruction`."""
     begin, end = np.searchsorted(held.by_instruction.function, [place, place + 1]).tolist()
-    rows = slice(begin, end)
+    return slice(begin, end)
+
+
+def _listed(
+    held: PcSamples, place: int, function: PcFunction, known: Function, places: _Places
+) -> PcFunction:
+    rows = _rows_of(held, place)
     try:
-        code = tuple(_code(known, held.by_instruction.offset[rows], places, readable))
+        code = tuple(_code(known, held.by_instruction.offset[rows], places))
         blames = tuple(_blames(held, rows, known))
     except TileprofError as error:
-        return replace(function, note=error.message)
-    return replace(function, code=code, blames=blames)
+        return _lines_only(held, place, function, known, places, error.message)
+    return replace(function, code=code, blames=blames, note="")
 
 
-def _code(
-    known: Function,
-    sampled: _Counts,
-    places: dict[Chain, Location | None],
-    readable: Callable[[str], str],
-) -> Iterator[PcInstruction]:
+def _code(known: Function, sampled: _Counts, places: _Places) -> Iterator[PcInstruction]:
     """The instructions up to the last one that can be reached or was seen."""
     reachable = [block.end for block in known.blocks if block.is_reachable]
     end = max([*reachable, int(sampled.max(initial=-1)) + 1])
     for each in known.instructions:
         if each.offset >= end:
             return
-        chain = known.chain(each.offset)
-        if chain not in places:
-            places[chain] = _location(chain, readable)
-        depth = known.depth(each.offset)
-        yield PcInstruction(each.offset, each.text, places[chain], depth)
+        place, depth = places.at(known, each.offset), known.depth(each.offset)
+        yield PcInstruction(each.offset, each.text, place, depth)
 
 
-def _location(chain: Chain, readable: Callable[[str], str]) -> Location | None:
-    found = None
-    for line in reversed(chain):
-        found = Location(line.file, line.line, function=readable(line.function), caller=found)
-    return found
+def _lines_only(
+    held: PcSamples,
+    place: int,
+    function: PcFunction,
+    known: Function,
+    places: _Places,
+    note: str,
+) -> PcFunction:
+    """What the line table alone tells of the instructions that were seen."""
+    end = known.resources.code_bytes
+    offsets = np.unique(held.by_instruction.offset[_rows_of(held, place)]).tolist()
+    inside = (offset for offset in offsets if offset < end and offset % BYTES == 0)
+    try:
+        code = tuple(PcInstruction(offset, "", places.at(known, offset)) for offset in inside)
+    except TileprofError as error:
+        return replace(function, note=error.message)
+    return replace(function, code=code, note=note)
 
 
 def _kept(held: PcSamples, cubins: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -191,10 +216,10 @@ def _blames(held: PcSamples, rows: slice, known: Function) -> Iterator[PcBlame]:
     places, at = np.unique(offsets, return_inverse=True)
     wholes = np.zeros(len(places), np.int64)
     np.add.at(wholes, at, counts)
-    floor, code = BLAME_SHARE * int(counts.sum()), len(known.instructions) * 16
+    floor, code = BLAME_SHARE * int(counts.sum()), len(known.instructions) * BYTES
     for place in np.flatnonzero(wholes > floor).tolist():
         offset = int(places[place])
-        if offset % 16 or offset >= code:
+        if offset % BYTES or offset >= code:
             continue
         found = waits(known, offset)
         here = np.flatnonzero((at == place) & (counts >= STALL_SHARE * wholes[place]))

@@ -110,7 +110,8 @@ def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
     floor = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
     places, index = _places(kept)
     seen = {} if options.metrics else line_texts(kept, places, index)
-    sampled = {} if options.metrics else line_samples(kept, options.include, options.exclude)
+    by_samples = not options.metrics or "pc_samples" in options.metrics
+    sampled = line_samples(kept, options.include, options.exclude) if by_samples else {}
     costs = _costs(kept, names, places, index)
     return LineCosts(kept, names, costs, floor, seen, sampled, SourceTexts(kept))
 

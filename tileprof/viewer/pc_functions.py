@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -51,16 +52,34 @@ class SeenInstruction:
     blames: list[PcBlame] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class SeenFunction:
-    """A function with its samples."""
+    """A function with its samples; instructions are looked at when they are asked for."""
 
-    function: PcFunction
-    samples: int
-    instructions: list[SeenInstruction]
-    """By offset; of a function without code those that were seen, without text."""
-    strays: int = 0
-    """Samples at offsets that are no instruction of the code."""
+    def __init__(self, held: PcSamples, place: int) -> None:
+        self.function = held.functions[place]
+        self.samples = int(held.by_function[place])
+        self._held = held
+        self._place = place
+
+    @cached_property
+    def instructions(self) -> list[SeenInstruction]:
+        """By offset; of a function without code those that were seen, without text."""
+        counts = _counts(self._held, self._place)
+        code = self.function.code or tuple(PcInstruction(offset, "") for offset in sorted(counts))
+        blames: dict[int, list[PcBlame]] = {}
+        for blame in self.function.blames:
+            blames.setdefault(blame.offset, []).append(blame)
+        found = []
+        for each in code:
+            seen = SeenInstruction(each, blames=blames.get(each.offset, []))
+            _fill(seen, counts.get(each.offset, {}))
+            found.append(seen)
+        return found
+
+    @property
+    def strays(self) -> int:
+        """Samples at offsets that are no instruction of the code."""
+        return self.samples - sum(each.samples for each in self.instructions)
 
     @property
     def not_issued(self) -> int:
@@ -87,8 +106,7 @@ def seen_functions(profile: Profile, pattern: str | None = None) -> list[SeenFun
             f"no function with samples matches `{pattern}`",
             hint=f"Those with the most are: {titles}." if titles else "There are none.",
         )
-    by_function = _counts(held)
-    return [_seen(held, place, by_function.get(place, {})) for place in chosen]
+    return [SeenFunction(held, place) for place in chosen]
 
 
 def _matches(function: PcFunction, pattern: str | None) -> bool:
@@ -100,33 +118,14 @@ def _matches(function: PcFunction, pattern: str | None) -> bool:
         raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
 
 
-_Counts = dict[int, dict[str, int]]
-"""By offset and stall."""
-
-
-def _counts(held: PcSamples) -> dict[int, _Counts]:
-    found: dict[int, _Counts] = {}
+def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
+    """Of one function, samples by offset and stall."""
     rows = held.by_instruction
-    columns = (rows.function, rows.offset, rows.stall, rows.samples)
-    for function, offset, stall, samples in zip(*(column.tolist() for column in columns)):
-        stalls = found.setdefault(function, {}).setdefault(offset, {})
-        name = held.stalls[stall]
-        stalls[name] = stalls.get(name, 0) + samples
-    return found
-
-
-def _seen(held: PcSamples, place: int, counts: _Counts) -> SeenFunction:
-    function = held.functions[place]
-    code = function.code or tuple(PcInstruction(offset, "") for offset in sorted(counts))
-    blames: dict[int, list[PcBlame]] = {}
-    for blame in function.blames:
-        blames.setdefault(blame.offset, []).append(blame)
-    found = SeenFunction(function, int(held.by_function[place]), [])
-    for each in code:
-        seen = SeenInstruction(each, blames=blames.get(each.offset, []))
-        _fill(seen, counts.get(each.offset, {}))
-        found.instructions.append(seen)
-    found.strays = found.samples - sum(each.samples for each in found.instructions)
+    begin, end = np.searchsorted(rows.function, [place, place + 1]).tolist()
+    found: dict[int, dict[str, int]] = {}
+    columns = (column[begin:end].tolist() for column in (rows.offset, rows.stall, rows.samples))
+    for offset, stall, samples in zip(*columns):
+        found.setdefault(offset, {})[held.stalls[stall]] = samples
     return found
 
 

@@ -158,7 +158,7 @@ class _Sass:
         """What is to be known of a function besides its code."""
         said = []
         if seen.function.note:
-            said.append(f"No code: {seen.function.note}.")
+            said.append(f"Not disassembled: {seen.function.note}.")
         if seen.samples and seen.not_issued:
             share = format_percent(seen.not_issued / seen.samples)
             said.append(f"At {share} % of the samples no other warp issued either.")
@@ -185,7 +185,7 @@ class _Sass:
 
     def _shown(self, seen: SeenFunction) -> list[bool]:
         """Whether each instruction has a line: hot ones, those to blame, and short runs between."""
-        if not seen.function.code:
+        if seen.function.note:
             return [each.samples > 0 for each in seen.instructions]
         least = max(self.floor * seen.samples, 1)
         shown = [each.samples >= least for each in seen.instructions]
