@@ -82,13 +82,13 @@ def test_a_session_has_what_was_taken(played: Sampling) -> None:
     assert raw is not None
     assert counts(raw) == played.expected()
     assert (raw.total, raw.dropped, raw.non_user, raw.overflows) == (30, 3, 2, 0)
-    assert (raw.period, raw.mode) == (4096, "continuous")
+    assert (raw.period, raw.mode) == (65536, "continuous")
     assert raw.modules == {module: CUBIN for module, _ in raw.functions}
     assert [column.dtype for column in (raw.function, raw.offset, raw.stall, raw.context)] == [
         np.uint32, np.uint32, np.uint16, np.uint32,
     ]  # fmt: skip
     facts = session.finalize().tables.provenance
-    assert facts["pc sampling"] == "continuous, every 4,096 cycles; 30 samples"
+    assert facts["pc sampling"] == "continuous, every 65,536 cycles; 30 samples"
     assert facts["pc samples lost"] == "3 samples were dropped by the device"
     assert "pc sampling failed" not in facts
     assert played.state() == 0
@@ -318,10 +318,10 @@ def test_no_period_is_the_usual_one() -> None:
     """`exact` asks for samples too."""
     usual = parse_pc_sampling("")
     assert usual == parse_pc_sampling(True)
-    assert str(usual) == "continuous, every 4,096 cycles"
+    assert str(usual) == "continuous, every 65,536 cycles"
     assert parse_pc_sampling(None) is None
     assert parse_pc_sampling(False) is None
-    assert str(parse_pc_sampling(None, True)) == "exact, every 4,096 cycles"
+    assert str(parse_pc_sampling(None, True)) == "exact, every 65,536 cycles"
 
 
 def test_held_cubins_of_other_objects_are_left_alone() -> None:

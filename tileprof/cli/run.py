@@ -41,7 +41,7 @@ _INSIDE = (
 _DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
 _PC_SAMPLING = (
     "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD cycles (a"
-    " power of two; =PERIOD, else 4096)"
+    " power of two; =PERIOD, else 65536)"
 )
 _PC_SAMPLING_EXACT = (
     "with samples by launch: kernels run one after the other, small ones much slower"

@@ -73,7 +73,7 @@ class Gpu:
             if self._given is not None:
                 return
             if self.running:
-                self._succeeded(self._native.gpu_resume())
+                self._go_on()
             elif not self._failed and has_gpu():
                 self._start()
 
@@ -162,6 +162,12 @@ class Gpu:
         if code and text not in self._gaps:
             self._gaps.append(text)
             self._native.gpu_reclaim()
+
+    def _go_on(self) -> None:
+        """Record with what an earlier recording has started."""
+        if self._succeeded(self._native.gpu_resume()) and not self.library:
+            found = find_cupti()
+            self.library = str(found.path) if found is not None else "loaded before"
 
     def _start(self) -> None:
         found = find_cupti()
