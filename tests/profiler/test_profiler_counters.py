@@ -415,7 +415,7 @@ def test_images_that_cannot_be_evaluated(gpu: Gpu) -> None:
         gpu.launch("gemm")
     assert session.profile is not None
     provenance = session.profile.tables.provenance
-    assert "1 launches lost" in provenance["counters"]
+    assert "1 launch lost" in provenance["counters"]
     assert provenance["counters not read"] == (
         "cuptiProfilerHostEvaluateToGpuValues failed: FAKE_ERROR (999)"
     )

@@ -42,7 +42,7 @@ def follow_spawned(session: Session) -> None:
 
 def _attended(session: Session, path: Path) -> str:
     names = ("context", "instrument", "backward_ops", "flush_interval", "timeline", "duty", "every",
-             "pc_sampling", "pc_sampling_exact")  # fmt: skip
+             "pc_sampling", "pc_sampling_exact", "metrics")  # fmt: skip
     chosen = {name: getattr(session.options, name) for name in names}
     chosen["inside"] = str(session.options.inside) or None
     return _ATTEND.format(path=str(path), options=chosen)

@@ -108,9 +108,9 @@ class CounterControl:
         status = self._native.counters_status()
         times = "once" if plan.passes == 1 else f"{plan.passes} times"
         told = [f"{', '.join(plan.asked.names)} on {plan.chip}, each kernel run {times}",
-                f"{status['launches']:,} launches"]  # fmt: skip
+                _launches(status["launches"])]  # fmt: skip
         if lost := status["lost"] + self._lost + status["waited"]:
-            told.append(f"{lost:,} launches lost")
+            told.append(f"{_launches(lost)} lost")
         facts = {"counters": "; ".join(told)}
         if status["code"]:
             facts[NOT_READ] = self.problem(status["code"], status["text"])
@@ -130,3 +130,7 @@ class CounterControl:
         if code in _UNSUPPORTED:
             return f"CUPTI reads no counters of {_UNSUPPORTED[code]} ({text}, {code})"
         return text if code == self._chip else f"{text} ({code})"
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'' if count == 1 else 'es'}"
