@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.binary.support import kernel, parse
-from tileprof.binary import Function, Instruction, Wait, is_long, waits
+from tests.binary.support import kernel, need_disassembler, parse
+from tests.stalls.kernels import cubin, stalled
+from tileprof.binary import Function, Instruction, Wait, is_long, read, waits
 from tileprof.binary.control_flow import Block, find_blocks
 from tileprof.binary.slices import Flow
 
@@ -120,6 +121,30 @@ def test_a_fixed_latency() -> None:
     """)
     assert told(made, 0x20) == [(0x10, "latency", "R0")]
     assert told(made, 0x40) == []
+
+
+def test_a_latency_that_is_over_holds_nothing_up() -> None:
+    """Others in between may take its time; a full pipe is no latency."""
+    chain = "FFMA R0, R0, R9, R9 ; {} 7 7 0\n"
+    others = "".join(f"FFMA R{i}, R{i}, R9, R9 ; 2 7 7 0\n" for i in range(1, 8))
+    full = function(chain.format(2) + others + chain.format(2) + "EXIT")
+    assert told(full, 0x80) == []
+    near = function(chain.format(1) + "MOV R1, R2 ; 3 7 7 0\n" + chain.format(4) + "EXIT")
+    assert told(near, 0x20) == [(0x0, "latency", "R0")]
+    free = function(chain.format(3) + "MOV R1, R2 ; 1 7 7 0\n" + chain.format(4) + "EXIT")
+    assert told(free, 0x20) == []
+
+
+def test_of_several_loads_first_the_one_that_is_needed() -> None:
+    """One scoreboard may stand for many."""
+    made = function("""
+        LDG.E R4, [R2.64] ; 1 0 7 0
+        LDG.E R5, [R2.64] ; 1 0 7 0
+        LDG.E R6, [R2.64] ; 1 0 7 0
+        FADD R7, R4, R4 ; 1 7 7 1
+        EXIT
+    """)
+    assert [each[0] for each in told(made, 0x30)] == [0x0, 0x20, 0x10]
 
 
 @pytest.mark.parametrize(("pending", "copies"), [(0, [0x50, 0x40]), (1, [0x20]), (2, [0x0])])
@@ -259,3 +284,33 @@ def test_every_wait_has_a_cause(name: str) -> None:
         found = {w.through[-1] for w in waits(made, each.offset) if "scoreboard" in w.through}
         without += len(boards) - len(found & set(map(str, boards)))
     assert without == (1 if name == "wgmma" else 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "opcode", "kind"),
+    [
+        ("spilled", "LDL", "scoreboard"),
+        ("bank_conflict", "LDS", "scoreboard"),
+        ("uncoalesced", "LDG", "scoreboard"),
+        ("chased", "LDG", "scoreboard"),
+        ("chained", "FFMA", "latency"),
+        ("exponentials", "MUFU", "scoreboard"),
+        ("mbarrier_wait", "SYNCS", "mbarrier"),
+        ("bulk_copy_wait", "UBLKCP", "mbarrier"),
+        ("copy_wait", "LDGSTS", "copies"),
+        ("serialised_products", "HGMMA", "wgmma"),
+        ("grouped_products", "HGMMA", "wgmma"),
+    ],
+)
+def test_kernels_with_one_stall_each(name: str, opcode: str, kind: str) -> None:
+    """On the line where each of them stalls, something waits for what it was made to wait for."""
+    need_disassembler()
+    made = read(cubin()).functions[name]
+    hot = stalled()[name].hot
+    found = {
+        (made.instruction(wait.producer).name, wait.kind)
+        for each in made.reachable()
+        if hot & {line.line for line in made.chain(each.offset)}
+        for wait in waits(made, each.offset)
+    }
+    assert (opcode, kind) in found

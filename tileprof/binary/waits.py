@@ -39,9 +39,8 @@ VARIABLE = (
     "async copy", "tensor copy", "barrier",
 )  # fmt: skip
 """Groups of instructions whose results are there when they are there."""
-FIXED_CYCLES = 15
-"""Within which the result of arithmetic is there; products of tensor cores take longer."""
-MATRIX_CYCLES = 40
+FIXED_CYCLES, MATRIX_CYCLES = 4, 33
+"""After which a result of arithmetic, or of a tensor core, holds nothing up any more."""
 MOST = 8
 """Producers that are told of one wait."""
 
@@ -82,8 +81,11 @@ def is_long(instruction: Instruction) -> bool:
 
 
 def _scoreboards(function: Function, each: Instruction) -> Iterator[Wait]:
+    reads = set(effects(each).reads)
     for barrier in each.control.waits:
         found = _backwards(function, each.offset, functools.partial(_signal, barrier))
+        # Of several that share a scoreboard, first those that something is needed of here.
+        found.sort(key=lambda at: reads.isdisjoint(effects(function.instruction(at)).writes))
         for producer in found[:MOST]:
             made = function.instruction(producer)
             if made.control.write_barrier == barrier:
@@ -118,19 +120,21 @@ def _passed(function: Function, consumer: Instruction, producer: Instruction) ->
 
 
 def _latency(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The nearest result that is there a fixed time after its instruction, within that time."""
+    """The result of a fixed latency for which the instruction before holds this one up."""
     start, reads = function.block(each.offset).start, set(effects(each).reads)
-    cycles = 0
+    if each.offset == start:
+        return
+    held = max(function.instruction(each.offset - BYTES).control.stall - 1, 0)
+    passed = -held
     for at in range(each.offset - BYTES, start - BYTES, -BYTES):
         before = function.instruction(at)
-        control = before.control
-        cycles += max(control.stall, 1)
-        if cycles > MATRIX_CYCLES:
+        passed += max(before.control.stall, 1)
+        if not held or passed >= MATRIX_CYCLES:
             return
-        limit = MATRIX_CYCLES if before.name.endswith("MMA") else FIXED_CYCLES
         written = effects(before).writes
         if made := next((register for register in written if register in reads), None):
-            if control.write_barrier is None and cycles <= limit and _is_fixed(before):
+            limit = MATRIX_CYCLES if before.name.endswith("MMA") else FIXED_CYCLES
+            if before.control.write_barrier is None and passed < limit and _is_fixed(before):
                 yield Wait(each.offset, at, "latency", made)
                 return
             reads -= set(written)
