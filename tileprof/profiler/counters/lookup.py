@@ -2,8 +2,6 @@
 
 Asking starts the CUDA driver. In the process of a program that would settle which devices it sees,
 and take CUDA from the processes that it forks; so another one asks, and ends.
-
-    python -m tileprof.profiler.counters.lookup LIBRARY      prints `GH100`
 """
 
 from __future__ import annotations
@@ -22,6 +20,10 @@ __all__ = ["chip_of", "find_chip"]
 _PATIENCE_S = 60.0
 
 
+class _Nothing(C.Structure):
+    _fields_ = (("size", C.c_size_t), ("own", C.c_void_p))
+
+
 class _ChipName(C.Structure):
     name: bytes | None
 
@@ -36,6 +38,9 @@ class _ChipName(C.Structure):
 def chip_of(path: Path | str, device: int = 0) -> str:
     """CUPTI's name of the kind of a device; CuptiFailure where it does not tell."""
     library = open_library(path)
+    # Without it CUPTI 13 knows no device.
+    if code := library.cuptiProfilerInitialize(C.byref(_Nothing(size=C.sizeof(_Nothing)))):
+        raise CuptiFailure("cuptiProfilerInitialize", code, text_of(library, code))
     asked = _ChipName(size=C.sizeof(_ChipName), device=device)
     if code := library.cuptiDeviceGetChipName(C.byref(asked)):
         raise CuptiFailure("cuptiDeviceGetChipName", code, text_of(library, code))
@@ -44,7 +49,8 @@ def chip_of(path: Path | str, device: int = 0) -> str:
 
 def find_chip(path: Path | str) -> str:
     """The same of the first device, by another process; MissingDependencyError where it fails."""
-    command = [sys.executable, "-m", "tileprof.profiler.counters.lookup", str(path)]
+    ask = f"import sys; from {__spec__.name} import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", ask, str(path)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
@@ -54,7 +60,7 @@ def find_chip(path: Path | str) -> str:
     if done.returncode == 0 and done.stdout.strip():
         return done.stdout.split()[-1]
     said = done.stderr.strip().splitlines()
-    why = said[-1] if said else f"exit code {done.returncode}"
+    why = f"{said[-1] if said else 'CUPTI does not say'} (exit code {done.returncode})"
     raise MissingDependencyError(
         f"the kind of device cannot be found out: {why}",
         hint="`tileprof doctor` says what is missing.",
