@@ -11,6 +11,7 @@ import pytest
 from tests.binary.support import kernel, need_disassembler, parse
 from tests.stalls.kernels import cubin, stalled
 from tileprof.binary import Function, Instruction, Wait, is_long, read, waits
+from tileprof.binary.addresses import Constants
 from tileprof.binary.control_flow import Block, find_blocks
 from tileprof.binary.slices import Flow
 
@@ -30,6 +31,11 @@ class HandMade:
     def flow(self) -> Flow:
         """The flow."""
         return Flow(self.instructions, self.blocks)
+
+    @cached_property
+    def constants(self) -> Constants:
+        """The constants in addresses."""
+        return Constants(self)  # type: ignore[arg-type] # as much of a function as it needs
 
     def instruction(self, offset: int) -> Instruction:
         """The instruction at an offset."""
@@ -198,6 +204,23 @@ def test_copies_are_told_where_nothing_else_can_arrive() -> None:
     ]
     unsure = function(text.format("SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR4+0x108], RZ"))
     assert told(unsure, 0x20) == []
+
+
+def test_an_address_that_is_a_sum_of_sums() -> None:
+    """Each is worked out once: followed by every way, there would be more than two billion."""
+    steps = "\n".join(
+        f"@P0 UIADD3 UR{at}, UR{at - 1}, UR{at - 1}, UR{at - 1}\n"
+        f"@!P0 UIADD3 UR{at}, UR{at - 1}, UR{at - 1}, UR{at - 1}"
+        for at in range(11, 30)
+    )
+    made = function(f"""
+        {steps}
+        UTMALDG.2D [UR40], [UR50]
+        SYNCS.PHASECHK.TRANS64.TRYWAIT P1, [UR29+0x40], R2
+        EXIT
+    """)
+    poll = made.instructions[-2].offset
+    assert told(made, poll) == [(poll - 16, "mbarrier", f"the mbarrier asked at {poll:#06x}")]
 
 
 def test_the_address_tells_one_ring_from_another() -> None:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from tileprof.errors import CubinError
 
+from .addresses import Constants
 from .attributes import Resources, architecture, jump_tables, resources, spill_offsets
 from .control_flow import Block, Loop, find_blocks, find_loops
 from .disassembly import disassemble
@@ -180,6 +181,11 @@ class Function:
     def flow(self) -> Flow:
         """Definitions and uses of registers."""
         return Flow(self.instructions, self.blocks)
+
+    @cached_property
+    def constants(self) -> Constants:
+        """The constant parts of addresses."""
+        return Constants(self)
 
     def instruction(self, offset: int) -> Instruction:
         """The instruction at an offset."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .addresses import barrier_of, bracket_constant
 from .effects import effects
 from .instructions import BYTES, Instruction, words
 from .opcodes import group_of
@@ -213,12 +212,12 @@ def _polls(each: Instruction) -> bool:
 
 def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
     """Those that arrive at that mbarrier: bulk copies, and arrivals of threads."""
-    asked = bracket_constant(function, function.instruction(poll))
+    asked = function.constants.of_bracket(function.instruction(poll))
     code = [each for each in function.reachable() if not each.never_executes]
     copies = [each for each in code if each.name in BULK_COPIES]
     alone = [each for each in code if _arrives_alone(each)]
-    found = [each for each in copies if barrier_of(function, each) == asked]
-    found += [each for each in alone if bracket_constant(function, each) == asked]
+    found = [each for each in copies if function.constants.of_barrier(each) == asked]
+    found += [each for each in alone if function.constants.of_bracket(each) == asked]
     if not alone and not found:
         found = copies
     for each in found[:MOST]:
