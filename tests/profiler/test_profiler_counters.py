@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -22,7 +23,9 @@ from tileprof.profiler.counters import control, host, planning
 from tileprof.profiler.counters.reading import in_order
 from tileprof.runtime import cuda_driver, hooks
 from tileprof.runtime.hooks import KernelDescription
+from tileprof.viewer import ViewOptions
 from tileprof.viewer.columns import available, column, default_rates
+from tileprof.viewer.data import view_json
 
 READ, WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
 RATIO = "lts__t_sector_hit_rate.pct"
@@ -269,6 +272,8 @@ def test_rates_are_never_averaged(gpu: Gpu) -> None:
     gpu.counter("lts__t_sectors_lookup_hit.sum", gemm=100.0, add=0.0)
     gpu.counter("lts__t_sectors_lookup_miss.sum", gemm=0.0, add=900.0)
     gpu.counter(RATIO, gemm=100.0, add=0.0)
+    gpu.counter("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", gemm=10.0)
+    gpu.counter("smsp__inst_executed_op_shared_ld.sum", gemm=10.0)
     session = profiler.start(context="scopes", metrics=["memory", RATIO])
     with profiler.scope("both"):
         gpu.launch("gemm")
@@ -287,6 +292,14 @@ def test_rates_are_never_averaged(gpu: Gpu) -> None:
     assert RATIO in available(profile)
     assert not [name for name in available(profile) if is_part(name)]
     assert column(profile, "dram_tbyte/s").total[both] == pytest.approx(10e6 / 1250 * 1e-3)
+    # None at all is known: 0, and not nothing.
+    assert column(profile, "conflicts_per_shared_load").total[both] == 0
+    assert math.isnan(column(profile, "conflicts_per_shared_load").total[profile.find("add")[0]])
+    asked = ViewOptions(metrics=("time", "dram_tbyte/s", "sectors_per_load", "l2_hit_rate"))
+    told = json.loads(view_json(profile, asked))["metrics"]
+    assert {name: each["unit"] for name, each in told.items()} == {
+        "time": "ns", "dram_tbyte/s": "dram_tbyte/s", "sectors_per_load": "1", "l2_hit_rate": "1",
+    }  # fmt: skip
     shown = [each.name for each in default_rates(profile)]
     assert shown == ["avg_time", "dram_tbyte/s", "l2_hit_rate"]
 

@@ -193,7 +193,12 @@ def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
 
 def _rates(profile: Profile) -> dict[str, Rate]:
     """The rates whose upper metric a profile has, those of single counters among them."""
-    found = {name: rate for name, rate in RATES.items() if rate.above in profile.metrics}
+    # Of a counter that is 0 everywhere a profile does not know; that of its rate tells.
+    found = {
+        name: rate
+        for name, rate in RATES.items()
+        if rate.above in profile.metrics or (rate.may_be_zero and rate.below != "time")
+    }
     for metric in profile.metrics:
         if (named := rate_of(metric)) is not None:
             each = named[1]
@@ -217,7 +222,8 @@ def _without(rate: Column, where: Values | None) -> Column:
 
 def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
     rate = _rates(profile)[name]
-    above = profile.total(rate.above) * rate.factor
+    known_above = rate.above in profile.metrics
+    above = profile.total(rate.above) * rate.factor if known_above else np.zeros(len(profile))
     averages = rate.below == "count"
     below = visits(profile, per_visit) if averages else profile.total(rate.below)
     values = np.full(len(profile), np.nan)
@@ -225,7 +231,8 @@ def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
     np.divide(above, below, out=values, where=known)
     # Visits of different nodes are different things, so there is no average over all of them.
     divisor = 0 if averages else profile.whole[rate.below]
-    whole = profile.whole[rate.above] * rate.factor / divisor if divisor else np.nan
+    amount = profile.whole[rate.above] if known_above else 0
+    whole = amount * rate.factor / divisor if divisor else np.nan
     return Column(name, rate.unit, values, None, float(whole), "rate")
 
 

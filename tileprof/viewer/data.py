@@ -83,7 +83,9 @@ def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
 def _unit(derived: Column) -> str:
     if derived.unit == "share":
         return "1"
-    return derived.name if derived.name in RATES and derived.unit == "1" else derived.unit
+    # The names of speeds are units: gflop/s.
+    is_speed = derived.name in RATES and "/" in derived.name
+    return derived.name if is_speed and derived.unit == "1" else derived.unit
 
 
 def _place(profile: Profile, node: int) -> list[str | int]:

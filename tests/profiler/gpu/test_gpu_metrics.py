@@ -6,6 +6,7 @@ with its code, and what ranges are called.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import torch
 from tests.profiler.gpu.running import PROGRAMS, Ran, python, succeeded
 from tileprof.profile import Profile
 from tileprof.profile.counters import RATES, SETS
-from tileprof.viewer.columns import column
+from tileprof.viewer.columns import available, column
 
 pytestmark = pytest.mark.gpu
 
@@ -45,8 +46,9 @@ def values(profile: Profile, scope: str) -> dict[str, float]:
     """Every counter and every rate of what a scope launched."""
     print({key: fact for key, fact in profile.tables.provenance.items() if "counters" in key})
     (at,) = profile.find(scope, "scope")
-    found = {name: float(profile.total(name)[at]) for name in profile.metrics}
-    known = {name for name, rate in RATES.items() if {rate.above, rate.below} <= found.keys()}
+    # A counter that is 0 everywhere is not among a profile's metrics.
+    found = defaultdict(float, {n: float(profile.total(n)[at]) for n in profile.metrics})
+    known = RATES.keys() & available(profile)
     found |= {name: float(column(profile, name).total[at]) for name in known}
     print(scope, {name: f"{value:.6g}" for name, value in found.items()})
     return found

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <chrono>
-
 #include "cupti_range.h"
 
 namespace tileprof {
@@ -64,22 +62,29 @@ void Counters::configure(CounterOptions options) {
 
 void Counters::begin() { counting_ = wanted() && cupti_.counts(); }
 
+void Counters::cut() {
+  if (counting_) with_turn(&Counters::finish_all);
+}
+
 void Counters::pause() {
   if (!counting_.exchange(false)) return;
-  with_turn(options_.patience_s, &Counters::finish_all);
+  with_turn(&Counters::finish_all);
 }
 
 void Counters::end() {
   counting_ = false;
-  if (!targets_.empty()) with_turn(options_.patience_s, &Counters::end_all);
+  if (wanted()) with_turn(&Counters::end_all);
 }
 
 // Does something while no launch is under way; a launch that never ends is not waited for.
-bool Counters::with_turn(double seconds, void (Counters::*work)()) {
-  std::unique_lock lock(turn_, std::defer_lock);
-  if (turn.of == this || !lock.try_lock_for(std::chrono::duration<double>(seconds))) return false;
-  (this->*work)();
-  return true;
+void Counters::with_turn(void (Counters::*work)()) {
+  if (turn.of == this || !turns_.take(options_.patience_s)) return;
+  try {
+    (this->*work)();
+  } catch (...) {
+    // No memory for a batch: it is lost.
+  }
+  turns_.give();
 }
 
 void Counters::finish_all() {
@@ -102,14 +107,14 @@ void Counters::end_all() {
 
 void Counters::enter_closely(void *context, uint32_t correlation, const CounterLaunch &launch) {
   if (!context || turn.of) return;
-  if (!turn_.try_lock_for(std::chrono::duration<double>(options_.patience_s))) {
+  if (!turns_.take(options_.patience_s)) {
     std::lock_guard lock(reading_);
     ++status_.waited;
     return;
   }
+  // Of a recording that ended meanwhile, the end of this launch may not be told.
+  if (!counting_.load()) return turns_.give();
   turn = {this, nullptr, correlation};
-  // A recording that ended meanwhile.
-  if (!counting_.load(std::memory_order_relaxed)) return;
   try {
     Target &one = target(context);
     if (one.started && one.launches.size() >= options_.ranges) finish(one);
@@ -125,7 +130,7 @@ void Counters::leave(uint32_t correlation, bool failed) {
   if (turn.of != this || turn.correlation != correlation) return;
   if (failed) captured();
   turn = {nullptr, nullptr, 0};
-  turn_.unlock();
+  turns_.give();
 }
 
 void Counters::captured() {
@@ -135,14 +140,17 @@ void Counters::captured() {
 }
 
 void Counters::gone(void *context) {
-  std::unique_lock lock(turn_, std::defer_lock);
-  if (turn.of == this || !lock.try_lock_for(std::chrono::duration<double>(options_.patience_s)))
-    return;
+  if (turn.of == this || !turns_.take(options_.patience_s)) return;
   auto found = targets_.find(context);
-  if (found == targets_.end()) return;
-  finish(*found->second);
-  disable(*found->second);
-  targets_.erase(found);
+  try {
+    if (found != targets_.end()) finish(*found->second);
+  } catch (...) {
+  }
+  if (found != targets_.end()) {
+    disable(*found->second);
+    targets_.erase(found);
+  }
+  turns_.give();
 }
 
 // -- contexts

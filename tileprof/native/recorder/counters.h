@@ -18,6 +18,7 @@
 
 #include "contexts.h"
 #include "cupti_api.h"
+#include "turns.h"
 
 namespace tileprof {
 
@@ -65,7 +66,9 @@ public:
   void attach(const Cupti &cupti) { cupti_ = cupti; }
   // Reads counters from the next launch of each context on.
   void begin();
-  // Until `begin`; what was read becomes a batch.
+  // What was read until now becomes a batch.
+  void cut();
+  // The same, and reads none until `begin`.
   void pause();
   // Also gives back what CUPTI holds for it.
   void end();
@@ -89,7 +92,7 @@ private:
   Cupti cupti_;
   CounterOptions options_;
   std::atomic<bool> wanted_{false}, counting_{false};
-  std::timed_mutex turn_;  // held from a launch's begin to its end
+  Turns turns_;  // held from a launch's begin to its end
   std::map<void *, std::unique_ptr<Target>> targets_;
   bool initialized_ = false;
   std::mutex reading_;  // guards what follows
@@ -105,7 +108,7 @@ private:
   bool start(Target &target);
   void finish(Target &target);
   void disable(Target &target);
-  bool with_turn(double seconds, void (Counters::*work)());
+  void with_turn(void (Counters::*work)());
   void finish_all();
   void end_all();
 };

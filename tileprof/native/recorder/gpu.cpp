@@ -258,8 +258,7 @@ GpuStatus Gpu::settle_locked(double timeout_s) {
 
 GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
   if (!force) return flush_once(false, timeout_s);
-  counters.pause();
-  if (subscriber.listening()) counters.begin();
+  counters.cut();
   if (GpuStatus settled = settle_locked(timeout_s); settled.code) return settled;
   // Some drivers end the subscription when records are forced out while they sample.
   pcs.end();
