@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from .effects import effects
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Wait", "is_long", "waits"]
 
-Kind = Literal["scoreboard", "operands", "latency", "wgmma", "copies", "mbarrier"]
+Kind = Literal["scoreboard", "operands", "latency", "wgmma", "copies", "mbarrier", "blocking"]
 
 LONG = words("LDG LD LDL ATOM ATOMG TEX TLD TLD4 TXQ TXD TMML SULD SUATOM LDGSTS LDGMC")
 """Whose results come by way of L1TEX, so that waiting for them is a long scoreboard."""
@@ -40,6 +40,10 @@ VARIABLE = (
 """Groups of instructions whose results are there when they are there."""
 FIXED_CYCLES, MATRIX_CYCLES = 4, 33
 """After which a result of arithmetic, or of a tensor core, holds nothing up any more."""
+BLOCKING = words("BAR MEMBAR NANOSLEEP DEPBAR")
+"""These issue at once; who comes soon after is held up for them (measured on an H200)."""
+SOON = 3
+"""Instructions after one of those up to where it may be held up."""
 MOST = 8
 """Producers that are told of one wait."""
 
@@ -68,6 +72,8 @@ def waits(function: Function, offset: int) -> tuple[Wait, ...]:
         found += _wgmma(function, each)
     elif each.name == "DEPBAR":
         found += _copies(function, each)
+    else:
+        found += _blocking(function, each)
     return (*found, *_latency(function, each))
 
 
@@ -229,6 +235,22 @@ def _arrives_alone(each: Instruction) -> bool:
     if each.name == "ARRIVES":
         return True
     return each.name == "SYNCS" and "ARRIVE" in each.modifiers and each.modifiers != EXPECTS
+
+
+# -- what blocks later
+
+
+def _blocking(function: Function, each: Instruction) -> Iterator[Wait]:
+    """The nearest instruction right before that blocks those after it, and what it is for."""
+    start = function.block(each.offset).start
+    for at in range(each.offset - BYTES, max(start, each.offset - SOON * BYTES) - BYTES, -BYTES):
+        before = function.instruction(at)
+        if before.name in BLOCKING:
+            yield Wait(each.offset, at, "blocking", before.opcode)
+            if before.name == "DEPBAR":
+                for copy in _copies(function, before):
+                    yield replace(copy, consumer=each.offset)
+            return
 
 
 # -- walking

@@ -25,7 +25,7 @@ from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples
 if TYPE_CHECKING:
     from tileprof.binary import Chain, Function, Instruction, Wait
 
-__all__ = ["files_of", "with_code"]
+__all__ = ["explaining", "files_of", "with_code"]
 
 BYTES = 16
 """Of an instruction."""
@@ -225,7 +225,7 @@ def _blames(held: PcSamples, rows: slice, known: Function) -> Iterator[PcBlame]:
         here = np.flatnonzero((at == place) & (counts >= STALL_SHARE * wholes[place]))
         for row in here[np.argsort(-counts[here], kind="stable")].tolist():
             name = held.stalls[int(stalls[row])]
-            for each in _explaining(name, found, known)[:MOST_PRODUCERS]:
+            for each in explaining(name, found, known)[:MOST_PRODUCERS]:
                 yield PcBlame(offset, name, each.producer, each.through)
 
 
@@ -236,12 +236,23 @@ _OF_ITSELF = frozenset(
 """Reasons that no other instruction is to blame for. Devices may name others."""
 
 
-def _explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]:
+_BLOCKED = {"barrier": "BAR", "membar": "MEMBAR", "sleeping": "NANOSLEEP"}
+"""Stall reasons of what comes soon after an instruction that blocks: docs/stalls.md."""
+
+
+def explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]:
     """Those waits that a stall reason can mean, nearest first."""
     if stall in _OF_ITSELF:
         return []
     if stall == "wait":
         return [each for each in found if each.kind == "latency"]
+    blocked = [
+        each
+        for each in found
+        if each.kind == "blocking" and known.instruction(each.producer).name == _BLOCKED.get(stall)
+    ]
+    if blocked:
+        return blocked
     groups = [each for each in found if each.kind in ("wgmma", "copies", "mbarrier")]
     if not stall.endswith("scoreboard"):
         return groups
@@ -256,7 +267,7 @@ def _explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait
 
 
 def _fits(producer: Instruction, is_long_stall: bool) -> bool:
-    """Whether a scoreboard of that kind can be for a result; which one mbarriers have is open."""
+    """Whether a scoreboard of that kind can be for a result; an mbarrier's answer is a long one."""
     from tileprof.binary import is_long
 
-    return producer.name == "SYNCS" or is_long(producer) == is_long_stall
+    return (producer.name == "SYNCS" or is_long(producer)) == is_long_stall
