@@ -1,9 +1,9 @@
-"""The parts of docs/benchmarks.md about profiling and GPU kernels, from benchmarks/results.
+"""The measured pages: parts of docs/benchmarks.md, and docs/stalls.md.
 
     python benchmarks/page.py
 
-In: what `kernels.py`, `overhead.py` and `instrument.py` measured.  Out: the same page with new
-sections; no number is typed by hand.
+In: what `kernels.py`, `overhead.py`, `instrument.py` and `stalls.py` measured.  Out: the same page
+with new sections; no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import page_instrument
 import page_overhead
+import page_stalls
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "kernels.json"
@@ -102,3 +103,4 @@ def with_sections(page: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(with_sections(PAGE.read_text()))
+    page_stalls.write()

@@ -193,6 +193,7 @@ extern "C" __global__ void __launch_bounds__(256) fenced(float* out, const float
   }
 }
 
+// Naps of a microsecond.
 extern "C" __global__ void __launch_bounds__(256) slept(float* out, const float* in, int n) {
 #pragma unroll 1
   for (int i = 0; i < n; i++) __nanosleep(1000);  // hot cause

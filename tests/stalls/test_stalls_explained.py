@@ -15,7 +15,8 @@ from tileprof.binary import Function, read, waits
 from tileprof.profiler.pc_listings import explaining
 
 MEASURED = json.loads((Path(__file__).parent / "measured.json").read_text())
-"""Stall reasons by kernel, as an H200 counted them (`note` says of what)."""
+"""What an H200 counted: of each kernel and of its hottest instruction the four first stall reasons,
+and the three lines with most samples."""
 CAUSES = {
     "uncoalesced": ("long_scoreboard", "LDG"),
     "chased": ("long_scoreboard", "LDG"),
