@@ -39,6 +39,9 @@ _TRIAL_NS = 300_000
 """A trial that took so long tells how many turns a repetition has."""
 _TRIALS = 3
 """Repetitions of each attempt, of which the best attempt goes on."""
+_TRIES, _SOUND = 3, 0.75
+"""How often a roof is measured anew where its rate is below this share of the best one seen, or the
+clock below this share of the usual one: an H200 was seen at 60 % for a second."""
 _MOST_WARMING = 200
 _CLOCK_NS = 50_000
 _CLOCK_OFFSET = 128
@@ -112,6 +115,7 @@ class _Bench:
 
     def __init__(self, device: CudaDevice, kernels: CudaSource, image: bytes, stream: int) -> None:
         self._driver, self._stream = device.driver, stream
+        self._usual_mhz = device.clock_khz / 1000
         self._module = self._driver.pointer("cuModuleLoadDataEx", image, 0, None, None)
         empty = ir.Kernel("roofs", (), (), ir.Block([], []))
         self._functions = {
@@ -136,10 +140,21 @@ class _Bench:
         chosen = max((self._tried(each) for each in plan.attempts), key=lambda each: each.best)
         attempt, turns = chosen.attempt, chosen.turns
         warming = min(plan.warming_ms * 1_000_000 // max(chosen.time_ns, 1) + 1, _MOST_WARMING)
-        times, clock = self._timed(attempt, turns, warming, REPETITIONS)
-        rates = attempt.work(turns) * 1e9 / times
-        best = max(float(rates.max()), chosen.best)
-        return _roof(plan.name, plan.unit, rates[warming:], best, clock, plan.formula)
+        tries = []
+        for _ in range(_TRIES):
+            times, clock = self._timed(attempt, turns, warming, REPETITIONS)
+            rates = attempt.work(turns) * 1e9 / times
+            tries.append((rates[warming:], clock))
+            best = max(chosen.best, *(float(each.max()) for each, _ in tries))
+            if self._is_sound(*tries[-1], best):
+                break
+        rates, clock = max(tries, key=lambda each: float(np.median(each[0])))
+        return _roof(plan.name, plan.unit, rates, best, clock, plan.formula)
+
+    def _is_sound(self, rates: Floats, clock: float, best: float) -> bool:
+        """Whether the device was not held back, as it is for moments by what others do."""
+        slow = clock and clock < _SOUND * self._usual_mhz
+        return not slow and float(np.median(rates)) >= _SOUND * best
 
     def launches(self) -> Iterator[Roof]:
         """What a launch costs: on the device behind another one, and from end to end."""
