@@ -114,6 +114,14 @@ def test_a_session_in_a_program_that_runs(tmp_path: Path) -> None:
     assert counts(ran.profile) == {"hot": ran.told["launches"]}
 
 
+def test_what_is_loaded_between_two_sessions(tmp_path: Path) -> None:
+    """The second one samples it, too."""
+    ran = succeeded(python(tmp_path, PROGRAM, "between", "10", str(CYCLES)))
+    found = recording(ran.profile)
+    expected = ran.told["sms"] * ran.told["cycles"] / found.period
+    assert by_name(ran.profile.tables.pc)["hot"] == pytest.approx(expected, rel=0.2)
+
+
 @pytest.mark.parametrize("what", ["contexts", "captured"])
 def test_contexts_and_graphs(tmp_path: Path, what: str) -> None:
     """Contexts that are destroyed; a first launch that is captured, which must not fail."""

@@ -110,6 +110,22 @@ def begun(launches: int, cycles: int) -> dict:
     return {"sms": gpu.sms, "cycles": launches * cycles, "launches": launches}
 
 
+def between(launches: int, cycles: int) -> dict:
+    """A module that is loaded and runs between two sessions; the second is written."""
+    first = Gpu()
+    with tileprof.profile("before.tprof", pc_sampling=4096):
+        first.launch(cycles)
+        first.wait()
+    gpu = Gpu()
+    gpu.launch(cycles)
+    gpu.wait()
+    with tileprof.profile("out.tprof", pc_sampling=4096):
+        for _ in range(launches):
+            gpu.launch(cycles)
+        gpu.wait()
+    return {"sms": gpu.sms, "cycles": launches * cycles, "launches": launches}
+
+
 def contexts(launches: int, cycles: int) -> dict:
     """One after the other, each destroyed with what it holds."""
     for _ in range(2):
@@ -181,5 +197,5 @@ def soak(seconds: int, size: int) -> dict:
 
 if __name__ == "__main__":
     what, *numbers = sys.argv[1:]
-    parts = (hot, begun, contexts, captured, libraries, soak)
+    parts = (hot, begun, between, contexts, captured, libraries, soak)
     print(json.dumps({part.__name__: part for part in parts}[what](*map(int, numbers))))
