@@ -1,4 +1,4 @@
-"""`tileprof inspect`: what a cubin contains."""
+"""`tileprof inspect`: what a cubin contains, or what a kernel becomes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.binary.support import STORED, need_disassembler
+from tests.cli.test_cli_compile import BOUND, FACTORY
+from tests.cli.test_cli_run import KERNEL
 from tests.viewer.pc_profile import pc_profile
 from tileprof.binary import disassembly
 from tileprof.profile import save
@@ -106,6 +108,89 @@ def test_without_a_disassembler(cli: Any, folder: Path, monkeypatch: pytest.Monk
         "tileprof: no disassembler: reading SASS needs `nvdisasm`\n"
         "Get it with: pip install 'tileprof[cuda]'\n"
     )
+
+
+def test_a_kernel_of_a_file(cli: Any, folder: Path, write: Any) -> None:
+    """It is compiled, for sm_90a unless a target is given; code stands under its Python lines."""
+    need_disassembler()
+    pytest.importorskip("cuda.bindings.nvrtc")
+    write(prog=KERNEL)
+    found = cli("inspect", "prog.py:row_sums", *BOUND)
+    assert (found.code, found.err) == (0, "")
+    head, titles, row, *_ = found.out.splitlines()
+    assert head == "prog.py:row_sums: sm_90a, 1 function"
+    assert titles.split()[-1] == "function"
+    assert row.split()[-1] == "row_sums_0"
+    line = next(i for i, text in enumerate(KERNEL.splitlines(), 1) if "reduce_sum" in text)
+    assert f"{folder}/prog.py:{line}" in found.out.partition("\ncode\n")[2]
+    older = json.loads(
+        cli("inspect", "prog.py:row_sums", *BOUND, "--target", "sm_80", "--json").out
+    )
+    assert older["architecture"] == "sm_80"
+    assert [each["name"] for each in older["functions"]] == ["row_sums_0"]
+
+
+def test_a_kernel_is_the_one_that_compile_shows(cli: Any, write: Any) -> None:
+    """The same instructions, with what `--set` binds."""
+    need_disassembler()
+    pytest.importorskip("cuda.bindings.nvrtc")
+    write(factory=FACTORY)
+    arguments = ("factory.py:make", "--set", "M=16", "--set", "N=4", "--set", "dtype=float16")
+    sass = cli("compile", *arguments, "--target", "sm_90a", "--emit", "sass").out
+    found = json.loads(cli("inspect", *arguments, "--json").out)
+    (make,) = found["functions"]
+    opcodes = [each["sass"].split()[0] for each in make["instructions"]]
+    assert "STG.E.U16" in opcodes
+    assert all(opcode in sass for opcode in opcodes)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "prog.py",
+        "gone.py:k",
+        "gone:k",
+        ".:k",
+        "prog.py:row_sum",
+        "prog.py:row_sums",
+        "prog.py:row_sums --set M",
+        "prog.py:row_sums --set M=two --set N=4",
+        "prog.py:row_sums --set M=16 --set N=4 --set K=4",
+        "prog.py:row_sums --target tpu",
+        "factory.py:make --set M=8",
+        "broken.py:k",
+    ],
+)
+def test_what_is_wrong_with_a_kernel(cli: Any, write: Any, arguments: str) -> None:
+    """`compile` says it in the same words."""
+    write(prog=KERNEL, factory=FACTORY, broken="def k(:")
+    found = cli("inspect", *arguments.split())
+    target = () if "--target" in arguments else ("--target", "sm_90a")
+    assert found.code != 0
+    assert found.err
+    assert found == cli("compile", *arguments.split(), *target)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("x.py:k -t 5", "`-t` is for profiles\nName a .tprof file.\n"),
+        ("x.cubin --set M=3", "`--set` is for kernels that are compiled\nName FILE:KERNEL.\n"),
+        (
+            "x.tprof --target sm_80",
+            "`--target` is for kernels that are compiled\nName FILE:KERNEL.\n",
+        ),
+        (
+            "x.py:k --target cpu",
+            "machine code is inspected of kernels for a GPU\n"
+            "Use --target sm_90a or sm_80, or `tileprof compile --emit cpp`.\n",
+        ),
+    ],
+)
+def test_options_of_something_else(cli: Any, arguments: str, message: str) -> None:
+    """One sentence and a way out, before anything is read."""
+    found = cli("inspect", *arguments.split())
+    assert (found.code, found.out, found.err) == (2, "", f"tileprof: {message}")
 
 
 def test_a_profile_with_samples(cli: Any, folder: Path) -> None:

@@ -119,7 +119,6 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
     ("arguments", "what"),
     [
         ("report x.tprof --html out", "tileprof report"),
-        ("inspect x.py:k", "tileprof inspect FILE:KERNEL"),
         ("run --device cuda:1 there.py", "--device cuda:1"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tileprof.errors import UsageError
 
 from . import compile_cuda, terminal
-from .kernels import bindings, find, traced
+from .kernels import bindings, check_target, find, traced
 from .parsing import Command, Parser, one_of
 from .stages import Stages, empty_cache
 
@@ -88,10 +88,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check(args: Any, emit: str) -> None:
     on_cpu = args.target == "cpu"
-    if not on_cpu and args.target not in _gpus():
-        raise UsageError(
-            f"there is no target `{args.target}`", hint=f"Targets are: cpu, {', '.join(_gpus())}."
-        )
+    check_target(args.target)
     if emit in compile_cuda.EMITS and on_cpu:
         raise UsageError(f"`--emit {emit}` is for a GPU", hint="Add --target sm_90a or sm_80.")
     if emit == "cpp" and not on_cpu:
@@ -106,12 +103,6 @@ def _check(args: Any, emit: str) -> None:
         )
     if args.controls and on_cpu:
         raise UsageError("`--control` is for a GPU", hint="Add --target sm_90a or sm_80.")
-
-
-def _gpus() -> list[str]:
-    from tileprof.compiler.cuda.target import TARGETS
-
-    return list(TARGETS)
 
 
 def _cuda(kernel: ir.Kernel, args: Any) -> compile_cuda.CudaCompilation:

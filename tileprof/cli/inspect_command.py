@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileprof.errors import UsageError
 
 from . import terminal
+from .compile_cuda import CudaCompilation
 from .inspect_text import render_details, render_resources
-from .later import refuse
+from .kernels import bindings, check_target, find, traced
 from .parsing import Command, Parser, number
 
 if TYPE_CHECKING:
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
-USAGE = "FILE.cubin [--json]\n       tileprof inspect FILE.tprof [-i RE] [-t PERCENT] [--json]"
+USAGE = (
+    "FILE.cubin [--json]\n"
+    "       tileprof inspect FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [--json]\n"
+    "       tileprof inspect FILE.tprof [-i RE] [-t PERCENT] [--json]"
+)
 SCHEMA = 1
+TARGET = "sm_90a"
+OF_KERNELS = {"--target": "target", "--set": "bindings"}
+OF_PROFILES = {"-i": "include", "-t": "threshold"}
 
 
 def _parser() -> Parser:
@@ -30,11 +38,25 @@ def _parser() -> Parser:
         "inspect",
         USAGE,
         "Show what each kernel of a cubin takes, its loops, its spilled registers, the kinds of "
-        "its instructions, and its SASS under the source lines. Of a profile with samples of "
-        "program counters: the SASS of sampled functions, and what stalled instructions wait for.",
+        "its instructions, and its SASS under the source lines. KERNEL of a Python file is "
+        "compiled for that. Of a profile with samples of program counters: the SASS of sampled "
+        "functions, and what stalled instructions wait for.",
     )
     add = parser.add_argument
-    add("file", metavar="FILE", help="a .cubin file of any compiler, or a .tprof file")
+    add(
+        "file",
+        metavar="FILE",
+        help="a .cubin file of any compiler, a Python file and the name of a kernel in it, or a "
+        ".tprof file",
+    )
+    add("--target", metavar="TARGET", help="of FILE:KERNEL: sm_90a (default) or sm_80")
+    add(
+        "--set",
+        dest="bindings",
+        action="append",
+        metavar="NAME=VALUE",
+        help="of FILE:KERNEL: bind what is known at compile time; repeat for several",
+    )
     add("-i", dest="include", metavar="RE", help="of a profile: only functions that match")
     add(
         "-t",
@@ -51,14 +73,16 @@ def main(arguments: Sequence[str]) -> int:
     """Print what was found; resources come first, since they need no disassembler."""
     args = _parser().parse_args(arguments)
     if args.file.endswith(".tprof"):
+        _refuse(args, OF_KERNELS, "kernels that are compiled", "Name FILE:KERNEL.")
         return _profile(args)
-    for name, given in (("-i", args.include), ("-t", args.threshold)):
-        if given is not None:
-            raise UsageError(f"`{name}` is for profiles", hint="Name a .tprof file.")
-    _refuse_later(args.file)
-    from tileprof import binary
+    _refuse(args, OF_PROFILES, "profiles", "Name a .tprof file.")
+    if _is_kernel(args.file):
+        cubin = _compiled(args)
+    else:
+        _refuse(args, OF_KERNELS, "kernels that are compiled", "Name FILE:KERNEL.")
+        from tileprof import binary
 
-    cubin = binary.read(args.file)
+        cubin = binary.read(args.file)
     if args.json:
         terminal.show(json.dumps(_cubin(cubin), indent=1) + "\n")
         return 0
@@ -66,6 +90,36 @@ def main(arguments: Sequence[str]) -> int:
     for function in cubin.functions.values():
         terminal.show(render_details(function))
     return 0
+
+
+def _refuse(args: argparse.Namespace, options: Mapping[str, str], what: str, hint: str) -> None:
+    """Raise `UsageError` where one of the options was given, which are for something else."""
+    for name, place in options.items():
+        if getattr(args, place) is not None:
+            raise UsageError(f"`{name}` is for {what}", hint=hint)
+
+
+def _is_kernel(name: str) -> bool:
+    """Whether FILE:KERNEL is meant, or Python without its kernel; files may have any name."""
+    return name.endswith(".py") or (":" in name and not Path(name).exists())
+
+
+def _compiled(args: argparse.Namespace) -> Cubin:
+    """The machine code of FILE:KERNEL, as `tileprof compile` makes it."""
+    name = args.target or TARGET
+    check_target(name)
+    if name == "cpu":
+        raise UsageError(
+            "machine code is inspected of kernels for a GPU",
+            hint="Use --target sm_90a or sm_80, or `tileprof compile --emit cpp`.",
+        )
+    from tileprof import binary
+    from tileprof.compiler.cuda.controls import Controls
+    from tileprof.compiler.cuda.target import find_target
+
+    kernel = traced(find(args.file), bindings(args.bindings or ()))
+    work = CudaCompilation(kernel, find_target(name), Controls())
+    return binary.read(work.program.cubin.bytes)
 
 
 def _profile(args: argparse.Namespace) -> int:
@@ -83,11 +137,6 @@ def _profile(args: argparse.Namespace) -> int:
     )
     terminal.show(text)
     return 0
-
-
-def _refuse_later(name: str) -> None:
-    if ".py:" in name and not Path(name).exists():
-        refuse("`tileprof inspect FILE:KERNEL`")
 
 
 def _cubin(cubin: Cubin) -> dict[str, Any]:

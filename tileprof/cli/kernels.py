@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Compilable: TypeAlias = JitFunction | PrimFunc | Kernel
 
-__all__ = ["bindings", "find", "traced"]
+__all__ = ["bindings", "check_target", "find", "traced"]
 
 _MODULE = "__compiled__"
 """The name of a file that is read for its kernels; like a script's, it is no module's."""
@@ -99,6 +99,15 @@ def _last_place(error: BaseException, file: str) -> Location | None:
     places = traceback.extract_tb(error.__traceback__)
     lines = [p.lineno for p in places if p.filename == file and p.lineno]
     return Location(file, lines[-1]) if lines else None
+
+
+def check_target(name: str) -> None:
+    """Raise `UsageError` where kernels cannot be compiled for a target of that name."""
+    from tileprof.compiler.cuda.target import TARGETS
+
+    known = ("cpu", *TARGETS)
+    if name not in known:
+        raise UsageError(f"there is no target `{name}`", hint=f"Targets are: {', '.join(known)}.")
 
 
 def bindings(texts: Iterable[str]) -> dict[str, Any]:
