@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import page_instrument
 import page_overhead
+import page_sampling
 import page_stalls
 
 ROOT = Path(__file__).parent.parent
@@ -93,10 +94,11 @@ def clean(text: str) -> str:
 
 def with_sections(page: str) -> str:
     """A page with these sections at its end, in place of older ones."""
-    for title in (TITLE, page_overhead.TITLE, page_instrument.TITLE):
+    parts_of_others = (page_overhead, page_instrument, page_sampling)
+    for title in (TITLE, *(each.TITLE for each in parts_of_others)):
         page = page.partition(f"\n{title}")[0]
     kernels = section(json.loads(RESULTS.read_text())) if RESULTS.exists() else ""
-    sections = (page, page_overhead.section(), page_instrument.section(), kernels)
+    sections = (page, *(each.section() for each in parts_of_others), kernels)
     parts = [each.rstrip("\n") for each in sections]
     return "\n\n".join(part for part in parts if part) + "\n"
 

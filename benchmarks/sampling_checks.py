@@ -169,34 +169,34 @@ def grouped(lines: dict[int, float], starts: list[int]) -> dict[int, float]:
 
 def attribution(_: float) -> Iterator[Row]:
     """The time of the two steps, at the end of a recording with a million samples or more."""
-    from tileprof.profiler import pc_attribution, pc_listings
+    from tileprof.profiler import events
 
     spent: Counter[str] = Counter()
 
-    def timed(module: Any, name: str) -> None:
-        function = getattr(module, name)
-
-        def call(*arguments: Any, **options: Any) -> Any:
+    def timed(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
             began = time.perf_counter()
             try:
-                return function(*arguments, **options)
+                return step(*arguments)
             finally:
-                spent[f"{module.__name__.rpartition('.')[2]}.{name}"] += time.perf_counter() - began
+                spent[name] += time.perf_counter() - began
 
-        setattr(module, name, call)
+        return call
 
-    timed(pc_attribution, "attribute")
-    for name in pc_listings.__all__:
-        if callable(getattr(pc_listings, name)) and not isinstance(
-            getattr(pc_listings, name), type
-        ):
-            timed(pc_listings, name)
-    run = instrument.gemm()
-    run()
-    with tileprof.profile(context="scopes", instrument="off", pc_sampling=1024) as session:
-        for _ in range(100):
-            run()
-        torch.cuda.synchronize()
+    steps = {name: getattr(events, name) for name in ("attribute", "with_code")}
+    for name, step in steps.items():
+        setattr(events, name, timed(name, step))
+    try:
+        run = instrument.gemm()
+        run()
+        with tileprof.profile(context="scopes", instrument="off", pc_sampling=1 << 14) as session:
+            for _ in range(100):
+                run()
+            torch.cuda.synchronize()
+    finally:
+        for name, step in steps.items():
+            setattr(events, name, step)
+    assert spent.keys() == steps.keys(), spent
     held = session.profile.tables.pc
     took = sum(spent.values())
     yield {
