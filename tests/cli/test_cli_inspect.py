@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.cli.test_cli_compile import BOUND, FACTORY
 from tests.cli.test_cli_run import KERNEL
 from tests.viewer.pc_profile import pc_profile
 from tileprof.binary import disassembly
-from tileprof.profile import save
+from tileprof.profile import PcText, save
 
 
 @pytest.fixture
@@ -202,6 +203,71 @@ def test_a_profile_with_samples(cli: Any, folder: Path) -> None:
     assert "library_gemm" not in found.out
     assert "waits for" not in cli("view", "x.tprof", "--sass").out
     assert cli("inspect", "x.tprof", "--json").out == cli("view", "x.tprof", "--sass", "--json").out
+
+
+PTX = "//\n.version 8.7\n\t.reg .b32 %r<9>; // \x1b[31m\n"
+
+
+def _save_texts(folder: Path) -> None:
+    """A profile of three functions, two of which Triton compiled."""
+    profile = pc_profile()
+    held = profile.tables.pc
+    scale, *others, tiny = held.functions
+    functions = (scale, *others, replace(tiny, module="cd" * 32))
+    texts = {
+        (scale.module, "ttgir"): PcText.of("module {\n}"),
+        (scale.module, "ptx"): PcText.of(PTX),
+        ("cd" * 32, "ptx"): PcText(note="it has 2 bytes"),
+    }
+    pc = replace(held, functions=functions, texts=texts)
+    save(replace(profile, tables=replace(profile.tables, pc=pc)), folder / "x.tprof")
+
+
+def test_what_triton_made_a_kernel_from(cli: Any, folder: Path) -> None:
+    """The text of the hottest function that has one, or of those that match, under comments."""
+    _save_texts(folder)
+    head = "// scale(float const*, float*, int): 10,115 samples (92.3 %)\n"
+    found = cli("inspect", "x.tprof", "--emit", "ptx")
+    assert (found.code, found.err) == (0, "")
+    ptx = PTX.replace("\x1b", "\\x1b")
+    other = "// 1 other with fewer samples: tiny; see -i RE\n"
+    assert found.out == head + ptx + other
+    assert cli("inspect", "x.tprof", "--emit", "ptx", "-i", "scale").out == head + ptx
+    assert cli("inspect", "x.tprof", "--emit", "ttgir").out == f"{head}module {{\n}}\n"
+    tiny = "// tiny: 9 samples (0.1 %)\n// its ptx is not kept: it has 2 bytes\n"
+    assert cli("inspect", "x.tprof", "--emit", "ptx", "-i", "tiny").out == tiny
+    assert cli("inspect", "x.tprof", "--emit", "ptx", "-i", "").out == head + ptx + tiny
+
+
+def test_texts_as_json(cli: Any, folder: Path) -> None:
+    """As the compiler wrote them, with what is not kept."""
+    _save_texts(folder)
+    found = json.loads(cli("inspect", "x.tprof", "--emit", "ptx", "--json").out)
+    assert (found["schema"], found["form"]) == (1, "ptx")
+    scale, tiny = found["functions"]
+    assert (scale["name"], scale["samples"], scale["text"]) == ("_Z5scalePKfPfi", 10115, PTX)
+    assert (tiny["module"], tiny["text"], tiny["note"]) == ("cd" * 32, None, "it has 2 bytes")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("x.tprof --emit ptx -i library", "the profile keeps no ptx of `library_gemm`\n"),
+        ("x.tprof --emit ttgir -i tiny", "the profile keeps no ttgir of `tiny`\n"),
+        ("x.tprof --emit ptx -i nowhere", "no function with samples matches `nowhere`\n"),
+        ("plain.tprof --emit ttgir", "the profile keeps no ttgir\nIt has that of Triton's "),
+        ("x.tprof --emit sass", "argument --emit: `sass` is none of ttgir, ptx\n"),
+        ("x.tprof --emit ptx -t 5", "argument -t: not allowed with argument --emit\n"),
+        ("x.cubin --emit ptx", "`--emit` is for profiles\nName a .tprof file.\n"),
+    ],
+)
+def test_texts_that_are_not_there(cli: Any, folder: Path, arguments: str, message: str) -> None:
+    """One sentence and a way out."""
+    _save_texts(folder)
+    save(pc_profile(), folder / "plain.tprof")
+    found = cli("inspect", *arguments.split())
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"tileprof: {message}")
 
 
 def test_options_of_profiles_and_profiles_without_samples(cli: Any, sample: str) -> None:

@@ -21,6 +21,7 @@ from tileprof.profile import (
     PcRecording,
     PcRows,
     PcSamples,
+    PcText,
     Profile,
     Tables,
     diff,
@@ -39,6 +40,8 @@ _PLACES = st.sampled_from(
     ]
 )
 _BIG = st.integers(0, 2**40)
+_TEXT_KEYS = st.tuples(st.sampled_from(["a" * 64, "b" * 64]), st.sampled_from(["ttgir", "ptx"]))
+_TEXTS = st.text(max_size=5).map(PcText.of) | st.just(PcText(note="it is too long"))
 
 
 @st.composite
@@ -68,6 +71,7 @@ def pc_samples(draw: st.DrawFn, nodes: int) -> PcSamples:
         PcRows.typed(*zip(*rows)) if rows else PcRows.typed(*[()] * 5),
         (PcRecording(2 ** draw(st.integers(5, 31)), "exact", draw(_BIG), *draw(st.tuples(_BIG))),),
         {"a" * 64: b"content"},
+        draw(st.dictionaries(_TEXT_KEYS, _TEXTS, max_size=3)),
     )
 
 
@@ -92,7 +96,7 @@ def sums(held: PcSamples) -> dict[tuple[str, str, int, str], int]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(profile=sampled_profiles())
 def test_a_file_holds_them(profile: Profile, tmp_path: Path) -> None:
-    """`load(save(p)) == p`: rows, code with chains of lines, blame, cubins."""
+    """`load(save(p)) == p`: rows, code with chains of lines, blame, cubins, texts."""
     profile.check()
     save(profile, tmp_path / "p.tprof")
     assert load(tmp_path / "p.tprof").tables.pc == profile.tables.pc
@@ -106,6 +110,23 @@ def test_a_file_without_any_has_no_room_for_them(tmp_path: Path) -> None:
         names = database.execute("SELECT name FROM sqlite_master WHERE name LIKE 'pc_%'")
         assert names.fetchall() == []
     assert load(tmp_path / "p.tprof").tables.pc == PcSamples()
+
+
+def test_a_file_from_before_there_were_texts(tmp_path: Path) -> None:
+    """It has none, and all the rest."""
+    profile = full_profile()
+    save(profile, tmp_path / "p.tprof")
+    with contextlib.closing(sqlite3.connect(tmp_path / "p.tprof")) as database:
+        database.execute("DROP TABLE pc_texts")
+        database.commit()
+    assert load(tmp_path / "p.tprof").tables.pc == profile.tables.pc
+
+
+@pytest.mark.parametrize("text", ["", ".version 8.4\n", "µ \udcff", "a\r\nb\0"])
+def test_texts_are_kept_as_they_are(text: str) -> None:
+    """Only what no UTF-8 can hold is escaped."""
+    assert PcText.of(text).text == text.replace("\udcff", "\\udcff")
+    assert PcText(note="too long").text is None
 
 
 def test_hottest_lines_in_sql(tmp_path: Path) -> None:
@@ -131,6 +152,7 @@ def test_no_operation_loses_a_sample(data: st.DataObject) -> None:
     changed.check()
     assert sums(changed.tables.pc) == sums(profile.tables.pc)
     assert changed.tables.pc.functions == profile.tables.pc.functions
+    assert changed.tables.pc.texts == profile.tables.pc.texts
 
 
 @given(sampled_profiles(), sampled_profiles())
@@ -149,6 +171,11 @@ def test_runs_are_put_together_by_function(one: Profile, other: Profile) -> None
         known = held.functions[keys.index((function.module, function.name))]
         assert known.code or not function.code
     assert sums(merge([one]).tables.pc) == parts[0]
+    kept = [profile.tables.pc.texts for profile in (one, other)]
+    assert held.texts.keys() == kept[0].keys() | kept[1].keys()
+    for key, text in held.texts.items():
+        texts = [each[key] for each in kept if key in each]
+        assert text == next((each for each in texts if each.content), texts[0])
 
 
 def test_nodes_move_with_the_tree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import types
@@ -15,6 +16,7 @@ import pytest
 from tests.native.cupti_programs import Fake, build_fake
 from tests.native.pc_programs import SCOREBOARD, SELECTED, WAIT, WAIT_LATENCY, Sampling
 from tileprof import profiler
+from tileprof.profile import load, save
 from tileprof.profiler import permissions
 from tileprof.profiler.held_cubins import HeldCubins
 from tileprof.profiler.pc_options import parse_pc_sampling
@@ -158,6 +160,51 @@ def test_modules_that_were_loaded_before(played: Sampling) -> None:
     assert raw is not None
     names = {name: module for module, name in raw.functions}
     assert raw.modules == {names["f"]: CUBIN}
+
+
+class AsmDict(dict[str, object]):
+    """As Triton's: what is not there is made when it is asked for, by another program."""
+
+    def __missing__(self, key: str) -> object:
+        raise AssertionError(key)
+
+    get = __contains__ = __missing__  # type: ignore[assignment]
+
+
+def compiled(cubin: bytes, **asm: object) -> object:
+    """Stands for a `CompiledKernel` of Triton 3.6's; that one needs a GPU."""
+    kind = type("CompiledKernel", (), {"__module__": "triton.compiler.compiler"})
+    found = kind()
+    found.name, found.hash = "f", "00"
+    found.metadata = types.SimpleNamespace(name="f", num_warps=4, shared=0)
+    found.asm = AsmDict(ttir="module {}", **asm, llir="; f", cubin=cubin)
+    return found
+
+
+def test_what_triton_made_a_kernel_from(played: Sampling, tmp_path: Path) -> None:
+    """TTGIR and PTX of the cubins that ran, in the file; no others."""
+    texts = {"ttgir": "module attributes {} {\n}\n", "ptx": "//\n.version 8.7\n"}
+    other = CUBIN + b"another"
+    held = [
+        compiled(CUBIN + b"alike", ttgir="module {alike}", ptx="alike"),
+        compiled(CUBIN, **texts),
+        compiled(other, ttgir=b"no text", ptx="only this"),
+    ]
+    session = profiler.start(pc_sampling=True)
+    for each in (CUBIN, other, CUBIN + b"of a library"):
+        module = played.load(each)
+        played.launch()
+        played.sample("f", module=module)
+    save(session.finalize(), tmp_path / "p.tprof")
+    found = load(tmp_path / "p.tprof").tables.pc
+    del held
+    first, second = (hashlib.sha256(each).hexdigest() for each in (CUBIN, other))
+    assert {key: each.text for key, each in found.texts.items()} == {
+        (first, "ttgir"): texts["ttgir"],
+        (first, "ptx"): texts["ptx"],
+        (second, "ptx"): "only this",
+    }
+    assert {first, second} < {each.module for each in found.functions}
 
 
 def test_cubins_that_cannot_be_told_apart_are_not_guessed() -> None:

@@ -15,7 +15,7 @@ from . import terminal
 from .compile_cuda import CudaCompilation
 from .inspect_text import render_details, render_resources
 from .kernels import bindings, check_target, find, traced
-from .parsing import Command, Parser, number
+from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
     from tileprof.binary import Cubin, Function, Line
@@ -25,12 +25,12 @@ __all__ = ["COMMAND"]
 USAGE = (
     "FILE.cubin [--json]\n"
     "       tileprof inspect FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [--json]\n"
-    "       tileprof inspect FILE.tprof [-i RE] [-t PERCENT] [--json]"
+    "       tileprof inspect FILE.tprof [-i RE] [-t PERCENT | --emit ttgir|ptx] [--json]"
 )
 SCHEMA = 1
 TARGET = "sm_90a"
 OF_KERNELS = {"--target": "target", "--set": "bindings"}
-OF_PROFILES = {"-i": "include", "-t": "threshold"}
+OF_PROFILES = {"-i": "include", "-t": "threshold", "--emit": "emit"}
 
 
 def _parser() -> Parser:
@@ -40,7 +40,7 @@ def _parser() -> Parser:
         "Show what each kernel of a cubin takes, its loops, its spilled registers, the kinds of "
         "its instructions, and its SASS under the source lines. KERNEL of a Python file is "
         "compiled for that. Of a profile with samples of program counters: the SASS of sampled "
-        "functions, and what stalled instructions wait for.",
+        "functions, and what stalled instructions wait for; or what Triton made them from.",
     )
     add = parser.add_argument
     add(
@@ -58,12 +58,20 @@ def _parser() -> Parser:
         help="of FILE:KERNEL: bind what is known at compile time; repeat for several",
     )
     add("-i", dest="include", metavar="RE", help="of a profile: only functions that match")
-    add(
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument(
         "-t",
         dest="threshold",
         metavar="PERCENT",
         type=number(float),
         help="of a profile: fold instructions below a share of their function (default: 0.5)",
+    )
+    shape.add_argument(
+        "--emit",
+        type=one_of("ttgir", "ptx"),
+        metavar="WHAT",
+        help="of a profile: ttgir or ptx of Triton's kernels, in place of SASS; of the one with "
+        "the most samples, or with -i of those that match",
     )
     add("--json", action="store_true", help="the same as JSON")
     return parser
@@ -123,17 +131,22 @@ def _compiled(args: argparse.Namespace) -> Cubin:
 
 
 def _profile(args: argparse.Namespace) -> int:
-    """Print the sampled functions of a profile."""
+    """Print the sampled functions of a profile, or their texts."""
     from tileprof.profile import load
-    from tileprof.viewer import ViewOptions, render_view
+    from tileprof.viewer import ViewOptions, render_texts, render_view, texts_json
 
+    unicode = terminal.has_unicode(sys.stdout)
+    if args.emit is not None:
+        chosen = load(args.file), args.emit, args.include
+        terminal.show(texts_json(*chosen) if args.json else render_texts(*chosen, unicode))
+        return 0
     text = render_view(
         load(args.file),
         ViewOptions(include=args.include, threshold=args.threshold),
         "sass-json" if args.json else "blame",
         width=terminal.width(sys.stdout),
         color=terminal.has_color(sys.stdout),
-        unicode=terminal.has_unicode(sys.stdout),
+        unicode=unicode,
     )
     terminal.show(text)
     return 0

@@ -24,6 +24,7 @@ from tileprof.profile.pc_samples import (
     PcRecording,
     PcRows,
     PcSamples,
+    PcText,
 )
 from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.profile.sketch import Sketch
@@ -61,6 +62,7 @@ __all__ = [
     "PcRecording",
     "PcRows",
     "PcSamples",
+    "PcText",
     "Profile",
     "RemarkInfo",
     "SiteInfo",

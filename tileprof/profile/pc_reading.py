@@ -19,6 +19,7 @@ from tileprof.profile.pc_samples import (
     PcRecording,
     PcRows,
     PcSamples,
+    PcText,
 )
 
 _ROW = [("function", "i4"), ("offset", "i8"), ("stall", "i4"), ("node", "i4"), ("samples", "i8")]
@@ -35,7 +36,16 @@ def read(database: sqlite3.Connection, places: Mapping[int, Location]) -> PcSamp
         _rows(database),
         tuple(PcRecording(*row) for row in recordings),
         dict(database.execute("SELECT sha256, content FROM pc_cubins").fetchall()),
+        _texts(database),
     )
+
+
+def _texts(database: sqlite3.Connection) -> dict[tuple[str, str], PcText]:
+    # Files of earlier versions lack the table.
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pc_texts'").fetchone():
+        return {}
+    rows = database.execute("SELECT module, form, content, note FROM pc_texts")
+    return {(module, form): PcText(content, note) for module, form, content, note in rows}
 
 
 def _rows(database: sqlite3.Connection) -> PcRows:

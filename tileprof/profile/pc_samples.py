@@ -5,7 +5,7 @@ for another tree or for several runs.  A row whose stall ends in `_not_issued` c
 its namesake counts, so it is in no sum.
 
 Laws: no operation changes a sum. Runs are put together by function (cubin and name) and offset; a
-row's node moves with the nodes.
+row's node moves with the nodes. Cubins and texts are united.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ __all__ = [
     "PcRecording",
     "PcRows",
     "PcSamples",
+    "PcText",
 ]
 
 _Ints = npt.NDArray[np.int64]
@@ -80,6 +81,26 @@ class PcFunction:
     blames: tuple[PcBlame, ...] = ()
     note: str = ""
     """Why there is no code."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcText:
+    """What another compiler made of a kernel on the way to machine code."""
+
+    content: bytes = b""
+    """Compressed; empty where it is not kept."""
+    note: str = ""
+    """Why it is not kept."""
+
+    @staticmethod
+    def of(text: str) -> PcText:
+        """Return the text as a profile keeps it."""
+        return PcText(zlib.compress(text.encode("utf-8", "backslashreplace")))
+
+    @property
+    def text(self) -> str | None:
+        """The text, None where it is not kept."""
+        return zlib.decompress(self.content).decode() if self.content else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +212,8 @@ class PcSamples:
     recordings: tuple[PcRecording, ...] = ()
     cubins: Mapping[str, bytes] = field(default_factory=dict)
     """Compressed cubins by their SHA-256, as far as there is room for them."""
+    texts: Mapping[tuple[str, str], PcText] = field(default_factory=dict)
+    """By the SHA-256 of a cubin and a form: the `ttgir` and `ptx` that Triton made it from."""
 
     __hash__ = None  # type: ignore[assignment] # holds arrays
 
@@ -274,4 +297,14 @@ class PcSamples:
             PcRows.added(*map(np.concatenate, columns)) if held else _no_rows(),
             tuple(each for part, _ in held for each in part.recordings),
             {key: cubin for part, _ in held for key, cubin in part.cubins.items()},
+            _all_texts([part.texts for part, _ in held]),
         )
+
+
+def _all_texts(parts: Sequence[Mapping[tuple[str, str], PcText]]) -> dict[tuple[str, str], PcText]:
+    """The texts of several runs: what one of them kept is kept."""
+    found: dict[tuple[str, str], PcText] = {}
+    for key, text in (item for part in parts for item in part.items()):
+        if key not in found or (text.content and not found[key].content):
+            found[key] = text
+    return found

@@ -230,5 +230,12 @@ CREATE TABLE pc_blames (
     PRIMARY KEY (function, position)
 ) WITHOUT ROWID;
 CREATE TABLE pc_cubins (sha256 TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE pc_texts (
+    module TEXT NOT NULL,
+    form TEXT NOT NULL,
+    content BLOB NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (module, form)
+) WITHOUT ROWID;
 """
 """What files with samples of program counters have beside; others need no room for it."""

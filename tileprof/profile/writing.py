@@ -137,6 +137,8 @@ class _Writer:
         columns = (each.tolist() for each in (rows.function, rows.offset, rows.stall))
         self._insert("pc_samples", zip(*columns, nodes, rows.samples.tolist()))
         self._insert("pc_cubins", held.cubins.items())
+        texts = held.texts.items()
+        self._insert("pc_texts", ((*map(_text, k), t.content, _text(t.note)) for k, t in texts))
 
     def _pc_function(self, number: int, function: PcFunction) -> None:
         texts = (function.name, function.title, function.module, function.architecture)

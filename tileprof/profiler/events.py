@@ -18,11 +18,13 @@ from tileprof.profiler import nvtx, observer
 from tileprof.profiler.activities import Activities
 from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.gpu import Gpu, has_gpu
+from tileprof.profiler.held_cubins import held_texts
 from tileprof.profiler.native import Contexts, native_recorder, why_not
 from tileprof.profiler.pc_attribution import Modules, attribute
 from tileprof.profiler.pc_listings import with_code
 from tileprof.profiler.pc_options import PcOptions
 from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pc_texts import with_texts
 from tileprof.profiler.pc_tree import below
 from tileprof.profiler.timeline import Part, host_part
 from tileprof.profiler.totals import DeviceTotals
@@ -131,10 +133,11 @@ class Events:
         return attribute(self._pc_raw, self._modules, self._native.demangled, self._launched)
 
     def with_code(self, samples: PcSamples) -> PcSamples:
-        """Return the last of these samples with the code of their functions."""
+        """Return the last of these samples with the code and texts of their functions."""
         if self._pc_raw is None:
             return samples
-        return with_code(samples, self._modules.cubins(self._pc_raw), self._native.demangled)
+        cubins = self._modules.cubins(self._pc_raw)
+        return with_texts(with_code(samples, cubins, self._native.demangled), held_texts)
 
     def functions_of(self, node: Node) -> tuple[str, ...]:
         """Return the CUDA functions whose work is at a kernel's node."""

@@ -1,15 +1,19 @@
-"""Cubins of modules that were loaded before anybody asked for them, where the program holds them.
+"""What the program's own objects hold of its kernels: cubins, and Triton's texts.
 
-In: names of functions by module.  Out: the bytes, where Triton or tileprof has exactly one cubin
-with these functions. Kernels that were compiled several times under one name are not told apart.
+In: names of functions by module, for modules that were loaded before anybody asked for them.  Out:
+the bytes, where Triton or tileprof has exactly one cubin with these functions. Kernels that were
+compiled several times under one name are not told apart.
+
+In: digests of cubins.  Out: what Triton made them from. Nothing of the program's is called.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-__all__ = ["HeldCubins"]
+__all__ = ["HeldCubins", "held_texts"]
 
 _ELF = b"\x7fELF"
 
@@ -40,16 +44,36 @@ def _has(image: bytes, functions: Sequence[str]) -> bool:
     return all(b"\0.text." + name.encode() + b"\0" in image for name in functions)
 
 
+def held_texts(digests: Collection[str], forms: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return, by the SHA-256 of a cubin, those forms of it that Triton holds as text."""
+    found: dict[str, dict[str, str]] = {}
+    for each in gc.get_objects():
+        image = _made(each, "cubin")
+        if not isinstance(image, bytes):
+            continue
+        digest = hashlib.sha256(image).hexdigest()
+        if digest in digests and digest not in found:
+            texts = ((form, _made(each, form)) for form in forms)
+            found[digest] = {form: text for form, text in texts if isinstance(text, str)}
+    return found
+
+
+def _made(each: object, form: str) -> object:
+    """A form of a compiled kernel of Triton's; None where it has none, or `each` is none."""
+    kind = type(each)
+    if kind.__name__ != "CompiledKernel" or not kind.__module__.startswith("triton."):
+        return None
+    asm = getattr(each, "asm", None)
+    # The mapping's own ways make what is asked for and not there, as SASS by another program.
+    return dict.get(asm, form) if isinstance(asm, dict) else None
+
+
 def _images() -> Iterator[bytes]:
     """All cubins that objects of Triton's and of ours hold."""
     for each in gc.get_objects():
         kind = type(each)
-        image: object = None
-        if kind.__name__ == "CompiledKernel" and kind.__module__.startswith("triton."):
-            asm = getattr(each, "asm", None)
-            # Not by get(): the mapping makes what is asked for and not there.
-            image = asm["cubin"] if isinstance(asm, dict) and "cubin" in asm else None
-        elif kind.__name__ == "CudaBinary" and kind.__module__.startswith("tileprof."):
+        image = _made(each, "cubin")
+        if kind.__name__ == "CudaBinary" and kind.__module__.startswith("tileprof."):
             image = getattr(each, "image", None)
         if isinstance(image, bytes) and image.startswith(_ELF):
             yield image

@@ -21,6 +21,7 @@ from tileprof.viewer.exports import EXPORTS, FOLDER_EXPORTS, export, export_fold
 from tileprof.viewer.lines import render_lines
 from tileprof.viewer.options import DiffOptions, Mode, ViewOptions
 from tileprof.viewer.pc_data import lines_json, sass_json
+from tileprof.viewer.pc_texts import render_texts, texts_json
 from tileprof.viewer.sass import render_blame, render_sass
 from tileprof.viewer.tree import render
 
@@ -40,7 +41,9 @@ __all__ = [
     "render_cta",
     "render_diff",
     "render_lines",
+    "render_texts",
     "render_view",
+    "texts_json",
     "view_csv",
     "view_json",
 ]
