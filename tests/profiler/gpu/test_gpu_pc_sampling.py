@@ -134,7 +134,7 @@ def test_contexts_and_graphs(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.parametrize("options", [("--pc-sampling",), ("--pc-sampling-exact",)])
 def test_kernels_of_all_kinds_in_two_threads(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """PyTorch's, Triton's and ours have samples; lines where the compiler tells them."""
+    """PyTorch's, Triton's and ours have samples; lines and texts where their compilers tell them."""
     ran = sampled(tmp_path, "libraries", "30", "2048", options=options)
     profile = ran.profile
     recording(profile)
@@ -143,6 +143,13 @@ def test_kernels_of_all_kinds_in_two_threads(tmp_path: Path, options: tuple[str,
     softmax = by_line(profile.tables.pc, "row_softmax")
     assert softmax.total() == names["row_softmax"] > 0
     assert softmax[0] <= 0.01 * softmax.total()
+    texts = profile.tables.pc.texts
+    for module in {
+        each.module for each in profile.tables.pc.functions if each.name == "row_softmax"
+    }:
+        # The driver hands over the very bytes that Triton gave it.
+        assert "@row_softmax" in (texts[module, "ttgir"].text or "")
+        assert ".entry row_softmax" in (texts[module, "ptx"].text or "")
     assert any("nvjet" in name or "gemm" in name for name in names), names
     ours = [name for name in names if "matmul" in name]
     assert ours, names
