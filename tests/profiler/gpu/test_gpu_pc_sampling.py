@@ -134,7 +134,7 @@ def test_contexts_and_graphs(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.parametrize("options", [("--pc-sampling",), ("--pc-sampling-exact",)])
 def test_kernels_of_all_kinds_in_two_threads(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """PyTorch's, Triton's and ours have samples; lines and texts where their compilers tell them."""
+    """PyTorch's, Triton's and ours have samples; lines and texts where compilers tell them."""
     ran = sampled(tmp_path, "libraries", "30", "2048", options=options)
     profile = ran.profile
     recording(profile)
