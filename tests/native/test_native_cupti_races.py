@@ -18,46 +18,46 @@ RECORDER_OF_GPUS = (
 """The recorder of GPUs, which needs no interpreter."""
 
 
-def test_threads_do_not_race(tmp_path: Path) -> None:
-    """No report of the sanitizer; every launch and every sample is counted once."""
+FLAGS = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recorder and the played CUPTI, which take the most time to compile."""
     if shutil.which("g++") is None:
         pytest.skip("could not import 'g++': no compiler")
-    flags = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
+    folder = tmp_path_factory.mktemp("races")
     sources = [RECORDER / f"{name}.cpp" for name in RECORDER_OF_GPUS]
-    compile_cpp([FAKE / "races.cpp", *sources], tmp_path / "races", *flags, "-ldl")
-    compile_cpp(SOURCES, tmp_path / "libfake.so", *flags, "-fPIC", "-shared")
-    done = subprocess.run(
-        [str(tmp_path / "races"), str(tmp_path / "libfake.so"), "3"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    # Functions of the recorder that need an interpreter are the program's.
+    compile_cpp(sources, folder / "librecorder.so", *FLAGS, "-fPIC", "-shared")
+    compile_cpp(SOURCES, folder / "libfake.so", *FLAGS, "-fPIC", "-shared")
+    return folder
+
+
+def numbers(built: Path, name: str) -> list[int]:
+    """What a program tells after three seconds in which the sanitizer had nothing to report."""
+    recorder = built / "librecorder.so"
+    links = (str(recorder), f"-Wl,-rpath,{built}", "-rdynamic", "-ldl")
+    compile_cpp([FAKE / f"{name}.cpp"], built / name, *FLAGS, *links)
+    command = [str(built / name), str(built / "libfake.so"), "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[:10_000]
     assert done.stderr == ""
-    launched, counted, lost, status, taken, sampled = map(int, done.stdout.split())
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_threads_do_not_race(built: Path) -> None:
+    """No report of the sanitizer; every launch and every sample is counted once."""
+    launched, counted, lost, status, taken, sampled = numbers(built, "races")
     assert launched == counted > 10_000
     assert (lost, status) == (0, 0)
     assert taken == sampled > 1000
 
 
-def test_counters_do_not_race(tmp_path: Path) -> None:
+def test_counters_do_not_race(built: Path) -> None:
     """No report of the sanitizer; each range has the function of its launch, or it shows that the
     numbers do not fit, as after some interruptions."""
-    if shutil.which("g++") is None:
-        pytest.skip("could not import 'g++': no compiler")
-    flags = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
-    sources = [RECORDER / f"{name}.cpp" for name in RECORDER_OF_GPUS]
-    compile_cpp([FAKE / "counter_races.cpp", *sources], tmp_path / "races", *flags, "-ldl")
-    compile_cpp(SOURCES, tmp_path / "libfake.so", *flags, "-fPIC", "-shared")
-    done = subprocess.run(
-        [str(tmp_path / "races"), str(tmp_path / "libfake.so"), "3"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[:10_000]
-    assert done.stderr == ""
-    launched, taken, unfit, wrong, lost, code, misuses = map(int, done.stdout.split())
+    launched, taken, unfit, wrong, lost, code, misuses = numbers(built, "counter_races")
     assert launched >= taken > 1000
     assert unfit < taken / 2
     assert (wrong, lost, code, misuses) == (0, 0, 0, 0)
