@@ -142,9 +142,7 @@ def by_line(samples: PcSamples) -> dict[int, float]:
 
 def outermost(place: Any) -> int:
     """The line of the kernel itself, in which functions of the prelude were inlined."""
-    while place is not None and place.caller is not None:
-        place = place.caller
-    return place.line if place is not None else 0
+    return [each.line for each in place.chain()][-1] if place is not None else 0
 
 
 def by_site_line(profile: Profile) -> dict[int, float]:

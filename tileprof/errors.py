@@ -27,6 +27,7 @@ picks an exit code.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 __all__ = [
@@ -76,6 +77,13 @@ class Location:
             if self.end_column
             else f"{self.file}:{self.line}"
         )
+
+    def chain(self) -> Iterator[Location]:
+        """This place, then the calls that led to it, outwards."""
+        place: Location | None = self
+        while place is not None:
+            yield place
+            place = place.caller
 
     def excerpt(self) -> str:
         """The source line with a caret under the span; empty where the file cannot be read."""

@@ -18,8 +18,10 @@ from tests.profiler_programs import FakeKernel
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import Metric, Profile, load
 from tileprof.profile.counters import RATES, SETS, TIME, Counter, counters_of, is_part, rate_of
-from tileprof.profiler import counters, cupti_library, permissions
+from tileprof.profiler import cupti_library, permissions
 from tileprof.profiler.counters import control, host, planning
+from tileprof.profiler.counters.asked import parse_metrics
+from tileprof.profiler.counters.planning import make_plan
 from tileprof.profiler.counters.reading import in_order
 from tileprof.runtime import cuda_driver, hooks
 from tileprof.runtime.hooks import KernelDescription
@@ -37,22 +39,22 @@ CONTEXT = 0x1000
 
 def test_sets_and_names() -> None:
     """Each name becomes counters; CUPTI's metrics are wanted once, the time of launches first."""
-    asked = counters.parse_metrics(" memory, dram__bytes_read.sum ,sm__inst_executed")
+    asked = parse_metrics(" memory, dram__bytes_read.sum ,sm__inst_executed")
     assert asked is not None
     assert asked.names == ("memory", READ, "sm__inst_executed")
     assert asked.terms[0] == TIME
     assert len(asked.terms) == len(set(asked.terms))
     assert {READ, WRITE, "sm__inst_executed.sum"} < set(asked.terms)
     assert asked.of_term("lts__t_sectors_lookup_hit.sum") == "memory"
-    assert counters.parse_metrics(["tensor", "tensor"]) == counters.parse_metrics("tensor")
-    assert counters.parse_metrics(None) is counters.parse_metrics(False) is None
+    assert parse_metrics(["tensor", "tensor"]) == parse_metrics("tensor")
+    assert parse_metrics(None) is parse_metrics(False) is None
 
 
 @pytest.mark.parametrize("given", ["", "a,,b", "dram bytes", "9a", [], 5, "a.b!"])
 def test_what_is_no_name(given: Any) -> None:
     """It is refused, with the sets."""
     with pytest.raises(UsageError) as caught:
-        counters.parse_metrics(given)
+        parse_metrics(given)
     assert "memory, tensor, occupancy" in str(caught.value)
 
 
@@ -131,20 +133,20 @@ def test_cupti_itself_knows_all_counters() -> None:
         pytest.skip("needs a CUPTI that counts launches")
     passes = {}
     for name in SETS:
-        asked = counters.parse_metrics(name)
+        asked = parse_metrics(name)
         assert asked is not None
         with host.Host(library, "GH100") as held:
             passes[name] = held.passes(held.plan(asked.terms))
     assert passes["tensor"] == passes["occupancy"] == 1
     assert 1 <= passes["memory"] <= 8
-    wrong = counters.parse_metrics("dram__bytes_raed.sum")
+    wrong = parse_metrics("dram__bytes_raed.sum")
     assert wrong is not None
     with pytest.raises(UsageError) as caught:
-        counters.make_plan(wrong, chip="GH100")
+        make_plan(wrong, chip="GH100")
     assert "GH100 has no metric `dram__bytes_raed.sum`" in str(caught.value)
     assert "dram__bytes_read" in str(caught.value)
     with pytest.raises(MissingDependencyError, match="counters cannot be read on XY100"):
-        counters.make_plan(wrong, chip="XY100")
+        make_plan(wrong, chip="XY100")
 
 
 # -- on a played CUPTI

@@ -7,14 +7,16 @@ Out: nodes for sites, whose time is taken out of the kernel's own.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileprof.instrument.samples import SampleTotals
-from tileprof.instrument.trials import independent_looks
 from tileprof.profile import KernelInfo, SiteInfo, TreeBuilder
 from tileprof.profiler import metrics
 from tileprof.profiler.totals import LaunchTotals, SiteTotals
+
+if TYPE_CHECKING:
+    from tileprof.instrument.samples import SampleTotals
 
 __all__ = ["add_samples", "add_sites"]
 
@@ -70,6 +72,8 @@ def add_samples(
 
     `groups`: of variants that differ in their roles.
     """
+    from tileprof.instrument.trials import independent_looks
+
     sites = sorted(info.sites, key=lambda site: site.id)
     nodes = _seen_sites(builder, kernel, sites, groups)
     whole, before = max(sum(int(samples.samples.sum()) for samples in groups), 1), 0

@@ -80,18 +80,10 @@ def files_of(held: PcSamples) -> list[str]:
     files: dict[str, None] = {}
     for place in np.argsort(-held.by_function, kind="stable").tolist():
         for line in dict.fromkeys(each.place for each in held.functions[place].code):
-            chain = _files(line)
+            chain = [each.file for each in line.chain()] if line is not None else []
             python = [file for file in chain if file.endswith(".py")]
             files |= dict.fromkeys(python or [f for f in chain if not _TOOLKIT.search(f)])
     return list(files)
-
-
-def _files(line: Location | None) -> list[str]:
-    found = []
-    while line is not None:
-        found.append(line.file)
-        line = line.caller
-    return found
 
 
 def _find(function: PcFunction, cubins: Mapping[str, bytes]) -> Function | str:

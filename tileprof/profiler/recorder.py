@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tileprof.errors import UsageError
 from tileprof.profile import KernelInfo, PcSamples, TreeBuilder
-from tileprof.profiler.events import Events
 from tileprof.profiler.excerpts import Excerpts
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.late import Late, add_late
@@ -31,6 +30,9 @@ from tileprof.profiler.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree import Node, Tree
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import LateDescription, LaunchedKernel, Measured
+
+if TYPE_CHECKING:
+    from tileprof.profiler.events import Events
 
 Entry: TypeAlias = list[Any]
 """An open scope. A list, because making an object with seven attributes takes 0.1 µs longer."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from tileprof.errors import UsageError
 from tileprof.profiler import provenance, scopes
-from tileprof.profiler.counters.control import prepare
-from tileprof.profiler.events import missing, native_events
 from tileprof.profiler.instruments import widest
 from tileprof.profiler.listener import Listener
 from tileprof.profiler.options import EXCLUDED, Options, destination, parse_options
@@ -39,6 +37,10 @@ class Recording:
     """One recorder and the sessions that share it."""
 
     def __init__(self, options: Options) -> None:
+        # Here: who imports tileprof and records nothing needs none of it.
+        from tileprof.profiler import events
+
+        self._native_side = events
         self.recorder = Recorder(options)
         self.recorder.adopt()
         self.sources = Sources()
@@ -46,7 +48,7 @@ class Recording:
         self._facts: dict[str, str] | None = None
         self._exact = options.clock is not None
         if not self._exact:
-            self.recorder.events = native_events(
+            self.recorder.events = events.native_events(
                 self.recorder.tree, top, self.recorder.kernels, self.recorder.kernel_of
             )
         self._sampler: Sampler | None = None
@@ -144,7 +146,7 @@ class Recording:
             self._facts = {**provenance.of_process(os.getpid()), **provenance.git_state(folder)}
         events = self.recorder.events
         sampling = any(each.options.sampling for each in self.sessions) and not self._exact
-        seen = missing(sampling) if events is None else events.facts()
+        seen = self._native_side.missing(sampling) if events is None else events.facts()
         return {**self._facts, **seen, **self.recorder.lost()}
 
     def tick(self) -> None:
@@ -224,6 +226,8 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current
+    from tileprof.profiler.counters.control import prepare
+
     parsed = parse_options(**options)
     target = destination(path) if path is not None else None
     with _lock:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.instrument.buckets import Histograms
-from tileprof.instrument.mark_costs import MarkCosts
 from tileprof.profile import Metric, Sketch, split_sketches
 from tileprof.profile.metrics import combine
 from tileprof.runtime.hooks import Launch, Measured
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
+    from tileprof.instrument.buckets import Histograms
+    from tileprof.instrument.mark_costs import MarkCosts
     from tileprof.instrument.samples import SampleTotals
 
 Ints = npt.NDArray[np.int64]
@@ -138,6 +138,9 @@ class SiteTotals:
         return split_sketches(whole.starts.tolist(), whole.bucket, whole.count)
 
     def _merged(self) -> Histograms:
+        # Here, for it brings all of kernels along, which a program may have none of.
+        from tileprof.instrument.buckets import Histograms
+
         rows = np.arange(len(self.sites))
         return Histograms.merge(self.histograms, [rows] * len(self.histograms), len(self.sites))
 

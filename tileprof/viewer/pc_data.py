@@ -97,9 +97,7 @@ def _instruction(seen: SeenInstruction) -> dict[str, Any]:
 
 
 def _chain(place: Location | None) -> list[dict[str, Any]]:
-    found = []
-    while place is not None:
-        function = encodable(place.function)
-        found.append({"file": encodable(place.file), "line": place.line, "function": function})
-        place = place.caller
-    return found
+    return [
+        {"file": encodable(at.file), "line": at.line, "function": encodable(at.function)}
+        for at in (place.chain() if place is not None else ())
+    ]

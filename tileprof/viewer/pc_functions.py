@@ -146,12 +146,11 @@ def user_line(profile: Profile, place: Location | None) -> Place | None:
 
     So what a library's function does, inlined, is said of the line that calls it.
     """
-    line = place
-    while line is not None:
-        if line.file in profile.tables.sources:
-            return line.file, line.line
-        line = line.caller
-    return None if place is None else (place.file, place.line)
+    if place is None:
+        return None
+    known = (line for line in place.chain() if line.file in profile.tables.sources)
+    line = next(known, place)
+    return line.file, line.line
 
 
 def line_samples(

@@ -233,9 +233,9 @@ class _Sass:
 
     def _heading(self, place: Location | None) -> str:
         """The program's line with its text, and what of it was inlined from where."""
-        chain = list(_chain(place))
-        if not chain:
+        if place is None:
             return "(no line)"
+        chain = list(place.chain())
         shown = user_line(self.profile, place)
         at = next(i for i, each in enumerate(chain) if (each.file, each.line) == shown)
         text = self.sources.lines(chain[at].file).get(chain[at].line, "").strip()
@@ -252,12 +252,6 @@ class _Sass:
         """Without namespaces and parameters."""
         forms = short_forms(place.function)
         return min((place.function, *forms), key=len).partition("(")[0] or "inlined"
-
-
-def _chain(place: Location | None) -> Iterator[Location]:
-    while place is not None:
-        yield place
-        place = place.caller
 
 
 def _base(file: str) -> str:

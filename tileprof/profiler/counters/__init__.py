@@ -7,19 +7,3 @@ they are of.  Out: numbers at the nodes of kernels, and in words what could not 
 `planning` finds out what a device can count and in how many passes, `control` switches the native
 recorder, `reading` turns images into numbers at nodes.
 """
-
-from .asked import Asked, parse_metrics
-from .control import CounterControl, Prepared, prepare
-from .planning import Plan, make_plan
-from .reading import CounterReading
-
-__all__ = [
-    "Asked",
-    "CounterControl",
-    "CounterReading",
-    "Plan",
-    "Prepared",
-    "make_plan",
-    "parse_metrics",
-    "prepare",
-]
