@@ -1,14 +1,23 @@
-"""Fixtures of tests that record PyTorch's operations."""
+"""Fixtures: the played CUPTI, and what records PyTorch's operations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tests.profiler.torch_observed import Seen
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The played CUPTI, of each module its own."""
+    from tests.native.cupti_programs import build_fake
+
+    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
 
 
 @pytest.fixture

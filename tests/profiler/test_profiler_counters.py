@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tileprof.profiler as profiler
-from tests.native.cupti_programs import GRAPH_LAUNCH, LAUNCH, Fake, build_fake
+from tests.native.cupti_programs import GRAPH_LAUNCH, LAUNCH, Fake
 from tests.profiler_programs import FakeKernel
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import Metric, Profile, load
@@ -180,12 +180,6 @@ class Gpu:
     def problem(self) -> str:
         """Nothing, unless calls came in a wrong order."""
         return f"{self.c.fake_counter_misuses()} calls in a wrong order"
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The played library."""
-    return build_fake(tmp_path_factory.mktemp("fake"))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import tileprof.profiler as profiler
 from tests.cuda.fake_driver import FakeDriver
-from tests.native.cupti_programs import Fake, build_fake
+from tests.native.cupti_programs import Fake
 from tests.profiler_programs import FakeKernel, launch
 from tileprof.errors import MissingDependencyError
 from tileprof.profile import DevicePeak, KernelInfo, Profile, load
@@ -125,12 +125,6 @@ def test_what_cannot_be_is_not_told(use: Use) -> None:
 
 
 # -- in profiles
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The played CUPTI."""
-    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
 
 
 @pytest.fixture

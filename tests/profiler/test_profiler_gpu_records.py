@@ -13,41 +13,19 @@ from typing import Any
 import pytest
 
 import tileprof.profiler as profiler
-from tests.native.cupti_programs import Fake, build_fake
-from tests.profiler_programs import as_ours, expect, run, tree
+from tests.profiler.played_calls import played_calls
+from tests.profiler_programs import expect, run, tree
 from tileprof.profile import Profile
-from tileprof.profiler import paths
 
 recorder = pytest.importorskip("tileprof.native._recorder")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The played library."""
-    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
 
 
 @pytest.fixture
 def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What programs call: the played driver, none of whose Python shows."""
-    monkeypatch.setenv("TILEPROF_CUPTI", str(library))
-    recorder.gpu_after_fork()
-    fake = Fake(library, recorder)
-    for method in (Fake.kernel, Fake.call, Fake.copy, Fake.node, Fake.wait, Fake.memory):
-        paths.hide(method.__code__)
-    played = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
-    yield {name: _hidden(getattr(fake, name)) for name in played}
-    if recorder.gpu_started():
-        recorder.gpu_stop()
-    recorder.gpu_drain()
-
-
-def _hidden(method: Any) -> Any:
-    @as_ours
-    def call(*arguments: Any, **named: Any) -> Any:
-        return method(*arguments, **named)
-
-    return call
+    calls = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
+    with played_calls(library, monkeypatch, *calls) as held:
+        yield held
 
 
 def test_kernels_hang_below_the_calls_that_launched_them(names: dict[str, Any]) -> None:

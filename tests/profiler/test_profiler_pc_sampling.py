@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.native.cupti_programs import Fake, build_fake
+from tests.native.cupti_programs import Fake
 from tests.native.pc_programs import SCOREBOARD, SELECTED, WAIT, WAIT_LATENCY, Sampling
 from tileprof import profiler
 from tileprof.profile import load, save
@@ -26,12 +26,6 @@ from tileprof.profiler.session import Session
 recorder = pytest.importorskip("tileprof.native._recorder")
 
 CUBIN = b"\x7fELF\0.text.f\0.text.g\0"
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The played library."""
-    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
 
 
 @pytest.fixture

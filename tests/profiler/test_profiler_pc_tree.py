@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.native.cupti_programs import Fake, build_fake
 from tests.pc_samples import raw
-from tests.profiler_programs import as_ours, expect, run, tree
+from tests.profiler.played_calls import played_calls
+from tests.profiler_programs import expect, run, tree
 from tileprof.profile import PcFunction as Function
 from tileprof.profile import PcRecording, PcRows, PcSamples, Profile, TreeBuilder, load
-from tileprof.profiler import paths
 from tileprof.profiler.gpu import Gpu
 from tileprof.profiler.pc_raw import RawPcSamples
 from tileprof.profiler.pc_tree import Period, add_pc_samples, below, shared_out
@@ -148,32 +147,11 @@ def test_with_call_paths_nothing_is_dealt_out() -> None:
 # -- in sessions
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The played library."""
-    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
-
-
 @pytest.fixture
 def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What programs call: the played driver, none of whose Python shows."""
-    monkeypatch.setenv("TILEPROF_CUPTI", str(library))
-    recorder.gpu_after_fork()
-    fake = Fake(library, recorder)
-    for method in (Fake.kernel, Fake.call):
-        paths.hide(method.__code__)
-    yield {name: _hidden(getattr(fake, name)) for name in ("kernel", "deliver")}
-    if recorder.gpu_started():
-        recorder.gpu_stop()
-    recorder.gpu_drain()
-
-
-def _hidden(method: Any) -> Any:
-    @as_ours
-    def call(*arguments: Any, **named: Any) -> Any:
-        return method(*arguments, **named)
-
-    return call
+    with played_calls(library, monkeypatch, "kernel", "deliver") as held:
+        yield held
 
 
 PROGRAM = """

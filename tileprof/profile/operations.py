@@ -109,15 +109,20 @@ def _with_values(profile: Profile) -> Mask:
     return found
 
 
-def _matching(profile: Profile, pattern: str) -> Mask:
+def regular(pattern: str) -> re.Pattern[str]:
+    """Return a regular expression of a user's; UsageError, with the place, for one that is none."""
     try:
-        found = re.compile(pattern)
+        return re.compile(pattern)
     except re.error as error:
         place = f"\n    {pattern}\n    {' ' * (error.pos or 0)}^" if error.pos is not None else ""
         raise UsageError(
             f"{pattern!r} is no regular expression: {error.msg}{place}",
             hint="Escape characters with a meaning of their own: \\( \\[ \\* \\+ \\?",
         ) from None
+
+
+def _matching(profile: Profile, pattern: str) -> Mask:
+    found = regular(pattern)
     by_symbol = [found.search(symbol.name) is not None for symbol in profile.symbols]
     return np.array(by_symbol, bool)[profile.symbol]
 

@@ -6,7 +6,6 @@ each began on the axis that all share.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Cta, CtaLaunch, CtaTimelines, Profile, SiteInfo
+from tileprof.profile.operations import regular
 from tileprof.viewer.text import encodable
 
 __all__ = ["Ctas", "FlightRow", "has_ctas"]
@@ -178,10 +178,8 @@ class Ctas:
             return 0
         if kernel in names:
             return names.index(kernel)
-        try:
-            found = [at for at, name in enumerate(names) if re.search(kernel, name)]
-        except re.error as error:
-            raise UsageError(f"{kernel!r} is no regular expression: {error.msg}") from None
+        pattern = regular(kernel)
+        found = [at for at, name in enumerate(names) if pattern.search(name)]
         if not found:
             raise UsageError(
                 f"there is no timeline of a kernel `{kernel}`",

@@ -7,7 +7,6 @@ lines with their samples; and words for both. Shares are of samples; those of re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples, Profile
+from tileprof.profile.operations import regular
 from tileprof.profile.pc_samples import NOT_ISSUED
 from tileprof.viewer.units import format_percent, format_value
 
@@ -76,6 +76,11 @@ class SeenFunction:
             found.append(seen)
         return found
 
+    @cached_property
+    def by_offset(self) -> dict[int, PcInstruction]:
+        """Its code by offset."""
+        return {each.instruction.offset: each.instruction for each in self.instructions}
+
     @property
     def strays(self) -> int:
         """Samples at offsets that are no instruction of the code."""
@@ -112,10 +117,8 @@ def seen_functions(profile: Profile, pattern: str | None = None) -> list[SeenFun
 def _matches(function: PcFunction, pattern: str | None) -> bool:
     if pattern is None:
         return True
-    try:
-        return any(re.search(pattern, text) for text in (function.title, function.name))
-    except re.error as error:
-        raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+    found = regular(pattern)
+    return any(found.search(text) for text in (function.title, function.name))
 
 
 def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:

@@ -216,13 +216,12 @@ class _Sass:
 
     def _blames(self, seen: SeenFunction, each: SeenInstruction) -> Iterator[str]:
         """What it waits for; producers of one kind on one line are told together."""
-        by_offset = {e.instruction.offset: e.instruction for e in seen.instructions}
         reasons: dict[tuple[int, str], list[str]] = {}
         for blame in each.blames:
             reasons.setdefault((blame.producer, blame.through), []).append(blame.stall)
         groups: dict[tuple[str, str, str, str], list[str]] = {}
         for (producer, through), stalls in reasons.items():
-            made = by_offset.get(producer)
+            made = seen.by_offset.get(producer)
             line = user_line(self.profile, made.place) if made is not None else None
             where = f", {_base(line[0])}:{line[1]}" if line is not None else ""
             opcode = _opcode(made.text) if made is not None else "an instruction"

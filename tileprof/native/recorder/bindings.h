@@ -12,6 +12,13 @@ using Bind = void (*)(nanobind::module_ &);
 // All of them; a part adds its line in bindings.cpp.
 std::vector<Bind> bindings();
 
+// What a piece of work gives, done without the GIL: CUPTI's threads may wait for threads that want
+// it, and other threads of Python go on.
+template <typename Work> auto without_gil(Work work) {
+  nanobind::gil_scoped_release others;
+  return work();
+}
+
 void bind_cupti(nanobind::module_ &);
 void bind_backward(nanobind::module_ &);
 void bind_counters(nanobind::module_ &);

@@ -22,11 +22,7 @@ void counters_configure(const std::string &chip, const std::vector<std::string> 
 
 // Batches: (device, ranges that were dropped, image, epochs, contexts, names of functions).
 nb::list counters_take() {
-  std::vector<CounterBatch> batches;
-  {
-    nb::gil_scoped_release others;
-    batches = gpu().counters.take();
-  }
+  const std::vector<CounterBatch> batches = without_gil([] { return gpu().counters.take(); });
   nb::list all;
   for (const CounterBatch &each : batches) {
     const auto &launches = each.launches;
@@ -42,11 +38,7 @@ nb::list counters_take() {
 }
 
 nb::dict counters_status() {
-  CounterStatus status;
-  {
-    nb::gil_scoped_release others;
-    status = gpu().counters.status();
-  }
+  const CounterStatus status = without_gil([] { return gpu().counters.status(); });
   nb::dict d;
   d["code"] = status.code;
   d["text"] = status.text;

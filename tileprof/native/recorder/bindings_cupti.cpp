@@ -149,20 +149,12 @@ nb::tuple gpu_start(const std::string &path, const std::vector<uint32_t> &kinds,
   GpuOptions options{0, timeline, buffer_bytes};
   for (uint32_t kind : kinds)
     if (kind < cupti::kKinds) options.kinds |= uint64_t(1) << kind;
-  nb::gil_scoped_release others;
-  const GpuStatus status = gpu().start(path, options);
-  nb::gil_scoped_acquire again;
-  return told(status);
+  return told(without_gil([&] { return gpu().start(path, options); }));
 }
 
-// A method of `Gpu` without the GIL, as CUPTI's threads may wait for threads that want it.
-template <typename Method> nb::tuple without_gil(Method method) {
-  GpuStatus status;
-  {
-    nb::gil_scoped_release others;
-    status = method(gpu());
-  }
-  return told(status);
+// A method of `Gpu`, without the GIL.
+template <typename Method> nb::tuple done(Method method) {
+  return told(without_gil([&] { return method(gpu()); }));
 }
 
 std::string demangled(const std::string &name) {
@@ -226,21 +218,21 @@ void bind_cupti(nb::module_ &m) {
   bind_constants(m);
   m.def("gpu_start", gpu_start, nb::arg("path"), nb::arg("kinds"), nb::arg("timeline") = 0,
         nb::arg("buffer_bytes") = size_t(2) << 20);
-  m.def("gpu_stop", [](double s) { return without_gil([s](Gpu &g) { return g.stop(s); }); },
+  m.def("gpu_stop", [](double s) { return done([s](Gpu &g) { return g.stop(s); }); },
         nb::arg("timeout_s") = 10.0);
-  m.def("gpu_pause", [] { return without_gil([](Gpu &g) { return g.pause(); }); });
-  m.def("gpu_resume", [] { return without_gil([](Gpu &g) { return g.resume(); }); });
-  m.def("gpu_reclaim", [] { return without_gil([](Gpu &g) { return g.reclaim(); }); });
+  m.def("gpu_pause", [] { return done([](Gpu &g) { return g.pause(); }); });
+  m.def("gpu_resume", [] { return done([](Gpu &g) { return g.resume(); }); });
+  m.def("gpu_reclaim", [] { return done([](Gpu &g) { return g.reclaim(); }); });
   m.def("gpu_limit_timeline", [](size_t most) {
     nb::gil_scoped_release others;
     gpu().activities.limit_timeline(most);
   });
   m.def("gpu_flush",
         [](bool force, double s) {
-          return without_gil([force, s](Gpu &g) { return g.flush(force, s); });
+          return done([force, s](Gpu &g) { return g.flush(force, s); });
         },
         nb::arg("force") = false, nb::arg("timeout_s") = 10.0);
-  m.def("gpu_health", [] { return without_gil([](Gpu &g) { return g.health(); }); });
+  m.def("gpu_health", [] { return done([](Gpu &g) { return g.health(); }); });
   m.def("gpu_started", [] { return gpu().started(); });
   m.def("gpu_version", [] { return gpu().cupti().version; });
   m.def("gpu_kinds", [] {

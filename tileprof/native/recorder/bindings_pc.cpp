@@ -99,11 +99,7 @@ nb::bytes pc_cubin(uint32_t module) {
 }
 
 nb::dict pc_status() {
-  PcStatus status;
-  {
-    nb::gil_scoped_release others;
-    status = gpu().pcs.status();
-  }
+  const PcStatus status = without_gil([] { return gpu().pcs.status(); });
   nb::dict d;
   d["code"] = status.code;
   d["text"] = status.text;

@@ -21,11 +21,7 @@ Traced take_all() {
 
 // By one caller at a time.
 nb::dict host_drain() {
-  Traced all;
-  {
-    nb::gil_scoped_release others;
-    all = take_all();
-  }
+  const Traced all = without_gil([] { return take_all(); });
   const size_t n = all.events.size();
   nb::dict d;
   d["overwritten"] = all.overwritten;
