@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.binary.support import STORED, compile_cuda, kernel, need_disassembler
 from tileprof import binary
 from tileprof.binary import Parameter, disassembly
 from tileprof.binary import cubin as cubin_module
+from tileprof.binary.instructions import BYTES
 from tileprof.errors import CubinError, MissingDependencyError
 
 
@@ -89,6 +92,34 @@ def test_functions_of_a_large_cubin_are_disassembled_one_by_one(
     for name, function in whole.functions.items():
         assert parts.functions[name].instructions == function.instructions
         assert function.instructions[0].name == "LDC"
+
+
+def test_procedures_that_are_listed_apart_belong_to_their_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As nvdisasm of CUDA 12 and 13.0 lists them: pieces that follow each other."""
+    whole = kernel("calls", "sm_90a")
+    ends = [*whole.procedures.values(), len(whole.instructions) * BYTES]
+    assert len(ends) > 2
+    now = disassembly._run
+
+    def apart(arguments: list[str]) -> subprocess.CompletedProcess[bytes]:
+        done = now(arguments)
+        head, functions = json.loads(done.stdout)
+        pieces = []
+        for each in functions:
+            if each["function-name"] != whole.name:
+                pieces.append(each)
+                continue
+            for (name, start), end in zip(whole.procedures.items(), ends[1:]):
+                code = each["sass-instructions"][start // BYTES : end // BYTES]
+                pieces.append({"function-name": name, "start": start, "sass-instructions": code})
+        return subprocess.CompletedProcess(arguments, 0, json.dumps([head, pieces]).encode())
+
+    monkeypatch.setattr(disassembly, "_run", apart)
+    found = binary.read(whole.cubin.data + b" ").functions["calls"]
+    assert found.instructions == whole.instructions
+    assert [each.start for each in found.blocks] == [each.start for each in whole.blocks]
 
 
 def test_the_same_bytes_are_read_once() -> None:

@@ -96,7 +96,7 @@ def small_reads() -> None:
     with sampled(records=4):
         busy(Device(), 1)
         totals = ended()
-    assert totals["reads"] > 20
+    assert 1 < totals["records"] <= 4 * totals["reads"]
 
 
 def overflow() -> None:

@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.cupti_programs import ALLOC, KERNEL, KINDS, LAUNCH, MEMCPY, NODE_CREATED, Fake
+from tests.native.cupti_programs import (
+    ALLOC,
+    KERNEL,
+    KINDS,
+    LAUNCH,
+    MEMCPY,
+    MEMSET,
+    NODE_CREATED,
+    Fake,
+)
 from tileprof.profiler.cupti_library import find_cupti
 
 NOTHING_STARTED = (-3, "there is no recording")
@@ -89,13 +98,28 @@ def test_a_pause_turns_everything_off(fake: Fake) -> None:
     """What is launched in it costs nothing and is not recorded; what was under way is."""
     early = fake.call()
     assert fake.recorder.gpu_pause() == (0, "")
-    assert fake.c.fake_listened(1, LAUNCH) == fake.c.fake_kinds() == 0
+    assert fake.c.fake_listened(1, LAUNCH) == 0
+    # With no kind at all CUPTI would not see which modules are loaded.
+    assert fake.c.fake_kinds() == 1 << MEMSET
     fake.kernel("lost")
     assert fake.recorder.gpu_resume() == (0, "")
     assert fake.c.fake_listened(1, LAUNCH) == 1
     fake.kernel(correlation=early)
     fake.kernel(start=5000, end=5100)
     assert [(r.path, r.count) for r in fake.rows("kernel")] == [("cuLaunchKernel", 2)]
+
+
+def test_fills_of_a_pause_are_not_counted(fake: Fake) -> None:
+    """CUPTI goes on to make records of them, which may be handed over late."""
+    assert fake.recorder.gpu_pause() == (0, "")
+    fake.fill(4096, 100, 200)
+    assert fake.recorder.gpu_resume() == (0, "")
+    later = time.monotonic_ns() + 10**9
+    fake.fill(8192, later, later + 50)
+    assert [(r.path, r.count, r.bytes) for r in fake.rows("memset")] == [
+        ("cuMemsetD8Async", 1, 8192)
+    ]
+    assert "unattributed" not in fake.counts()
 
 
 def test_a_flush_that_hangs_is_given_up(fake: Fake) -> None:

@@ -95,11 +95,15 @@ def _functions(output: bytes, code: dict[str, bytes]) -> dict[str, tuple[Instruc
             "nvdisasm printed something other than JSON",
             hint=f"It must be of CUDA {FIRST_WITH_JSON} or later: pip install -U {WHEEL}",
         ) from None
-    found = {}
+    found: dict[str, tuple[Instruction, ...]] = {}
+    name = ""
     for function in functions:
-        name = function["function-name"]
-        if name in code:
-            found[name] = _instructions(function, code[name])
+        # Until CUDA 13.2, procedures that lie in a function's code are listed after it.
+        if function["function-name"] in code:
+            name = function["function-name"]
+            found[name] = ()
+        if name and function["start"] == len(found[name]) * BYTES:
+            found[name] += _instructions(function, code[name])
     return found
 
 

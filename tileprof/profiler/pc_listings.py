@@ -111,9 +111,14 @@ def _disassemble(functions: Iterable[Function]) -> None:
         with suppress(TileprofError):  # said where they are asked for
             _ = each.instructions
 
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        list(pool.map(read, firsts.values()))
-        list(pool.map(read, others))
+    try:
+        with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
+            list(pool.map(read, firsts.values()))
+            list(pool.map(read, others))
+    except RuntimeError:
+        # A recording that ends with the interpreter: it starts no threads any more.
+        for each in (*firsts.values(), *others):
+            read(each)
 
 
 class _Places:

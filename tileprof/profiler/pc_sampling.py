@@ -121,9 +121,8 @@ class PcSampling:
         code, text = int(status["code"]), str(status["text"])
         if totals["non_user"] and totals["non_user"] == totals["total"]:
             return (
-                "CUPTI tells no instruction of any sample, as where kernels were loaded between two"
-                " recordings of one process (record both in one), or another tool in it listens to"
-                " modules or serializes kernels"
+                "CUPTI tells no instruction of any sample, as where another tool in the process"
+                " listens to modules or serializes kernels"
             )
         if status["hung"]:
             return "it could not be stopped in time"

@@ -197,6 +197,12 @@ void Activities::memset_(const uint8_t *record) {
   using At = cupti::MemsetRecord;
   const Place place = place_of_work(read<uint32_t>(record, At::correlation),
                                     read<uint64_t>(record, At::graph_node));
+  const uint64_t start = read<uint64_t>(record, At::start);
+  // Of an interruption, in which fills go on to leave records.
+  if (!place.known && place.counts && start < resumed_ns_) {
+    ++counts_.outside;
+    return;
+  }
   if (!place.counts) return;
   const uint32_t device = read<uint32_t>(record, At::device);
   const bool async = read<uint16_t>(record, At::flags) & 1;
@@ -204,8 +210,8 @@ void Activities::memset_(const uint8_t *record) {
                      memory_detail(read<uint16_t>(record, At::memory), 0, async, device));
   sum.bytes += read<uint64_t>(record, At::bytes);
   ran(place,
-      {read<uint64_t>(record, At::start), read<uint64_t>(record, At::end), device,
-       read<uint32_t>(record, At::stream), true, false},
+      {start, read<uint64_t>(record, At::end), device, read<uint32_t>(record, At::stream), true,
+       false},
       sum);
 }
 
@@ -258,6 +264,7 @@ void Activities::add_dropped(uint64_t records) {
 
 void Activities::interrupt(uint64_t time_ns) {
   std::lock_guard lock(mutex_);
+  resumed_ns_ = time_ns;
   idle_.interrupt(time_ns);
 }
 

@@ -51,6 +51,7 @@ public:
   void begin(const Cupti &cupti, uint64_t wanted_kinds, size_t timeline);
   void parse(const uint8_t *buffer, size_t valid);
   void add_dropped(uint64_t records);
+  // Until then, nothing was recorded for a while.
   void interrupt(uint64_t time_ns);
   // Events on the timeline at most; 0: none.
   void limit_timeline(size_t most);
@@ -91,6 +92,7 @@ private:
   Timeline timeline_;
   ActivityCounts counts_;
   std::atomic<uint64_t> records_seen_{0};
+  uint64_t resumed_ns_ = 0;
   uint32_t last_correlation_ = 0;
   Place last_{};
   std::unique_ptr<Captured[]> captured_{new Captured[kCaptured]()};
