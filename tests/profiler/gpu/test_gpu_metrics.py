@@ -129,7 +129,8 @@ def test_everything_at_once(tmp_path: Path) -> None:
     profile = read(ran)
     found = values(profile, "copy")
     assert found["sm__inst_executed.sum"] > GIB / 512
-    hits = float(column(profile, "lts__t_sector_hit_rate.pct").total[profile.find("copy")[0]])
+    (at,) = profile.find("copy", "scope")
+    hits = float(column(profile, "lts__t_sector_hit_rate.pct").total[at])
     assert hits == pytest.approx(found["l2_hit_rate"], abs=0.05)
     assert found["sm__cycles_active.max"] > 0
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.gpu
 SOAK = os.environ.get("TILEPROF_SOAK_SECONDS", "20")
 HOT_LINE = 5
 CYCLES = 2_000_000
+MULTIPROCESSORS = 132
 PROGRAM = str(PROGRAMS / "sampled.py")
 
 
@@ -29,8 +30,8 @@ def sampled(folder: Path, *arguments: str, options: tuple[str, ...] = ("--pc-sam
     return succeeded(python(folder, *run, *arguments))
 
 
-def recording(profile: Profile) -> PcRecording:
-    """The one recording, which must have lost nothing."""
+def recording(profile: Profile, launches: int = 0) -> PcRecording:
+    """The one recording, which must have lost nothing; `launches` of short kernels."""
     facts = profile.tables.provenance
     print({key: fact for key, fact in facts.items() if key.startswith(("pc ", "cupti"))})
     assert "pc sampling failed" not in facts, facts["pc sampling failed"]
@@ -39,8 +40,8 @@ def recording(profile: Profile) -> PcRecording:
     assert found.total > 0
     assert (found.dropped, found.overflows) == (0, 0)
     assert "pc samples lost" not in facts, facts["pc samples lost"]
-    # The device counts 0.3 % as nobody's beside kernels' records.
-    assert found.non_user < 0.02 * found.total
+    # The device counts 0.3 % as nobody's beside kernels' records, and 600 to 1,600 cycles a launch.
+    assert found.non_user < 0.02 * found.total + launches * MULTIPROCESSORS * 2000 / found.period
     return found
 
 
@@ -137,7 +138,7 @@ def test_kernels_of_all_kinds_in_two_threads(tmp_path: Path, options: tuple[str,
     """PyTorch's, Triton's and ours have samples; lines and texts where compilers tell them."""
     ran = sampled(tmp_path, "libraries", "30", "2048", options=options)
     profile = ran.profile
-    recording(profile)
+    recording(profile, sum(counts(profile).values()))
     names, launched = by_name(profile.tables.pc), counts(profile)
     assert launched["row_softmax"] == ran.told["launches"]
     softmax = by_line(profile.tables.pc, "row_softmax")

@@ -21,8 +21,9 @@ constexpr double kPatience_s = 1.0;
 constexpr const char *kNone = "there is no recording";
 
 // CUPTI follows which modules are loaded while kernels, copies or fills leave records; of others it
-// tells no instruction to the end of the process. Fills are the rarest.
-constexpr uint64_t kInPauses = uint64_t(1) << cupti::kMemset;
+// tells no instruction to the end of the process. Fills are the rarest. It forgets to when kernels'
+// are turned off, so this kind is turned on after that.
+constexpr uint32_t kInPauses = cupti::kMemset;
 
 void buffer_requested(uint8_t **buffer, size_t *size, size_t *most_records) {
   *most_records = 0;
@@ -149,13 +150,13 @@ GpuStatus Gpu::begin() {
   return status(subscriber.listen(true), "CUPTI tells of no calls");
 }
 
-// Turns the kinds of records on, or off but for those kept; a kind that this version or device lacks
-// is left out, but kernels must be there.
-CuptiResult Gpu::collect(bool on, uint64_t kept) {
+// Turns the kinds of records on or off; a kind that this version or device lacks is left out, but
+// kernels must be there.
+CuptiResult Gpu::collect(bool on) {
   CuptiResult kernels = cupti::kSuccess;
   for (uint32_t kind = 0; kind < cupti::kKinds; ++kind) {
     const uint64_t bit = uint64_t(1) << kind;
-    if (!((on ? options_.kinds : collected_ & ~kept) & bit)) continue;
+    if (!((on ? options_.kinds : collected_) & bit)) continue;
     const CuptiResult result = on ? cupti_.enable(kind) : cupti_.disable(kind);
     if (result == cupti::kSuccess) collected_ = on ? collected_ | bit : collected_ & ~bit;
     if (kind == cupti::kKernel) kernels = result;
@@ -189,7 +190,9 @@ GpuStatus Gpu::pause() {
   pcs.pause();
   counters.pause();
   const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
-  const GpuStatus dark = status(collect(false, kInPauses), "records stay on");
+  const GpuStatus dark = status(collect(false), "records stay on");
+  if (options_.kinds >> kInPauses & 1 && cupti_.enable(kInPauses) == cupti::kSuccess)
+    collected_ |= uint64_t(1) << kInPauses;
   return silent.code ? silent : dark;
 }
 

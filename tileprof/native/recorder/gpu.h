@@ -74,7 +74,7 @@ private:
   GpuStatus status(CuptiResult result, const char *what) const;
   GpuStatus begin();
   GpuStatus resume_locked();
-  CuptiResult collect(bool on, uint64_t kept = 0);
+  CuptiResult collect(bool on);
   GpuStatus flush_locked(bool force, double timeout_s);
   GpuStatus settle_locked(double timeout_s);
   GpuStatus flush_once(bool force, double timeout_s);
