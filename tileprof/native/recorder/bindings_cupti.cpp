@@ -203,7 +203,8 @@ void bind_constants(nb::module_ &m) {
                                {"no_stalls", kNoStalls},
                                {"cannot_sample", kCannotSample},
                                {"overflows", kOverflows},
-                               {"other_chip", kOtherChip}});
+                               {"other_chip", kOtherChip},
+                               {"no_pm_sampling", kNoPmSampling}});
   m.attr("RECORD_KINDS") = names({{"kernel", cupti::kKernel},
                                   {"memcpy", cupti::kMemcpy},
                                   {"memcpy_peer", cupti::kMemcpyPeer},

@@ -191,17 +191,14 @@ bool Counters::enable(Target &target) {
 }
 
 bool Counters::chip_fits(Target &target) {
-  cupti::ChipName parameters{sizeof(parameters), nullptr, target.device, nullptr};
-  if (failed(cupti_.chip_name(&parameters), "cuptiDeviceGetChipName")) return false;
-  if (parameters.name && options_.chip == parameters.name) return true;
+  std::string text;
+  const CuptiResult problem = chip_problem(cupti_, target.device, options_.chip, text);
   std::lock_guard lock(reading_);
-  if (!status_.code) {
-    status_.code = kOtherChip;
-    status_.text = "device " + std::to_string(target.device) + " is a " +
-                   (parameters.name ? parameters.name : "?") + ", and counters were chosen for a " +
-                   options_.chip;
+  if (problem && !status_.code) {
+    status_.code = problem;
+    status_.text = text;
   }
-  return false;
+  return !problem;
 }
 
 bool Counters::make_image(Target &target) {

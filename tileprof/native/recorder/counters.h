@@ -16,14 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "chips.h"
 #include "contexts.h"
 #include "cupti_api.h"
 #include "turns.h"
 
 namespace tileprof {
-
-// Beside CUPTI's own codes: the device is of another kind than counters were chosen for.
-inline constexpr CuptiResult kOtherChip = -11;
 
 struct CounterOptions {
   std::string chip;  // the plan is for devices of this kind alone

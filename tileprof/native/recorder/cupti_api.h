@@ -139,6 +139,20 @@ struct Cupti {
   CuptiResult (*range_decode)(void *) = nullptr;
   CuptiResult (*range_image_size)(void *) = nullptr;
   CuptiResult (*range_image)(void *) = nullptr;
+  // Hardware counters over time; the structures that they take are in cupti_pm.h.
+  CuptiResult (*pm_enable)(void *) = nullptr;
+  CuptiResult (*pm_disable)(void *) = nullptr;
+  CuptiResult (*pm_configure)(void *) = nullptr;
+  CuptiResult (*pm_start)(void *) = nullptr;
+  CuptiResult (*pm_stop)(void *) = nullptr;
+  CuptiResult (*pm_decode)(void *) = nullptr;
+  CuptiResult (*pm_image_size)(void *) = nullptr;
+  CuptiResult (*pm_image)(void *) = nullptr;
+  CuptiResult (*pm_image_info)(void *) = nullptr;
+  CuptiResult (*pm_sample_info)(void *) = nullptr;
+  CuptiResult (*host_initialize)(void *) = nullptr;
+  CuptiResult (*host_deinitialize)(void *) = nullptr;
+  CuptiResult (*host_values)(void *) = nullptr;
 
   uint32_t version = 0;
   std::string path;
@@ -153,6 +167,12 @@ struct Cupti {
   bool counts() const { return device_of && chip_name && profiler_initialize && range_enable &&
                                range_disable && range_configure && range_start && range_stop &&
                                range_decode && range_image_size && range_image; }
+  // Whether this version can sample hardware counters over time.
+  bool samples_pms() const { return device_of && chip_name && profiler_initialize && pm_enable &&
+                                    pm_disable && pm_configure && pm_start && pm_stop &&
+                                    pm_decode && pm_image_size && pm_image && pm_image_info &&
+                                    pm_sample_info && host_initialize && host_deinitialize &&
+                                    host_values; }
 };
 
 // Loads a library; an empty string, or why not.

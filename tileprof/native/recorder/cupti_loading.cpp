@@ -52,6 +52,19 @@ const char *find_functions(void *library, Cupti &c) {
   find(library, "cuptiRangeProfilerDecodeData", c.range_decode);
   find(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size);
   find(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image);
+  find(library, "cuptiPmSamplingEnable", c.pm_enable);
+  find(library, "cuptiPmSamplingDisable", c.pm_disable);
+  find(library, "cuptiPmSamplingSetConfig", c.pm_configure);
+  find(library, "cuptiPmSamplingStart", c.pm_start);
+  find(library, "cuptiPmSamplingStop", c.pm_stop);
+  find(library, "cuptiPmSamplingDecodeData", c.pm_decode);
+  find(library, "cuptiPmSamplingGetCounterDataSize", c.pm_image_size);
+  find(library, "cuptiPmSamplingCounterDataImageInitialize", c.pm_image);
+  find(library, "cuptiPmSamplingGetCounterDataInfo", c.pm_image_info);
+  find(library, "cuptiPmSamplingCounterDataGetSampleInfo", c.pm_sample_info);
+  find(library, "cuptiProfilerHostInitialize", c.host_initialize);
+  find(library, "cuptiProfilerHostDeinitialize", c.host_deinitialize);
+  find(library, "cuptiProfilerHostEvaluateToGpuValues", c.host_values);
   return nullptr;
 }
 

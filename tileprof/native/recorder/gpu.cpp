@@ -113,6 +113,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   inherited = nullptr;
   // Modules that are loaded from here on are known by their cubins.
   pcs.attach(cupti_, &compute_crc);
+  pms.attach(cupti_);
   counters.attach(cupti_);
 
   std::string other;
@@ -129,6 +130,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   }
   started_ = true;
   pcs.begin();
+  pms.begin();
   counters.begin();
   return {};
 }
@@ -174,9 +176,11 @@ GpuStatus Gpu::stop(double timeout_s) {
   // A library that hangs is not called again.
   if (flushed.code == kTimedOut) {
     pcs.abandon();
+    pms.abandon();
     return flushed;
   }
   pcs.end();
+  pms.end();
   collect(false);
   subscriber.unsubscribe();
   return flushed;
@@ -188,6 +192,7 @@ GpuStatus Gpu::pause() {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};
   pcs.pause();
+  pms.pause();
   counters.pause();
   const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
   const GpuStatus dark = status(collect(false), "records stay on");
@@ -210,6 +215,7 @@ GpuStatus Gpu::resume_locked() {
     return told;
   pcs.attach(cupti_, &compute_crc);
   pcs.begin();
+  pms.begin();
   counters.begin();
   return {};
 }

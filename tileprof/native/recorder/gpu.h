@@ -12,6 +12,7 @@
 #include "buffers.h"
 #include "counters.h"
 #include "pc_sampling.h"
+#include "pm_sampling.h"
 #include "subscriber.h"
 
 namespace tileprof {
@@ -39,7 +40,8 @@ public:
   Activities activities{correlations, graphs};
   PcSampling pcs{correlations};
   Counters counters;
-  Subscriber subscriber{correlations, graphs, waits, pcs, counters};
+  PmSampling pms;
+  Subscriber subscriber{correlations, graphs, waits, pcs, pms, counters};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);

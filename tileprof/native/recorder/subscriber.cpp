@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "host.h"
+#include "own_calls.h"
 
 namespace tileprof {
 namespace {
@@ -37,9 +38,9 @@ std::string_view without_version(std::string_view name) {
 } // namespace
 
 Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
-                       Counters &counters)
-    : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs), counters_(counters),
-      calls_(new Call[kCalls]) {}
+                       PmSampling &pms, Counters &counters)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs), pms_(pms),
+      counters_(counters), calls_(new Call[kCalls]) {}
 
 // -- which calls
 
@@ -147,7 +148,7 @@ uint64_t Subscriber::launches() const {
 
 void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void *data) {
   Subscriber &subscriber = *static_cast<Subscriber *>(self);
-  if (PcSampling::calls()) return;
+  if (PcSampling::calls() || OwnCall::under_way()) return;
   try {
     if (domain == cupti::kDriver) {
       if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
@@ -196,6 +197,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (launches && counters_.wanted()) count(data, launch);
   if (!launches || !launch.epoch) return;
   pcs_.see(read<void *>(data, cupti::CallbackData::context));
+  pms_.see(read<void *>(data, cupti::CallbackData::context));
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
   counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }

@@ -14,6 +14,7 @@
 #include "cupti_api.h"
 #include "graphs.h"
 #include "pc_sampling.h"
+#include "pm_sampling.h"
 #include "waits.h"
 
 namespace tileprof {
@@ -21,7 +22,7 @@ namespace tileprof {
 class Subscriber {
 public:
   Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
-             Counters &counters);
+             PmSampling &pms, Counters &counters);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -49,6 +50,7 @@ private:
   Graphs &graphs_;
   Waits &waits_;
   PcSampling &pcs_;
+  PmSampling &pms_;
   Counters &counters_;
   Cupti cupti_;
   void *handle_ = nullptr;

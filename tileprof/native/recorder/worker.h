@@ -1,0 +1,100 @@
+// A thread that does its work every so often, and at once what it is told to: for calls of a library
+// that may take long, or never return. Who tells it something waits for that, but not for ever: a
+// thread that did not obey in time is told nothing more.
+//
+// In: work, by order; 0 is no order, and done every so often. Out: whether an order was obeyed.
+#pragma once
+
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace tileprof {
+
+// Whether a lock was to be had in time.
+inline bool taken_within(std::unique_lock<std::mutex> &lock, double timeout_s) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration<double>(timeout_s);
+  while (!lock.try_lock()) {
+    if (Clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+class Worker {
+public:
+  explicit Worker(std::function<void(int order)> work) : work_(std::move(work)) {}
+
+  void pace(uint32_t period_ms, double patience_s) {
+    std::lock_guard lock(mutex_);
+    period_ms_ = period_ms;
+    patience_s_ = patience_s;
+  }
+  // Begins the thread, unless it runs.
+  void begin() {
+    std::lock_guard lock(mutex_);
+    if (running_ || hung_) return;
+    // All signals are the program's own threads' affair.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread([this] { run(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    running_ = true;
+  }
+  // Whether the order was obeyed, or there is no thread to obey. After a last one the thread ends.
+  bool tell(int order, bool last = false) {
+    std::unique_lock lock(mutex_);
+    if (!running_ || hung_) return !hung_;
+    order_ = order;
+    last_ = last;
+    told_.notify_one();
+    const auto patience = std::chrono::duration<double>(patience_s_);
+    if (!done_.wait_for(lock, patience, [this] { return order_ == 0; })) hung_ = true;
+    return !hung_;
+  }
+  // Lets the thread go, wherever it is: the library hangs.
+  void abandon() {
+    std::lock_guard lock(mutex_);
+    hung_ = true;
+    told_.notify_one();
+  }
+  bool hung() const { return hung_; }
+
+private:
+  std::function<void(int)> work_;
+  std::mutex mutex_;
+  std::condition_variable told_, done_;
+  int order_ = 0;
+  bool last_ = false, running_ = false;
+  std::atomic<bool> hung_{false};
+  uint32_t period_ms_ = 100;
+  double patience_s_ = 10;
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (running_) {
+      told_.wait_for(lock, std::chrono::milliseconds(period_ms_),
+                     [this] { return order_ != 0 || hung_; });
+      if (hung_) return;
+      const int order = order_;
+      lock.unlock();
+      work_(order);
+      lock.lock();
+      if (order == 0 || order_ != order) continue;
+      order_ = 0;
+      running_ = !last_;
+      done_.notify_all();
+    }
+  }
+};
+
+} // namespace tileprof
