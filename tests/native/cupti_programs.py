@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 FAKE = Path(__file__).parent / "fake_cupti"
-SOURCES = [FAKE / f"{name}.cpp" for name in ("fake", "library", "calls", "load", "pcs", "counters")]
+SOURCES = [
+    FAKE / f"{name}.cpp"
+    for name in ("fake", "library", "calls", "load", "pcs", "counters", "sass")
+]
 RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"
 
 KERNEL, MEMCPY, MEMSET, PEER, OVERHEAD, MEMORY = 10, 1, 2, 22, 17, 49

@@ -12,7 +12,8 @@ from tests.native.cupti_programs import FAKE, RECORDER, SOURCES, compile_cpp
 
 RECORDER_OF_GPUS = (
     "activities", "buffers", "clock", "contexts", "correlations", "counters", "cupti_loading",
-    "gpu", "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling", "subscriber",
+    "gpu", "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling", "pm_device",
+    "pm_sampling", "sass_metrics", "subscriber",
     "totals", "variants",
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter."""

@@ -32,6 +32,7 @@ API void fake_reset() {
     f.options[name] = 0;
   set_sizes();
   reset_pcs();
+  reset_sass();
 }
 API void fake_option(const char *name, uint64_t value) { fake().options[name] = value; }
 // Makes records of a kind as long as another version of CUPTI has them.

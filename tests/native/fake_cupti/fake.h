@@ -69,6 +69,8 @@ const char *kept(const char *name);
 void queue(Record record);
 // Forgets all samples of program counters, and how they were set up.
 void reset_pcs();
+// Forgets which contexts were patched, and what was executed in them.
+void reset_sass();
 // A launch that has run; a range, where its context is profiled.
 void count_launch(const void *context, const char *symbol);
 // Hands over all that is queued, on a thread of its own as CUPTI's worker, and waits for that.

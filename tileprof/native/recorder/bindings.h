@@ -25,6 +25,7 @@ void bind_counters(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 void bind_pc(nanobind::module_ &);
 void bind_pm(nanobind::module_ &);
+void bind_sass(nanobind::module_ &);
 void bind_timeline(nanobind::module_ &);
 
 } // namespace tileprof

@@ -139,6 +139,14 @@ struct Cupti {
   CuptiResult (*range_decode)(void *) = nullptr;
   CuptiResult (*range_image_size)(void *) = nullptr;
   CuptiResult (*range_image)(void *) = nullptr;
+  // Counts by instruction; the structures that they take are in cupti_sass.h.
+  CuptiResult (*sass_properties)(void *) = nullptr;
+  CuptiResult (*sass_configure)(void *) = nullptr;
+  CuptiResult (*sass_forget)(void *) = nullptr;
+  CuptiResult (*sass_enable)(void *) = nullptr;
+  CuptiResult (*sass_disable)(void *) = nullptr;
+  CuptiResult (*sass_extent)(void *) = nullptr;
+  CuptiResult (*sass_flush)(void *) = nullptr;
   // Hardware counters over time; the structures that they take are in cupti_pm.h.
   CuptiResult (*pm_enable)(void *) = nullptr;
   CuptiResult (*pm_disable)(void *) = nullptr;
@@ -167,6 +175,11 @@ struct Cupti {
   bool counts() const { return device_of && chip_name && profiler_initialize && range_enable &&
                                range_disable && range_configure && range_start && range_stop &&
                                range_decode && range_image_size && range_image; }
+  // Whether this version can count by instruction.
+  bool counts_instructions() const { return device_of && chip_name && profiler_initialize &&
+                                            sass_properties && sass_configure && sass_forget &&
+                                            sass_enable && sass_disable && sass_extent &&
+                                            sass_flush; }
   // Whether this version can sample hardware counters over time.
   bool samples_pms() const { return device_of && chip_name && profiler_initialize && pm_enable &&
                                     pm_disable && pm_configure && pm_start && pm_stop &&

@@ -52,6 +52,13 @@ const char *find_functions(void *library, Cupti &c) {
   find(library, "cuptiRangeProfilerDecodeData", c.range_decode);
   find(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size);
   find(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image);
+  find(library, "cuptiSassMetricsGetProperties", c.sass_properties);
+  find(library, "cuptiSassMetricsSetConfig", c.sass_configure);
+  find(library, "cuptiSassMetricsUnsetConfig", c.sass_forget);
+  find(library, "cuptiSassMetricsEnable", c.sass_enable);
+  find(library, "cuptiSassMetricsDisable", c.sass_disable);
+  find(library, "cuptiSassMetricsGetDataProperties", c.sass_extent);
+  find(library, "cuptiSassMetricsFlushData", c.sass_flush);
   find(library, "cuptiPmSamplingEnable", c.pm_enable);
   find(library, "cuptiPmSamplingDisable", c.pm_disable);
   find(library, "cuptiPmSamplingSetConfig", c.pm_configure);

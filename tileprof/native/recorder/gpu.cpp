@@ -114,6 +114,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   // Modules that are loaded from here on are known by their cubins.
   pcs.attach(cupti_, &compute_crc);
   pms.attach(cupti_);
+  sass.attach(cupti_, &compute_crc);
   counters.attach(cupti_);
 
   std::string other;
@@ -131,6 +132,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   started_ = true;
   pcs.begin();
   pms.begin();
+  sass.begin();
   counters.begin();
   return {};
 }
@@ -177,10 +179,12 @@ GpuStatus Gpu::stop(double timeout_s) {
   if (flushed.code == kTimedOut) {
     pcs.abandon();
     pms.abandon();
+    sass.abandon();
     return flushed;
   }
   pcs.end();
   pms.end();
+  sass.end();
   collect(false);
   subscriber.unsubscribe();
   return flushed;
@@ -193,6 +197,7 @@ GpuStatus Gpu::pause() {
   if (!started_) return {kNotStarted, kNone};
   pcs.pause();
   pms.pause();
+  sass.pause();
   counters.pause();
   const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
   const GpuStatus dark = status(collect(false), "records stay on");
@@ -214,8 +219,10 @@ GpuStatus Gpu::resume_locked() {
   if (GpuStatus told = status(subscriber.listen(true), "CUPTI tells of no calls"); told.code)
     return told;
   pcs.attach(cupti_, &compute_crc);
+  sass.attach(cupti_, &compute_crc);
   pcs.begin();
   pms.begin();
+  sass.begin();
   counters.begin();
   return {};
 }
@@ -273,6 +280,7 @@ GpuStatus Gpu::flush_locked(bool force, double timeout_s) {
   if (!force) return flush_once(false, timeout_s);
   counters.cut();
   if (GpuStatus settled = settle_locked(timeout_s); settled.code) return settled;
+  sass.cut();
   // Some drivers end the subscription when records are forced out while they sample.
   pcs.end();
   const GpuStatus flushed = flush_once(true, timeout_s);

@@ -13,6 +13,7 @@
 #include "counters.h"
 #include "pc_sampling.h"
 #include "pm_sampling.h"
+#include "sass_metrics.h"
 #include "subscriber.h"
 
 namespace tileprof {
@@ -41,7 +42,8 @@ public:
   PcSampling pcs{correlations};
   Counters counters;
   PmSampling pms;
-  Subscriber subscriber{correlations, graphs, waits, pcs, pms, counters};
+  SassMetrics sass{pcs.modules};
+  Subscriber subscriber{correlations, graphs, waits, pcs, pms, sass, counters};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);

@@ -22,6 +22,8 @@ public:
   uint64_t answer(const void *cubin, size_t size);
   // The number of the module that an answer, or a checksum of CUPTI's own, stands for; from 1 on.
   uint32_t number_of(uint64_t answer);
+  // The same, of an answer of which CUPTI has kept 32 bits.
+  uint32_t number_of_part(uint32_t answer);
   // Its cubin; empty where it is not known.
   std::string cubin(uint32_t number);
   // Cubins that were not kept, for there were too many.

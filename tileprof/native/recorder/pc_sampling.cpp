@@ -6,10 +6,10 @@
 #include <chrono>
 #include <thread>
 
+#include "own_calls.h"
+
 namespace tileprof {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Reads in a row without samples after which sampling is stopped for a moment, in case samples are
 // handed over only then; twice as many each time that there were none.
@@ -18,12 +18,6 @@ constexpr uint32_t kQuiet = 10, kMostQuiet = 1280;
 constexpr uint32_t kMostOverflows = 20;
 // How long the end of a context waits for calls that are under way.
 constexpr double kPatienceAtEnd_s = 2;
-
-thread_local bool inside = false;
-struct Inside {
-  Inside() { inside = true; }
-  ~Inside() { inside = false; }
-};
 
 // All signals are the program's own threads' affair.
 class WithoutSignals {
@@ -42,15 +36,6 @@ private:
 } // namespace
 
 PcSampling::PcSampling(Correlations &correlations) : counts_(modules, correlations) {}
-
-bool PcSampling::taken_within(std::unique_lock<std::mutex> &lock, double timeout_s) {
-  const auto until = Clock::now() + std::chrono::duration<double>(timeout_s);
-  while (!lock.try_lock()) {
-    if (Clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  return true;
-}
 
 // -- what is wanted
 
@@ -151,7 +136,7 @@ void PcSampling::run() {
 
 void PcSampling::obey(Order order) {
   std::lock_guard lock(mutex_);
-  Inside ours;
+  OwnCall ours;
   try {
     switch (order) {
     case Order::leave:
@@ -223,13 +208,11 @@ void PcSampling::note_problems() {
 
 // -- callbacks
 
-bool PcSampling::calls() { return inside; }
-
 void PcSampling::see_closely(void *context) {
-  if (inside || !context) return;
+  if (OwnCall::under_way() || !context) return;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || !sampling_) return;
-  Inside ours;
+  OwnCall ours;
   seen_ = context;
   for (const PcContext &each : contexts_)
     if (each.handle() == context) return;
@@ -241,10 +224,10 @@ void PcSampling::see_closely(void *context) {
 }
 
 void PcSampling::gone(void *context) {
-  if (inside || !context || !wanted() || hung_) return;
+  if (OwnCall::under_way() || !context || !wanted() || hung_) return;
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!taken_within(lock, kPatienceAtEnd_s)) return;
-  Inside ours;
+  OwnCall ours;
   if (seen_ == context) seen_ = nullptr;
   for (PcContext &each : contexts_)
     if (each.handle() == context) each.disable();

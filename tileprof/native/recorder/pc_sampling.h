@@ -16,6 +16,7 @@
 #include "pc_context.h"
 #include "pc_counts.h"
 #include "pc_modules.h"
+#include "worker.h"
 
 namespace tileprof {
 
@@ -49,8 +50,6 @@ public:
   void abandon();
 
   // -- in callbacks
-  // Whether this thread is in one of our calls: what it does there is CUPTI's.
-  static bool calls();
   void see(void *context) {
     if (sampling_.load(std::memory_order_relaxed) &&
         context != seen_.load(std::memory_order_relaxed))
@@ -94,7 +93,6 @@ private:
   std::atomic<void *> seen_{nullptr};  // the context of the last launch
   Orders orders_;
 
-  static bool taken_within(std::unique_lock<std::mutex> &lock, double timeout_s);
   bool ask(Order order);
   void run();
   void obey(Order order);

@@ -38,9 +38,9 @@ std::string_view without_version(std::string_view name) {
 } // namespace
 
 Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
-                       PmSampling &pms, Counters &counters)
+                       PmSampling &pms, SassMetrics &sass, Counters &counters)
     : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs), pms_(pms),
-      counters_(counters), calls_(new Call[kCalls]) {}
+      sass_(sass), counters_(counters), calls_(new Call[kCalls]) {}
 
 // -- which calls
 
@@ -126,7 +126,7 @@ CuptiResult Subscriber::listen(bool on) {
     enable(cupti::kResource, cupti::kNodeCreated);
     enable(cupti::kResource, cupti::kNodeCloned);
   }
-  if (on && (pcs_.wanted() || counters_.wanted()))
+  if (on && (pcs_.wanted() || counters_.wanted() || sass_.wanted()))
     enable(cupti::kResource, cupti::kContextEnds);
   if (worst != cupti::kSuccess) listening_ = false;
   return worst;
@@ -148,7 +148,7 @@ uint64_t Subscriber::launches() const {
 
 void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void *data) {
   Subscriber &subscriber = *static_cast<Subscriber *>(self);
-  if (PcSampling::calls() || OwnCall::under_way()) return;
+  if (OwnCall::under_way()) return;
   try {
     if (domain == cupti::kDriver) {
       if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
@@ -198,6 +198,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (!launches || !launch.epoch) return;
   pcs_.see(read<void *>(data, cupti::CallbackData::context));
   pms_.see(read<void *>(data, cupti::CallbackData::context));
+  sass_.see(read<void *>(data, cupti::CallbackData::context));
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
   counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }
@@ -235,6 +236,7 @@ void Subscriber::resource(uint32_t number, const void *data) {
     void *context = read<void *>(data, cupti::ResourceData::context);
     if (pcs_.wanted()) pcs_.gone(context);
     if (counters_.wanted()) counters_.gone(context);
+    if (sass_.wanted()) sass_.gone(context);
   } else {
     graph_node(number, data);
   }

@@ -15,6 +15,7 @@
 #include "graphs.h"
 #include "pc_sampling.h"
 #include "pm_sampling.h"
+#include "sass_metrics.h"
 #include "waits.h"
 
 namespace tileprof {
@@ -22,7 +23,7 @@ namespace tileprof {
 class Subscriber {
 public:
   Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
-             PmSampling &pms, Counters &counters);
+             PmSampling &pms, SassMetrics &sass, Counters &counters);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -51,6 +52,7 @@ private:
   Waits &waits_;
   PcSampling &pcs_;
   PmSampling &pms_;
+  SassMetrics &sass_;
   Counters &counters_;
   Cupti cupti_;
   void *handle_ = nullptr;
