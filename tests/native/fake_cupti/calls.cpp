@@ -28,7 +28,8 @@ API void fake_reset() {
         "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
         "range_enable_result", "range_size_result", "range_image_result", "range_config_result",
         "range_start_result", "range_stop_result", "range_decode_result", "range_missing",
-        "evaluate_result"})
+        "evaluate_result", "pm_enable_result", "pm_config_result", "pm_start_result",
+        "pm_decode_result", "pm_size_result", "pm_stop_ms"})
     f.options[name] = 0;
   set_sizes();
   reset_pcs();

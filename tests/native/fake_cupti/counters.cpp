@@ -220,6 +220,12 @@ API int32_t cuptiProfilerHostGetNumOfPasses(void *p) {
 }
 API int32_t cuptiProfilerHostEvaluateToGpuValues(void *p) {
   if (const int32_t result = planned("evaluate_result")) return result;
+  if (pm_image(get<const void *>(p, 24))) {
+    for (size_t i = 0; i < get<size_t>(p, 56); ++i)
+      get<double *>(p, 64)[i] =
+          pm_value(get<const void *>(p, 24), get<size_t>(p, 40), get<const char **>(p, 48)[i]);
+    return 0;
+  }
   const char *function = get<const char *>(p, 24) + sizeof(Image) + get<size_t>(p, 40) * kName;
   for (size_t i = 0; i < get<size_t>(p, 56); ++i)
     get<double *>(p, 64)[i] = values[{get<const char **>(p, 48)[i], function}];

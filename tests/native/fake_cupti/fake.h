@@ -73,6 +73,10 @@ void reset_pcs();
 void reset_sass();
 // A launch that has run; a range, where its context is profiled.
 void count_launch(const void *context, const char *symbol);
+// Hardware counters over time: whether an image holds samples of them, and a sample's value.
+constexpr uint64_t kPmMark = 0x736d70656c706d61;
+bool pm_image(const void *image);
+double pm_value(const void *image, size_t index, const std::string &metric);
 // Hands over all that is queued, on a thread of its own as CUPTI's worker, and waits for that.
 void deliver_all();
 

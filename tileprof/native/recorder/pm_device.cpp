@@ -97,10 +97,9 @@ void PmDevice::stop() {
 
 void PmDevice::disable() {
   if (sampler_) {
-    started_ = false;
     cupti::PmSampler parameters{sizeof(parameters), nullptr, sampler_};
-    // An answer that sampling was not started is none of a problem.
-    cupti_.pm_stop(&parameters);
+    if (started_) failed(cupti_.pm_stop(&parameters), "cuptiPmSamplingStop");
+    started_ = false;
     failed(cupti_.pm_disable(&parameters), "cuptiPmSamplingDisable");
     sampler_ = nullptr;
   }

@@ -22,6 +22,7 @@ PmSampling::Lock PmSampling::locked() {
 // -- what is wanted
 
 void PmSampling::configure(PmOptions options) {
+  end();
   Lock lock = locked();
   if (!lock) return;
   devices_.clear();

@@ -29,7 +29,7 @@ class PmSampling {
 public:
   PmSampling();
 
-  // What is wanted from now on; forgets all rows. Not while sampling goes on.
+  // What is wanted from the next `begin` on; ends what was, and forgets all rows.
   void configure(PmOptions options);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void attach(const Cupti &cupti);

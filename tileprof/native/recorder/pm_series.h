@@ -39,7 +39,10 @@ public:
       sums_[i] += values[i] * double(end - start);
       times_[i] += double(end - start);
     }
-    if (++held_ >= rows_.samples_a_row) finish();
+    if (++held_ < rows_.samples_a_row) return;
+    // After it, the row that these samples are to be needs as many more.
+    if (full()) return halve();
+    finish();
   }
 
   // All rows until now.
@@ -57,13 +60,14 @@ private:
   uint64_t start_ = 0, end_ = 0;
   size_t held_ = 0;
 
+  bool full() const { return rows_.start.size() >= most_; }
   static bool follows(uint64_t before, uint64_t start, uint64_t length) {
     return start <= before + length / 2;
   }
 
   void finish() {
     if (!held_) return;
-    if (rows_.start.size() >= most_) halve();
+    if (full()) halve();
     rows_.start.push_back(start_);
     rows_.end.push_back(end_);
     for (size_t i = 0; i < sums_.size(); ++i) {
