@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "fake.h"
 
@@ -21,7 +22,7 @@ struct Sample {
 };
 struct Sampled {
   size_t device;
-  bool configured = false, started = false, overflow = false;
+  bool configured = false, started = false, fresh = false, overflow = false;
   uint64_t interval = 0;
   size_t buffer_bytes = 0, image_samples = 0;
   std::deque<Sample> samples;
@@ -81,6 +82,8 @@ API uint64_t fake_pm_samples(size_t device, uint64_t start, uint64_t length, uin
   std::lock_guard lock(mutex);
   auto found = sampled.find(device);
   if (found == sampled.end() || !found->second->started) return 0;
+  // The first one goes back to any time.
+  if (std::exchange(found->second->fresh, false)) push(*found->second, {1, start, {1e9, 1e9}});
   for (uint64_t i = 0; i < count; ++i) {
     Sample sample{start + i * length, start + (i + 1) * length, {}};
     for (size_t m = 0; m < kMost; ++m) sample.values[m] = (first + double(i) * step) * double(m + 1);
@@ -132,7 +135,7 @@ API int32_t cuptiPmSamplingStart(void *p) {
   std::lock_guard lock(mutex);
   Sampled *one = of(p);
   if (!one || one->started || !one->configured) return wrong();
-  one->started = true;
+  one->started = one->fresh = true;
   return 0;
 }
 API int32_t cuptiPmSamplingStop(void *p) {

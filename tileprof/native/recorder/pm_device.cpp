@@ -1,5 +1,7 @@
 #include "pm_device.h"
 
+#include <utility>
+
 #include "chips.h"
 
 namespace tileprof {
@@ -146,14 +148,16 @@ void PmDevice::take(size_t index) {
   if (failed(cupti_.pm_sample_info(&sample), "cuptiPmSamplingCounterDataGetSampleInfo")) return;
   // CUPTI hands over samples without a time after a full image, and without a length at the end.
   if (!sample.start || sample.end <= sample.start || sample.start < last_end_) return;
+  const bool first = !last_end_;
+  const uint64_t before = std::exchange(last_end_, sample.end);
+  // The first one goes back to when sampling was stopped, or anywhere.
+  if (first) return;
   cupti::HostValues values{sizeof(values), nullptr, host_, image_.data(), image_.size(), index,
                            names_.data(), names_.size(), values_.data()};
   if (failed(cupti_.host_values(&values), "cuptiProfilerHostEvaluateToGpuValues")) return;
   for (size_t i = 0; i < values_.size(); ++i)
     if (options_.counted[i]) values_[i] *= 1e9 / double(sample.end - sample.start);
-  if (last_end_ && sample.start > last_end_)
-    totals_.missed += (sample.start - last_end_ + options_.interval_ns / 2) / options_.interval_ns;
-  last_end_ = sample.end;
+  totals_.missed += (sample.start - before + options_.interval_ns / 2) / options_.interval_ns;
   ++totals_.samples;
   series_.add(sample.start, sample.end, values_.data());
 }

@@ -21,10 +21,10 @@ struct PmOptions {
   std::vector<std::string> metrics;  // none: nothing is sampled
   std::vector<bool> counted;  // by metric: a count of what happened, which becomes a rate in 1/s
   std::string plan;  // CUPTI's "config image"
-  uint64_t interval_ns = 100'000;
+  uint64_t interval_ns = 200'000;
   size_t rows = 1u << 17;  // that are kept of a device at most
   size_t buffer_bytes = 64u << 20;  // of the samples of a device that have not been read
-  size_t image_samples = 2048;  // that a read takes at most
+  size_t image_samples = 512;  // that a read takes at most; more are lost
   uint32_t read_ms = 50;
   double patience_s = 10;  // for a call that stops, reads and disables
 };
@@ -70,7 +70,7 @@ private:
   std::vector<uint8_t> image_;
   std::vector<const char *> names_;
   std::vector<double> values_;
-  uint64_t last_end_ = 0;  // of the last sample since the start
+  uint64_t last_end_ = 0;  // of the last sample since the start; 0: there was none yet
 
   bool failed(CuptiResult result, const char *what);
   bool configure();

@@ -57,8 +57,10 @@ public:
     order_ = order;
     last_ = last;
     told_.notify_one();
+    using Clock = std::chrono::system_clock;
     const auto patience = std::chrono::duration<double>(patience_s_);
-    if (!done_.wait_for(lock, patience, [this] { return order_ == 0; })) hung_ = true;
+    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+    if (!done_.wait_until(lock, until, [this] { return order_ == 0; })) hung_ = true;
     return !hung_;
   }
   // Lets the thread go, wherever it is: the library hangs.
@@ -78,13 +80,17 @@ private:
   std::atomic<bool> hung_{false};
   uint32_t period_ms_ = 100;
   double patience_s_ = 10;
+  std::chrono::system_clock::time_point begun_ = std::chrono::system_clock::now();
 
   void run() {
+    using Clock = std::chrono::system_clock;  // the one whose waits sanitizers know
     std::unique_lock lock(mutex_);
     while (running_) {
-      told_.wait_for(lock, std::chrono::milliseconds(period_ms_),
-                     [this] { return order_ != 0 || hung_; });
+      // From begin to begin: what the work takes is in the period.
+      const auto next = begun_ + std::chrono::milliseconds(period_ms_);
+      told_.wait_until(lock, next, [this] { return order_ != 0 || hung_; });
       if (hung_) return;
+      begun_ = Clock::now();
       const int order = order_;
       lock.unlock();
       work_(order);
