@@ -13,7 +13,7 @@ from typing import Any
 FAKE = Path(__file__).parent / "fake_cupti"
 SOURCES = [
     FAKE / f"{name}.cpp"
-    for name in ("fake", "library", "calls", "load", "pcs", "counters", "pms", "sass")
+    for name in ("fake", "library", "calls", "load", "pcs", "replay", "counters", "pms", "sass")
 ]
 RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"
 

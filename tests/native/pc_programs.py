@@ -5,16 +5,23 @@ from __future__ import annotations
 import ctypes as C
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tests.native.cupti_programs import LAUNCH, Fake
+from tests.native.kept_samples import Kept
+from tileprof.profiler.pc_options import PcOptions
+from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pc_sampling import PcSampling
 
 SELECTED, WAIT, WAIT_LATENCY, ARRIVE, ARRIVE_LATENCY, SCOREBOARD = range(6)
 """Stall reasons of the played device, by their place in its list."""
 CONTEXT = 0x1000
 DRAIN_MS = 5
+
+PREFIX = "smsp__pcsamp_warps_issue_stalled_"
 
 Row = tuple[str, int, str, int]
 """Function, offset, stall reason without the common beginning, number of the calling context."""
@@ -43,7 +50,7 @@ class Sampling:
         self.recorder = fake.recorder
         self.given: Counter[tuple[str, int, int]] = Counter()
         """Samples that were taken by function, offset and place of the stall reason."""
-        for name in ("load", "calls_of", "misuses", "names", "attribute"):
+        for name in ("load", "calls_of", "misuses", "names", "attribute", "reads_left"):
             getattr(fake.c, f"fake_{name}").restype = C.c_uint64
 
     def configure(self, log2_period: int = 12, **options: Any) -> None:
@@ -79,6 +86,38 @@ class Sampling:
             C.c_uint64(context), C.c_uint64(module), number, function.encode(),
             C.c_uint64(offset), mask, samples, correlation, late,
         )  # fmt: skip
+
+    def finish(self) -> None:
+        """End the recording."""
+        assert self.recorder.gpu_pause() == (0, "")
+        assert self.recorder.gpu_flush(True) == (0, "")
+
+    @contextmanager
+    def ended(self) -> Iterator[Sampling]:
+        """Sampling that is over at the end, without a call in a wrong order."""
+        yield self
+        if self.recorder.gpu_started():
+            self.recorder.gpu_stop(5)
+        self.recorder.pc_configure(0)
+        self.fake.c.fake_current(0)
+        assert self.fake.c.fake_misuses() == 0
+
+    def replay(self, kept: Kept, **options: Any) -> RawPcSamples:
+        """Record what was kept on a device; what the recording hands over."""
+        wanted = PcSampling(self.recorder)
+        wanted.want(PcOptions(int(kept.facts["period"]).bit_length() - 1, 0, False))
+        self.start(**options)
+        raw = kept.raw()
+        self.fake.c.fake_replay(raw, C.c_size_t(len(raw)))
+        self.launch()
+        until = time.monotonic() + 20
+        while self.fake.c.fake_reads_left():
+            assert time.monotonic() < until, "nobody reads"
+            time.sleep(0.001)
+        self.finish()
+        samples = wanted.samples()
+        assert samples is not None
+        return samples
 
     def lose(self, non_user: int = 0, dropped: int = 0, context: int = CONTEXT) -> None:
         """Take samples of kernels that are not told, or drop some."""
@@ -117,7 +156,7 @@ class Sampling:
         rows: Counter[Row] = Counter()
         names = ("function", "offset", "stall", "context", "samples")
         for function, offset, stall, context, samples in zip(*(drained[n].tolist() for n in names)):
-            reason = drained["stalls"][stall].removeprefix("smsp__pcsamp_warps_issue_stalled_")
+            reason = drained["stalls"][stall].removeprefix(PREFIX)
             rows[drained["functions"][function][1], offset, reason, context] += samples
         return Counted(rows, drained)
 

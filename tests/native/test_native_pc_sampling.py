@@ -30,13 +30,8 @@ CONTEXT_ENDS, MODULE_PROFILED, SERIAL_KERNEL = 2, 8, 3
 @pytest.fixture
 def sampling(stopped: Fake) -> Iterator[Sampling]:
     """The played library with nobody recording; nothing may be called in a wrong order."""
-    sampling = Sampling(stopped)
-    yield sampling
-    if stopped.recorder.gpu_started():
-        stopped.recorder.gpu_stop(5)
-    stopped.recorder.pc_configure(0)
-    stopped.c.fake_current(0)
-    assert stopped.c.fake_misuses() == 0
+    with Sampling(stopped).ended() as sampling:
+        yield sampling
 
 
 def take_many(sampling: Sampling, count: int, seed: int = 1) -> None:
@@ -47,12 +42,6 @@ def take_many(sampling: Sampling, count: int, seed: int = 1) -> None:
                                  (ARRIVE, ARRIVE_LATENCY, WAIT)])  # fmt: skip
         sampling.sample(chance.choice("fgh"), 16 * chance.randrange(300), reasons,
                         chance.randrange(1, 1000))  # fmt: skip
-
-
-def ended(sampling: Sampling) -> None:
-    """End the recording."""
-    assert sampling.recorder.gpu_pause() == (0, "")
-    assert sampling.recorder.gpu_flush(True) == (0, "")
 
 
 # -- counting
@@ -72,7 +61,7 @@ def test_every_sample_is_counted_once(sampling: Sampling, copies: int, moved: in
         sampling.fake.option("pc_moved", moved)
     for offset in range(0, 160, 16):
         sampling.sample("f", offset, (WAIT,), 3, late=True)
-    ended(sampling)
+    sampling.finish()
     counted = sampling.counted()
     assert counted.samples() == sampling.expected()
     drained = counted.drained
@@ -89,7 +78,7 @@ def test_what_finds_no_room_at_the_end_is_told(sampling: Sampling) -> None:
     sampling.launch()
     for offset in range(10):
         sampling.sample("f", 16 * offset, late=True)
-    ended(sampling)
+    sampling.finish()
     drained = sampling.counted().drained
     assert (drained["counted"], drained["discarded"], drained["total"]) == (4, 6, 10)
 
@@ -102,7 +91,7 @@ def test_losses_are_counted(sampling: Sampling) -> None:
     sampling.lose(non_user=5, dropped=7)
     sampling.wait_for_reads()
     sampling.lose(dropped=1)
-    ended(sampling)
+    sampling.finish()
     drained = sampling.counted().drained
     assert [drained[name] for name in ("total", "counted", "dropped", "non_user")] == [23, 10, 8, 5]
 
@@ -118,7 +107,7 @@ def test_samples_that_come_only_when_sampling_stops(sampling: Sampling) -> None:
         assert time.monotonic() < until
         time.sleep(0.01)
     assert sampling.state() == 3
-    ended(sampling)
+    sampling.finish()
     assert sampling.counted().samples() == sampling.expected()
 
 
@@ -132,7 +121,7 @@ def test_a_full_buffer_is_emptied_and_counted(sampling: Sampling) -> None:
         assert time.monotonic() < until
         time.sleep(0.001)
     sampling.sample(samples=3)
-    ended(sampling)
+    sampling.finish()
     counted = sampling.counted()
     assert counted.drained["overflows"] == 1
     assert counted.samples() == {("f", 0, "wait"): 3}
@@ -164,7 +153,7 @@ def test_names_that_are_copies_are_freed(sampling: Sampling) -> None:
         for offset in range(0, 640, 16):
             sampling.sample("f", offset)
         sampling.wait_for_reads()
-    ended(sampling)
+    sampling.finish()
     drained = sampling.counted().drained
     assert sampling.fake.c.fake_names() == drained["names_freed"] + drained["names_held"] >= 800
     assert drained["names_held"] <= 120
@@ -178,7 +167,7 @@ def test_names_that_records_share_are_not_freed(sampling: Sampling) -> None:
         sampling.sample("f")
         sampling.sample("g")
         sampling.wait_for_reads()
-    ended(sampling)
+    sampling.finish()
     drained = sampling.counted().drained
     assert (drained["names_freed"], drained["names_held"]) == (0, 2)
     assert sampling.fake.c.fake_names() == 2
@@ -194,7 +183,7 @@ def test_modules_have_numbers_and_cubins(sampling: Sampling) -> None:
     for module in (second, before, first):
         sampling.sample("f", module=module)
         sampling.wait_for_reads(1)
-    ended(sampling)
+    sampling.finish()
     functions = sampling.counted().drained["functions"]
     cubins = [sampling.recorder.pc_cubin(module) for module, _ in functions]
     assert cubins == [b"\x7fELF two and more", b"", b"\x7fELF one"]
@@ -215,7 +204,7 @@ def test_exact_samples_know_their_launch(sampling: Sampling) -> None:
         second = sampling.launch()
     for correlation, samples in ((first, 3), (second, 4), (first, 5), (10**6, 6)):
         sampling.sample("f", samples=samples, correlation=correlation)
-    ended(sampling)
+    sampling.finish()
     rows = {sampling.fake.path_of(c): n for (*_, c), n in sampling.counted().rows.items()}
     assert rows == {"first cuLaunchKernel": 8, "second cuLaunchKernel": 4, "": 6}
 
@@ -228,7 +217,7 @@ def test_what_is_configured(sampling: Sampling) -> None:
     listened = sampling.fake.c.fake_listened
     assert [listened(3, n) for n in (CONTEXT_ENDS, MODULE_PROFILED)] == [1, 0]
     assert not sampling.fake.c.fake_kinds() >> SERIAL_KERNEL & 1
-    ended(sampling)
+    sampling.finish()
     sampling.configure(exact=True)
     assert sampling.recorder.gpu_resume() == (0, "")
     sampling.launch()
@@ -240,7 +229,7 @@ def test_without_being_asked_nothing_is_sampled(sampling: Sampling) -> None:
     assert sampling.fake.start() == (0, "")
     sampling.launch()
     sampling.context_ends()
-    ended(sampling)
+    sampling.finish()
     names = ("enable", "start", "stop", "data", "disable")
     assert [sampling.calls_of(name) for name in names] == [0] * 5
     assert sampling.fake.c.fake_listened(3, CONTEXT_ENDS) == 0
@@ -260,7 +249,7 @@ def test_a_pause_stops_sampling(sampling: Sampling) -> None:
     assert sampling.recorder.gpu_resume() == (0, "")
     assert sampling.state() == 3
     sampling.sample(samples=5)
-    ended(sampling)
+    sampling.finish()
     assert sampling.counted().samples() == {("f", 0, "wait"): 7}
     assert [sampling.calls_of(name) for name in ("enable", "disable", "start")] == [1, 1, 2]
 
@@ -275,7 +264,7 @@ def test_a_recording_that_goes_on_after_a_forced_flush_samples_on(sampling: Samp
     sampling.launch()
     assert sampling.state() == 3
     sampling.sample(samples=3)
-    ended(sampling)
+    sampling.finish()
     assert sampling.counted().samples() == {("f", 0, "wait"): 5}
 
 
@@ -287,7 +276,7 @@ def test_a_context_that_ends_is_read_first(sampling: Sampling) -> None:
         sampling.sample(samples=samples)
         sampling.context_ends()
         assert sampling.state() == 0
-    ended(sampling)
+    sampling.finish()
     assert sampling.counted().samples() == {("f", 0, "wait"): 5}
     assert sampling.recorder.pc_status()["sampled"] == 2
 
@@ -299,7 +288,7 @@ def test_what_cupti_launches_itself_is_not_recorded(sampling: Sampling) -> None:
         sampling.launch()
     assert sampling.calls_of("enable") == 1
     assert sampling.fake.counts()["launches"] == 3
-    ended(sampling)
+    sampling.finish()
 
 
 def test_several_contexts_are_sampled(sampling: Sampling) -> None:
@@ -308,7 +297,7 @@ def test_several_contexts_are_sampled(sampling: Sampling) -> None:
     for context in (1, 2, 3, 2, 1):
         sampling.launch(context)
         sampling.sample("f", context, context=context)
-    ended(sampling)
+    sampling.finish()
     assert sum(sampling.counted().rows.values()) == 5
     assert sampling.recorder.pc_status() == {
         "code": 0, "text": "", "sampled": 3, "refused": 0, "hung": False,
@@ -322,7 +311,7 @@ def test_a_second_context_of_a_device_is_refused(sampling: Sampling) -> None:
     for context in (1, 2, 2, 1, 2):
         sampling.launch(context)
         sampling.sample("f", context=context)
-    ended(sampling)
+    sampling.finish()
     assert sampling.counted().samples() == {("f", 0, "wait"): 2}
     assert sampling.calls_of("enable") == 2
     assert sampling.recorder.pc_status() == {
@@ -355,7 +344,7 @@ def test_failures_end_sampling_and_nothing_else(
         sampling.launch()
         sampling.sample()
         time.sleep(0.02)
-    ended(sampling)
+    sampling.finish()
     assert sum(row.count for row in sampling.fake.rows("kernel")) == 3
     status = sampling.recorder.pc_status()
     assert (status["code"], status["text"]) == (code, text)
@@ -396,7 +385,7 @@ def test_threads_that_launch_at_once(sampling: Sampling) -> None:
     for context in (1, 2, 3):
         sampling.launch(context)
         assert sampling.state(context) == 3
-    ended(sampling)
+    sampling.finish()
     assert sampling.calls_of("enable") == sampling.calls_of("disable") == 3
 
 
@@ -417,7 +406,7 @@ def test_a_forked_child_begins_with_nothing(sampling: Sampling) -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     sampling.sample(samples=3)
-    ended(sampling)
+    sampling.finish()
     assert sampling.counted().samples() == {("f", 0, "wait"): 5}
 
 
@@ -426,13 +415,13 @@ def test_another_recording_counts_anew(sampling: Sampling) -> None:
     sampling.start()
     sampling.launch()
     sampling.sample(samples=2)
-    ended(sampling)
+    sampling.finish()
     sampling.configure()
     assert sampling.recorder.gpu_resume() == (0, "")
     sampling.launch()
     assert sampling.state(CONTEXT) == 3
     sampling.sample(samples=9)
-    ended(sampling)
+    sampling.finish()
     counted = sampling.counted()
     assert counted.samples() == {("f", 0, "wait"): 9}
     assert counted.drained["functions"][0][1] == "f"

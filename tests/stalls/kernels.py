@@ -33,10 +33,10 @@ class Stalled:
 
 
 @cache
-def cubin() -> bytes:
-    """All kernels for an H100 or H200; skips where there is no NVRTC."""
+def cubin(file: str = str(SOURCE)) -> bytes:
+    """All kernels for an H100 or H200, with lines of `file`; skips where there is no NVRTC."""
     try:
-        made = nvrtc.compile_text(SOURCE.read_text(), [], OPTIONS, name=str(SOURCE))
+        made = nvrtc.compile_text(SOURCE.read_text(), [], OPTIONS, name=file)
     except MissingDependencyError as error:
         pytest.skip(f"no NVRTC of 'cuda': {error.message}")
     assert made.ok, made.log

@@ -42,14 +42,19 @@ class Seen:
 class Kernels:
     """The kernels, loaded; `launch` is for one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: bytes | None = None) -> None:
         from cuda.bindings import driver
 
-        torch.zeros(1, device="cuda")
+        self._image = image or cubin()
         self._driver = driver
-        self._library = self._call(driver.cuLibraryLoadData(cubin(), [], [], 0, [], [], 0))
         self._in = torch.zeros(INPUTS, device="cuda")
         self._out = torch.zeros(1 << 24, device="cuda")
+        self.load()
+
+    def load(self) -> None:
+        """Load them anew: CUPTI hands over the code of what is loaded while it samples."""
+        load = self._driver.cuLibraryLoadData
+        self._library = self._call(load(self._image, [], [], 0, [], [], 0))
 
     @staticmethod
     def _call(answer: Any) -> Any:
@@ -104,11 +109,10 @@ def sampled(**options: Any) -> Iterator[Any]:
 
 def seen(launches: int = 10, **options: Any) -> dict[str, Seen]:
     """Samples of some launches of every kernel."""
-    before = Kernels()
-    turns = {kernel: before.turns(kernel) for kernel in stalled().values()}
+    kernels = Kernels()
+    turns = {kernel: kernels.turns(kernel) for kernel in stalled().values()}
     with sampled(**options) as session:
-        # CUPTI hands over the code of what is loaded from here on.
-        kernels = Kernels()
+        kernels.load()
         for kernel, count in turns.items():
             for _ in range(launches):
                 kernels.launch(kernel, count)

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "fake.h"
+#include "pc_layout.h"
+#include "replay.h"
 
 namespace {
 
-constexpr int32_t kInvalidOperation = 7, kOutOfMemory = 8;
+constexpr int32_t kInvalidOperation = 7;
 constexpr size_t kReasons = 6;
 const char *const kStallNames[kReasons] = {
     "smsp__pcsamp_warps_issue_stalled_selected",
@@ -25,38 +27,13 @@ const char *const kStallNames[kReasons] = {
 // The device's own numbers are not those of the list.
 uint32_t index_of(size_t reason) { return uint32_t(3 * reason + 2); }
 
-struct Params {
-  size_t size;
-  void *own;
-  void *context;
-  void *first, *second, *third;
-};
-struct Stall {
-  uint32_t reason, samples;
-};
-struct Pc {
-  size_t size;
-  uint64_t module, offset;
-  uint32_t function, pad;
-  char *name;
-  size_t stalls;
-  Stall *stall;
-  uint32_t correlation;
-};
-struct Data {
-  size_t size, room;
-  uint64_t total, dropped;
-  size_t records, remaining;
-  uint64_t range;
-  Pc *pc;
-  uint64_t non_user;
-  uint8_t full;
-};
-struct Attribute {
-  uint32_t type;
-  int32_t status;
-  uint64_t value, second, third;
-};
+// Those of the list, or those that were kept with reads.
+std::vector<KeptStall> reasons() {
+  if (!kept_stalls().empty()) return kept_stalls();
+  std::vector<KeptStall> all;
+  for (size_t i = 0; i < kReasons; ++i) all.push_back({index_of(i), kStallNames[i]});
+  return all;
+}
 
 struct Sample {
   uint64_t module, offset;
@@ -134,6 +111,7 @@ void reset_pcs() {
   pcs().calls.clear();
   pcs().misuses = pcs().names = 0;
   pcs().crc = nullptr;
+  reset_replay();
 }
 
 // -- what a test does
@@ -219,6 +197,7 @@ API int32_t cuptiPCSamplingDisable(void *parameters) {
     if (!sampled.enabled) return misused();
     if (Data *data = sampled.buffer) {
       data->records = 0;
+      replay_last(*data);
       for (auto *samples : {&sampled.samples, &sampled.late}) hand_over(sampled, *samples, *data);
       data->remaining = sampled.samples.size() + sampled.late.size();
       data->total += std::exchange(sampled.total, 0);
@@ -252,7 +231,7 @@ API int32_t cuptiPCSamplingGetData(void *parameters) {
     if (!sampled.configured || data.size != sizeof(Data) || data.records) return misused();
     if (const uint64_t result = option("pc_data_result")) return int32_t(result);
     data.full = sampled.full;
-    if (sampled.full) return kOutOfMemory;
+    if (sampled.full) return kMoreThanFits;
     if (sampled.started && option("pc_only_stopped")) return 0;
     // What was moved to the buffer of the configuration comes with the next call, which empties it.
     if (option("pc_moved") && !sampled.buffer->records && sampled.samples.size() > 1) {
@@ -261,12 +240,13 @@ API int32_t cuptiPCSamplingGetData(void *parameters) {
       return 0;
     }
     sampled.buffer->records = 0;
+    if (int32_t result = 0; replay_read(data, result)) return result;
     data.total = std::exchange(sampled.total, 0);
     data.dropped = std::exchange(sampled.dropped, 0);
     data.non_user = std::exchange(sampled.non_user, 0);
     hand_over(sampled, sampled.samples, data);
     data.remaining = sampled.samples.size();
-    return data.remaining ? kOutOfMemory : 0;
+    return data.remaining ? kMoreThanFits : 0;
   });
 }
 API int32_t cuptiPCSamplingSetConfigurationAttribute(void *parameters) {
@@ -282,22 +262,22 @@ API int32_t cuptiPCSamplingSetConfigurationAttribute(void *parameters) {
       const bool number = all[i].type == 1 || all[i].type == 5 || all[i].type == 6;
       sampled.attributes[all[i].type] = number ? uint32_t(all[i].value) : all[i].value;
     }
-    sampled.buffer = reinterpret_cast<Data *>(sampled.attributes[8]);
+    sampled.buffer = reinterpret_cast<Data *>(sampled.attributes[kBufferAttribute]);
     sampled.configured = sampled.buffer && sampled.buffer->size == sizeof(Data);
     return 0;
   });
 }
 API int32_t cuptiPCSamplingGetNumStallReasons(void *parameters) {
   return locked("count", parameters, 32, [](Params &p, Sampled &) -> int32_t {
-    *static_cast<size_t *>(p.first) = option("pc_no_stalls") ? 0 : kReasons;
+    *static_cast<size_t *>(p.first) = option("pc_no_stalls") ? 0 : reasons().size();
     return 0;
   });
 }
 API int32_t cuptiPCSamplingGetStallReasons(void *parameters) {
   return locked("names", parameters, 48, [](Params &p, Sampled &) -> int32_t {
     for (size_t i = 0; i < size_t(p.first); ++i) {
-      static_cast<uint32_t *>(p.second)[i] = index_of(i);
-      strncpy(static_cast<char **>(p.third)[i], kStallNames[i], 128);
+      static_cast<uint32_t *>(p.second)[i] = reasons()[i].number;
+      strncpy(static_cast<char **>(p.third)[i], reasons()[i].name.c_str(), kStallName);
     }
     return 0;
   });
