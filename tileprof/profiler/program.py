@@ -60,6 +60,11 @@ def check_target(target: ProgramTarget) -> None:
             )
         if os.path.isdir(target.name) and not _main_of(target.name):
             raise UsageError(f"the folder `{target.name}` has no __main__.py to run")
+        if _is_machine_code(target.name):
+            raise UsageError(
+                f"`{target.name}` is machine code, not a Python script",
+                hint="Build it as a shared library and call that from Python, with ctypes.",
+            )
     elif target.kind == "pytest" and importlib.util.find_spec("pytest") is None:
         raise MissingDependencyError("pytest is not installed", hint="pip install pytest")
 
@@ -146,6 +151,13 @@ def _run_module(name: str, folder: bool = False) -> None:
 
     # What `python -m` and `python FOLDER` themselves call.
     runpy._run_module_as_main(name, alter_argv=not folder)  # type: ignore[attr-defined]
+
+
+def _is_machine_code(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def _main_of(folder: str) -> bool:
