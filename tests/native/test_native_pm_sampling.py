@@ -1,4 +1,4 @@
-"""Hardware counters over time: rows of means, whatever came between the samples and their reading."""
+"""Hardware counters over time: rows of means, whatever came between samples and their reading."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ class Sampling:
     def samples(self, start: int, count: int, first: float = 10.0, step: float = 0.0,
                 device: int = 0) -> int:  # fmt: skip
         """Samples one after the other, from the start-th interval on; how many were taken."""
-        return int(
-            self.fake.c.fake_pm_samples(
-                C.c_size_t(device), C.c_uint64(start * NS), C.c_uint64(NS), C.c_uint64(count),
-                C.c_double(first), C.c_double(step),
-            )  # fmt: skip
+        numbers = (start * NS, NS, count)
+        taken = self.fake.c.fake_pm_samples(
+            C.c_size_t(device), *map(C.c_uint64, numbers), *map(C.c_double, (first, step))
         )
+        return int(taken)
 
     def status(self) -> dict[str, Any]:
         """What is told of it."""
@@ -59,6 +58,10 @@ class Sampling:
     def read(self, samples: int) -> None:
         """Wait until so many samples have been read."""
         self.until(lambda: self.status()["samples"] >= samples)
+
+    def overflown(self, times: int) -> None:
+        """Wait until the buffer has been full so often."""
+        self.until(lambda: self.status()["overflows"] >= times)
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait, but not for ever."""
@@ -189,7 +192,7 @@ def test_a_full_buffer(sampling: Sampling) -> None:
     sampling.begin(buffer_bytes=16 * 1024)
     sampling.launch()
     assert sampling.samples(1, 17) == 0
-    sampling.until(lambda: sampling.status()["overflows"] == 1)
+    sampling.overflown(1)
     sampling.until(lambda: bool(sampling.fake.c.fake_pm_started(0)))
     assert sampling.samples(50, 3) == 3
     sampling.read(3)
@@ -204,7 +207,7 @@ def test_a_buffer_that_is_full_again_and_again(sampling: Sampling) -> None:
     for number in range(1, 22):
         sampling.until(lambda: bool(sampling.fake.c.fake_pm_started(0)))
         sampling.samples(number * 100, 2)
-        sampling.until(lambda number=number: sampling.status()["overflows"] >= number)
+        sampling.overflown(number)
     assert sampling.status()["code"] == 8
     assert "full again and again" in sampling.status()["text"]
 
@@ -257,7 +260,9 @@ def test_a_device_of_another_kind(sampling: Sampling) -> None:
     sampling.begin(chip="GH100")
     sampling.launch()
     assert sampling.status()["code"] == sampling.recorder.GPU_CODES["other_chip"]
-    assert "device 0 is a FAKE100, and counters were chosen for a GH100" in sampling.status()["text"]
+    assert (
+        "device 0 is a FAKE100, and counters were chosen for a GH100" in sampling.status()["text"]
+    )
 
 
 def test_reading_that_fails(sampling: Sampling) -> None:

@@ -50,6 +50,10 @@ _METRICS = (
     "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of"
     " CUPTI's; kernels run one after the other, several times where it takes more than one pass"
 )
+_PM_SAMPLING = (
+    "sample hardware counters of GPUs over time, every MICROSECONDS (else 200), while kernels run"
+    " as they do; --metrics says which (else memory,tensor,occupancy)"
+)
 
 
 def _parser() -> Parser:
@@ -81,6 +85,7 @@ def _parser() -> Parser:
     add("--quiet", action="store_true", help="do not print the tree at the end")
     add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help=_PC_SAMPLING)
     add("--pc-sampling-exact", action="store_true", help=_PC_SAMPLING_EXACT)
+    add("--pm-sampling", nargs="?", const="", metavar="MICROSECONDS", help=_PM_SAMPLING)
     add("--metrics", metavar="SET|NAME,…", help=_METRICS)
     add(
         "--timeline",
@@ -150,10 +155,15 @@ def main(argv: Sequence[str]) -> int:
 
 def _check_counters(args: argparse.Namespace) -> None:
     from tileprof.profiler.counters.asked import parse_metrics
+    from tileprof.profiler.counters.series_asked import parse_pm_sampling
 
-    if args.metrics is not None and (args.pc_sampling is not None or args.pc_sampling_exact):
-        raise UsageError("`--metrics` and `--pc-sampling` exclude each other in one process")
-    parse_metrics(args.metrics)
+    over_time = parse_pm_sampling(args.pm_sampling, args.metrics)
+    if args.pc_sampling is not None or args.pc_sampling_exact:
+        given = "--metrics" if args.metrics is not None else ""
+        if other := "--pm-sampling" if over_time is not None else given:
+            raise UsageError(f"`{other}` and `--pc-sampling` exclude each other in one process")
+    if over_time is None:
+        parse_metrics(args.metrics)
 
 
 def _check_device(name: str | None) -> None:
@@ -181,6 +191,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         pc_sampling=args.pc_sampling,
         pc_sampling_exact=args.pc_sampling_exact,
         metrics=args.metrics,
+        pm_sampling=args.pm_sampling,
         duty=args.duty,
         every=args.every,
     )
@@ -210,6 +221,8 @@ def _complain_of_missing(profile: Profile, args: argparse.Namespace) -> None:
     told = profile.tables.provenance
     if failed := told.get("pc sampling failed"):
         terminal.complain(f"instructions were not sampled: {failed}")
+    if args.pm_sampling is not None and (failed := told.get("counters not sampled")):
+        terminal.complain(f"hardware counters were not sampled: {failed}")
     if args.metrics is not None and (failed := told.get("counters not read")):
         terminal.complain(f"hardware counters were not read: {failed}")
 

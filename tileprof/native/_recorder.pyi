@@ -76,6 +76,20 @@ def counters_configure(
 ) -> None: ...
 def counters_take() -> list[tuple[int, int, bytes, Any, Any, Any]]: ...
 def counters_status() -> dict[str, Any]: ...
+def pm_configure(
+    chip: str,
+    metrics: list[str],
+    counted: list[bool],
+    plan: bytes,
+    interval_ns: int = 200000,
+    rows: int = 131072,
+    buffer_bytes: int = 67108864,
+    image_samples: int = 512,
+    read_ms: int = 50,
+    patience_s: float = 10.0,
+) -> None: ...
+def pm_rows() -> list[tuple[int, Any, Any, list[Any], int, int]]: ...
+def pm_status() -> dict[str, Any]: ...
 def pc_configure(
     log2_period: int,
     exact: bool = False,

@@ -27,6 +27,7 @@ from tileprof.profile.pc_samples import (
     PcText,
 )
 from tileprof.profile.regroup import HIDDEN, cut
+from tileprof.profile.series import CounterSeries, SeriesMetric
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
 from tileprof.profile.steps import SETUP, StepTimes, step_times
@@ -45,6 +46,7 @@ __all__ = [
     "Attribute",
     "Change",
     "Column",
+    "CounterSeries",
     "Cta",
     "CtaFlights",
     "CtaLaunch",
@@ -65,6 +67,7 @@ __all__ = [
     "PcText",
     "Profile",
     "RemarkInfo",
+    "SeriesMetric",
     "SiteInfo",
     "Sketch",
     "StepTimes",

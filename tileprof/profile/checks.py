@@ -32,6 +32,8 @@ def check(profile: Profile) -> None:
             )
     profile.tables.ctas.check(len(profile.tables.kernels))
     profile.tables.pc.check(count)
+    for series in profile.tables.series:
+        series.check()
     for metric in profile.metrics.values():
         _check_metric(profile, metric)
     tables = profile.tables

@@ -12,13 +12,25 @@ their launches, and that time: the mean that they give is by time.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tileprof.errors import UsageError
 from tileprof.profile.metrics import Adds, Metric
 
-__all__ = ["RATES", "SETS", "TIME", "Counter", "CounterRate", "counters_of", "is_part", "rate_of"]
+__all__ = [
+    "RATES",
+    "SETS",
+    "TIME",
+    "Counter",
+    "CounterRate",
+    "counters_of",
+    "is_part",
+    "is_percent",
+    "metric_name",
+    "rate_of",
+    "unit_of",
+]
 
 TIME = "gpu__time_duration.sum"
 """Nanoseconds of a launch; read with all others, and the kernel's `time`."""
@@ -129,20 +141,25 @@ def counters_of(name: str) -> tuple[Counter, ...]:
     """
     if name in SETS:
         return SETS[name]
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is no name of a metric",
-            hint=f"Use {', '.join(SETS)}, or a metric of CUPTI's like dram__bytes_read.sum.",
-        )
-    whole = name if "." in name else f"{name}.sum"
+    whole = metric_name(name, SETS)
     if found := _COUNTED.fullmatch(whole):
         laws: dict[str, Adds] = {"max": "max", "min": "min"}
-        return (Counter(Metric(whole, _unit(whole), laws.get(found[1], "sum")), (whole,)),)
+        return (Counter(Metric(whole, unit_of(whole), laws.get(found[1], "sum")), (whole,)),)
     if (found := _OF_PEAK.fullmatch(whole)) and "throughput" not in found[1]:
         parts = (f"{found[1]}.sum",), (f"{found[1]}.sum.{found[3]}",)
         return _above(whole, parts[0]), _below(whole, parts[1])
-    factor = 0.01 if _is_percent(whole) else 1.0
+    factor = 0.01 if is_percent(whole) else 1.0
     return _above(whole, (whole,), by_time=True, factor=factor), _below(whole, (TIME,))
+
+
+def metric_name(name: str, sets: Iterable[str]) -> str:
+    """The whole name of one of CUPTI's metrics; UsageError, naming the sets, for no name at all."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name of a metric",
+            hint=f"Use {', '.join(sets)}, or a metric of CUPTI's like dram__bytes_read.sum.",
+        )
+    return name if "." in name else f"{name}.sum"
 
 
 def _above(
@@ -165,15 +182,17 @@ def rate_of(metric: str) -> tuple[str, CounterRate] | None:
     if not metric.startswith(_ABOVE):
         return None
     name = metric.removeprefix(_ABOVE)
-    unit = "share" if _is_percent(name) else "1"
+    unit = "share" if is_percent(name) else "1"
     return name, CounterRate(metric, f"{_BELOW}{name}", 1.0, unit)
 
 
-def _is_percent(name: str) -> bool:
+def is_percent(name: str) -> bool:
+    """Whether one of CUPTI's metrics is a percentage."""
     return name.endswith(".pct") or ".pct_of_" in name
 
 
-def _unit(name: str) -> str:
+def unit_of(name: str) -> str:
+    """The unit of what one of CUPTI's metrics counts."""
     base = name.partition(".")[0]
     if "__time_" in base:
         return "ns"

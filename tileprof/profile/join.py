@@ -87,6 +87,8 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         CtaTimelines.joined(ctas),
         PcSamples.joined([table.pc for table in tables], starts),
         tuple(dict.fromkeys(peak for table in tables for peak in table.device_peaks)),
+        # Each of its own run's time: beside each other, not one after the other.
+        tuple(each for table in tables for each in table.series),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
-from tileprof.profile import cta_bytes, pc_reading, timeline_bytes
+from tileprof.profile import cta_bytes, pc_reading, series_tables, timeline_bytes
 from tileprof.profile import metrics as law
 from tileprof.profile.ctas import Cta, CtaLaunch, CtaTimelines, CtaWarp
 from tileprof.profile.metrics import Column, Metric
@@ -56,6 +56,7 @@ def from_database(database: sqlite3.Connection) -> Profile:
         ctas=_ctas(database),
         pc=_pc_samples(database, places),
         device_peaks=_device_peaks(database),
+        series=series_tables.read(database) if _has(database, "counter_series") else (),
     )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 

@@ -10,6 +10,7 @@ from tileprof.errors import Location
 from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.node_sketches import NodeSketches
 from tileprof.profile.pc_samples import PcSamples
+from tileprof.profile.series import CounterSeries
 from tileprof.profile.timeline import Timeline
 
 Attribute: TypeAlias = str | int | float
@@ -104,3 +105,5 @@ class Tables:
     """Where warps were seen, by instruction, where that was asked for."""
     device_peaks: tuple[DevicePeak, ...] = ()
     """What devices do at most, of those that kernels ran on and that have been measured."""
+    series: tuple[CounterSeries, ...] = ()
+    """Hardware counters over time, where they were asked for: one for each device and run."""

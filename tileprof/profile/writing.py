@@ -11,13 +11,14 @@ from dataclasses import astuple
 import numpy as np
 
 from tileprof.errors import Location
-from tileprof.profile import cta_bytes, timeline_bytes
+from tileprof.profile import cta_bytes, series_tables, timeline_bytes
 from tileprof.profile import metrics as law
 from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
 from tileprof.profile.pc_samples import PcFunction, PcSamples
 from tileprof.profile.schema import PC_SCHEMA, SCHEMA
+from tileprof.profile.series import CounterSeries
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.tables import Attribute, KernelInfo
 from tileprof.profile.timeline import Timeline
@@ -56,6 +57,7 @@ class _Writer:
             self._kernel(i, kernel)
         self._ctas(profile.tables.ctas)
         self._pc_samples(profile.tables.pc)
+        self._series(profile.tables.series)
         self._insert("node_kernels", profile.tables.node_kernels.items())
         self._insert("device_peaks", (astuple(each) for each in profile.tables.device_peaks))
         self._insert("sources", _texts(profile.tables.sources.items()))
@@ -157,6 +159,13 @@ class _Writer:
                 for i, each in enumerate(function.blames)
             ),
         )
+
+    def _series(self, series: tuple[CounterSeries, ...]) -> None:
+        if not series:
+            return
+        self._database.executescript(series_tables.SERIES_SCHEMA)
+        self._insert("counter_series", series_tables.series_rows(series))
+        self._insert("counter_columns", series_tables.column_rows(series))
 
     def _kernel(self, number: int, kernel: KernelInfo) -> None:
         texts = [kernel.name, kernel.device, kernel.ir, kernel.source, kernel.source_file]

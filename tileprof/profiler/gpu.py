@@ -19,6 +19,7 @@ from types import ModuleType
 
 from tileprof.profiler import others
 from tileprof.profiler.counters.control import CounterControl, Prepared
+from tileprof.profiler.counters.series_control import PreparedSeries, SeriesControl
 from tileprof.profiler.cupti_library import VARIABLE, find_cupti, why_not
 from tileprof.profiler.pc_options import PcOptions
 from tileprof.profiler.pc_raw import RawPcSamples
@@ -55,6 +56,7 @@ class Gpu:
         self._failed = False
         self._pcs = PcSampling(native)
         self.counters = CounterControl(native)
+        self.over_time = SeriesControl(native)
         self.library = ""
         """Path of CUPTI, once it is loaded."""
         self.problem = ""
@@ -87,6 +89,11 @@ class Gpu:
                 self._native.gpu_stop()
             self.counters.want(prepared)
 
+    def want_series(self, prepared: PreparedSeries | None) -> None:
+        """Sample hardware counters over time from the next `begin` on, beside all else."""
+        with self._lock:
+            self.over_time.want(prepared)
+
     def limit_timeline(self, most: int) -> None:
         """Keep so many single events at most; 0: none."""
         with self._lock:
@@ -116,6 +123,7 @@ class Gpu:
         if self.counters.plan is not None:
             self._native.gpu_stop()
             self.counters.stop()
+        self.over_time.stop()
         if self._others is not None:
             self._others.forget()
             self._others = None
@@ -143,7 +151,7 @@ class Gpu:
         if self._gaps:
             facts["gaps"] = "; ".join(self._gaps)
         facts |= self._pcs.facts(recorded=bool(self.library))
-        facts |= self.counters.facts()
+        facts |= self.counters.facts() | self.over_time.facts()
         if self.problem:
             facts["gpu"] = f"not recorded: {self.problem}"
         return facts
@@ -154,6 +162,7 @@ class Gpu:
         self._native.gpu_after_fork()
         self._pcs = PcSampling(self._native, forked=True)
         self.counters = CounterControl(self._native)
+        self.over_time = SeriesControl(self._native)
         self.library, self._failed = "", True
 
     def _check(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
 from tileprof.profiler.counters.asked import Asked, parse_metrics
+from tileprof.profiler.counters.series_asked import SeriesAsked, parse_pm_sampling
 from tileprof.profiler.instruments import Inside, parse_instrument
 from tileprof.profiler.pc_options import PcOptions, parse_pc_sampling
 from tileprof.runtime.record_options import RecordOptions, parse_record_options
@@ -18,6 +19,8 @@ Context = Literal["scopes", "python", "full"]
 """What a call path is made of: scopes only; Python frames too; also framework ops where known."""
 
 EXCLUDED = "metrics and pc_sampling exclude each other in one process"
+EXCLUDED_SAMPLING = "pm_sampling and pc_sampling exclude each other in one process"
+EXCLUDED_COUNTERS = "counters of launches and over time exclude each other in one process"
 
 TIMELINE_EVENTS = 1_000_000
 """How many events a timeline keeps unless told otherwise, of devices and of the host each."""
@@ -53,6 +56,12 @@ class Options:
     metrics: str | Sequence[str] | None = None
     """Hardware counters of each launch: sets (memory, tensor, occupancy) or metrics of CUPTI's."""
 
+    pm_sampling: bool | float | str | None = None
+    """`metrics` are sampled over time, and kernels run as they do: True, or each how many µs.
+
+    Sets are then memory, tensor, occupancy (all three where `metrics` says nothing) and links.
+    """
+
     duty: float | None = None
     """The share of the steps that is recorded, chosen at random."""
     every: int | None = None
@@ -75,8 +84,13 @@ class Options:
 
     @property
     def counted(self) -> Asked | None:
-        """What `metrics` asks for, if anything."""
-        return parse_metrics(self.metrics)
+        """What `metrics` asks for, if anything, unless it is over time."""
+        return parse_metrics(self.metrics) if self.over_time is None else None
+
+    @property
+    def over_time(self) -> SeriesAsked | None:
+        """What `pm_sampling` asks for, if anything."""
+        return parse_pm_sampling(self.pm_sampling, self.metrics)
 
     @property
     def frames(self) -> bool:
@@ -118,8 +132,10 @@ def _check(options: Options) -> None:
         )
     parse_instrument(options.instrument)
     sampling = parse_pc_sampling(options.pc_sampling, options.pc_sampling_exact)
-    if parse_metrics(options.metrics) is not None and sampling is not None:
-        raise UsageError(EXCLUDED, hint="Run the program twice, and join the profiles.")
+    counted, over_time = options.counted, options.over_time
+    if sampling is not None and (counted is not None or over_time is not None):
+        excluded = EXCLUDED if over_time is None else EXCLUDED_SAMPLING
+        raise UsageError(excluded, hint="Run the program twice, and join the profiles.")
     interval = options.flush_interval
     if not (_is_number(interval, (int, float)) and interval > 0):
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")

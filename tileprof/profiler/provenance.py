@@ -22,6 +22,9 @@ def of_start(options: Options) -> dict[str, str]:
     names = ("context", "instrument", "backward_ops", "duty", "every")
     chosen = {name: getattr(options, name) for name in names}
     chosen["inside"] = str(options.inside)
+    if options.over_time is not None:
+        chosen["pm_sampling"] = f"{options.over_time.interval / 1000:g}"
+        chosen["metrics"] = ",".join(options.over_time.names)
     if options.counted is not None:
         chosen["metrics"] = ",".join(options.counted.names)
     return {

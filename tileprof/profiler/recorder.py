@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tileprof.errors import UsageError
-from tileprof.profile import KernelInfo, PcSamples, TreeBuilder
+from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.excerpts import Excerpts
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.late import Late, add_late
@@ -301,6 +301,10 @@ class Recorder:
             functions_of = self.events.functions_of
         held = add_pc_samples(builder, held, periods, functions_of)
         return self.events.with_code(held) if final else held
+
+    def series(self, begin: int) -> tuple[CounterSeries, ...]:
+        """Return hardware counters over time from a time on, in ns on the clock of timelines."""
+        return self.events.gpu.over_time.series(begin) if self.events is not None else ()
 
     def _hand_out_events(self, part: Part) -> None:
         stores: dict[int, TimelineStore] = {}

@@ -15,7 +15,14 @@ from tileprof.errors import UsageError
 from tileprof.profiler import provenance, scopes
 from tileprof.profiler.instruments import widest
 from tileprof.profiler.listener import Listener
-from tileprof.profiler.options import EXCLUDED, Options, destination, parse_options
+from tileprof.profiler.options import (
+    EXCLUDED,
+    EXCLUDED_COUNTERS,
+    EXCLUDED_SAMPLING,
+    Options,
+    destination,
+    parse_options,
+)
 from tileprof.profiler.recorder import Recorder, top
 from tileprof.profiler.sampler import Sampler
 from tileprof.profiler.session import Session
@@ -100,6 +107,8 @@ class Recording:
                     sampling = asked[-1] if asked else None
                     counters = [each.counters for each in active if each.counters is not None]
                     recorder.events.gpu.want_counters(counters[-1] if counters else None)
+                    over_time = [each.over_time for each in active if each.over_time is not None]
+                    recorder.events.gpu.want_series(over_time[-1] if over_time else None)
                     recorder.events.begin(recorder.epoch, recorder.frames, full, backward, sampling)
                 else:
                     recorder.events.end()
@@ -219,7 +228,8 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded, as
     {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
     too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
-    of CUPTI's), `pc_sampling` (True, or each how many cycles a GPU says where its warps are) and
+    of CUPTI's), `pm_sampling` (True, or each how many µs they are sampled over time instead),
+    `pc_sampling` (True, or each how many cycles a GPU says where its warps are) and
     `pc_sampling_exact` (by launch), `timeline` (True, or how many events of devices and of the
     host to keep at most), `duty` (a share of the steps) or `every` (each n-th one),
     `flush_interval` in seconds, `clock` (a function that returns ns).
@@ -227,15 +237,17 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     """
     global _current
     from tileprof.profiler.counters.control import prepare
+    from tileprof.profiler.counters.series_control import prepare_series
 
     parsed = parse_options(**options)
     target = destination(path) if path is not None else None
     with _lock:
         _check_beside(parsed)
         counters = prepare(parsed.counted)
+        over_time = prepare_series(parsed.over_time)
         recording = _current or Recording(parsed)
         recording.recorder.check_clock(parsed)
-        session = Session(recording, target, parsed, counters)
+        session = Session(recording, target, parsed, counters, over_time)
         if _current is None:
             _current = recording
             scopes.install(recording.recorder)
@@ -246,12 +258,14 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
 def _check_beside(options: Options) -> None:
     """UsageError for what a session cannot have beside those that are open."""
     for other in open_sessions():
-        beside = (
-            (options.counted, other.options.sampling),
-            (other.options.counted, options.sampling),
-        )
-        if any(counted and sampling for counted, sampling in beside):
-            raise UsageError(EXCLUDED, hint="Finalize the other session first.")
+        for one, another in ((options, other.options), (other.options, options)):
+            for mine, theirs, excluded in (
+                (one.counted, another.sampling, EXCLUDED),
+                (one.over_time, another.sampling, EXCLUDED_SAMPLING),
+                (one.over_time, another.counted, EXCLUDED_COUNTERS),
+            ):
+                if mine and theirs:
+                    raise UsageError(excluded, hint="Finalize the other session first.")
 
 
 def open_sessions() -> list[Session]:

@@ -24,6 +24,7 @@ from tileprof.profiler.totals import LaunchTotals
 
 if TYPE_CHECKING:
     from tileprof.profiler.counters.control import Prepared
+    from tileprof.profiler.counters.series_control import PreparedSeries
     from tileprof.profiler.recording import Recording
 
 EARLY_S = 0.5
@@ -41,10 +42,13 @@ class Session:
         path: Path | None,
         options: Options,
         counters: Prepared | None = None,
+        over_time: PreparedSeries | None = None,
     ) -> None:
         self.options = options
         self.counters = counters
         """What became of the wish for hardware counters, where there was one."""
+        self.over_time = over_time
+        """The same of hardware counters over time."""
         self.path = path
         """Where the profile goes; None for a session that only returns it."""
         self.profile: Profile | None = None
@@ -73,6 +77,8 @@ class Session:
     def _begin(self) -> None:
         self._stores = [Store(self.options.timeline)]
         """All but the last one hold set-up."""
+        self._began = [time.perf_counter_ns()]
+        """When each of them was begun, on the clock of timelines."""
         self._steps = Steps(self) if self.options.chooses_steps else None
         self._started, self._clock = provenance.now(), time.monotonic()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)
@@ -99,6 +105,7 @@ class Session:
     def end_setup(self) -> None:
         """Keep what was recorded until now apart from what follows."""
         self._stores = [*self._stores, Store(self.options.timeline)]
+        self._began = [*self._began, time.perf_counter_ns()]
         self.recording.refresh()
         self.recording.forget_samples()
 
@@ -168,6 +175,7 @@ class Session:
             provenance={
                 **self._start,
                 **(self.counters.facts() if self.counters is not None else {}),
+                **(self.over_time.facts() if self.over_time is not None else {}),
                 **self.recording.facts(),
                 **devices.facts(ran_on),
                 **(timeline.facts() if timeline is not None else {}),
@@ -182,6 +190,7 @@ class Session:
             ctas=ctas,
             device_peaks=devices.peaks(ran_on),
             pc=pc,
+            series=recorder.series(self._began[0 if setup else -1]) if self.over_time else (),
         )
         return builder.snapshot(tables)
 

@@ -162,6 +162,7 @@ _MISSING = {
     "pc sampling failed": "instructions were not sampled: {}",
     "pc samples lost": "samples of instructions: {}",
     "counters not read": "hardware counters were not read: {}",
+    "counters not sampled": "hardware counters were not sampled: {}",
     "native recorder": "operations and GPUs were not recorded: {}",
 }
 """Keys of the provenance that say what a profile does not hold."""

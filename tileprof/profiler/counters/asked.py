@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tileprof.errors import UsageError
 from tileprof.profile.counters import SETS, TIME, Counter, counters_of
 
-__all__ = ["Asked", "parse_metrics"]
+__all__ = ["Asked", "metric_names", "parse_metrics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,23 @@ def parse_metrics(given: str | Iterable[str] | bool | None) -> Asked | None:
     """
     if given is None or given is False:
         return None
-    if not isinstance(given, str) and not isinstance(given, Iterable):
-        raise UsageError(f"metrics is {given!r}", hint=_HINT)
-    parts = given.split(",") if isinstance(given, str) else list(given)
-    names = tuple(dict.fromkeys(str(part).strip() for part in parts))
-    if not names or not all(names):
-        raise UsageError("`metrics` names no metric", hint=_HINT)
+    names = metric_names(given, SETS)
     counters = {c.metric.name: c for name in names for c in counters_of(name)}
     return Asked(names, tuple(counters.values()))
 
 
-_HINT = f"Give one or more of {', '.join(SETS)}, or metrics of CUPTI's like dram__bytes_read.sum."
+def metric_names(given: object, sets: Iterable[str]) -> tuple[str, ...]:
+    """The names in `memory,dram__bytes_read.sum` or a list of such, each once.
+
+    UsageError, naming the sets that there are, for what names nothing.
+    """
+    hint = (
+        f"Give one or more of {', '.join(sets)}, or metrics of CUPTI's like dram__bytes_read.sum."
+    )
+    if not isinstance(given, str) and not isinstance(given, Iterable):
+        raise UsageError(f"metrics is {given!r}", hint=hint)
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    names = tuple(dict.fromkeys(str(part).strip() for part in parts))
+    if not names or not all(names):
+        raise UsageError("`metrics` names no metric", hint=hint)
+    return names

@@ -10,13 +10,17 @@ from __future__ import annotations
 import ctypes as C
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tileprof.errors import MissingDependencyError, TileprofError
 
-__all__ = ["CuptiFailure", "Host", "base_metrics", "open_library", "text_of"]
+__all__ = ["CuptiFailure", "Host", "Kind", "base_metrics", "open_library", "text_of"]
 
 _Size, _Pointer = C.c_size_t, C.c_void_p
+
+Kind = Literal["launches", "time"]
+"""Whether counters are of launches, by the range profiler, or over time, by PM sampling; in the
+order of CUPTI's numbers. The metrics of the two are not the same."""
 
 
 class CuptiFailure(TileprofError):
@@ -71,10 +75,11 @@ def text_of(library: Any, code: int) -> str:
 class Host:
     """CUPTI's knowledge of one kind of device; to be closed."""
 
-    def __init__(self, library: Any, chip: str) -> None:
+    def __init__(self, library: Any, chip: str, kind: Kind = "launches") -> None:
         self._library = library
         self.chip = chip
         made = _INITIALIZE()
+        made.kind = get_args(Kind).index(kind)
         made.chip = chip.encode()
         self._call("cuptiProfilerHostInitialize", made)
         self._host = made.host

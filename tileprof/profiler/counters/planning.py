@@ -10,16 +10,16 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profiler import cupti_library
 
 from .asked import Asked
-from .host import CuptiFailure, Host, base_metrics, open_library
+from .host import CuptiFailure, Host, Kind, base_metrics, open_library
 from .lookup import find_chip
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "Wanted", "make_plan", "open_found", "planned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +53,69 @@ def make_plan(
     MissingDependencyError where there is no CUPTI or no device; UsageError for a metric that such a
     device does not have.
     """
+    path, library = open_found()
+    name = chip or find(path)
+    passes, image = planned(library, name, asked, "launches")
+    return Plan(asked, path, name, passes, image)
+
+
+class Wanted(Protocol):
+    """Metrics that somebody wants."""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """As CUPTI calls them."""
+
+    def of_term(self, term: str) -> str:
+        """The name by which one was asked for."""
+
+
+def open_found() -> tuple[Path, Any]:
+    """Find and open CUPTI; MissingDependencyError where there is none that can count."""
     found = cupti_library.find_cupti()
     if found is None:
         raise MissingDependencyError(cupti_library.why_not(), hint=cupti_library.remedy())
-    library = open_library(found.path)
-    name = chip or find(found.path)
+    return found.path, open_library(found.path)
+
+
+def planned(library: Any, chip: str, wanted: Wanted, kind: Kind) -> tuple[int, bytes]:
+    """Return in how many passes metrics are read, and CUPTI's plan for it.
+
+    UsageError for a metric that such a device does not have; MissingDependencyError for a device
+    that this CUPTI does not know.
+    """
     try:
-        with Host(library, name) as host:
-            image = host.plan(asked.terms)
-            return Plan(asked, found.path, name, host.passes(image), image)
+        with Host(library, chip, kind) as host:
+            image = host.plan(wanted.terms)
+            return host.passes(image), image
     except CuptiFailure as failure:
-        _refuse(library, name, asked)
+        _refuse(library, chip, wanted, kind)
         raise MissingDependencyError(
-            f"counters cannot be read on {name}: {failure.message}",
+            f"counters cannot be read on {chip}: {failure.message}",
             hint="Another version of CUPTI may know this device: pip install -U nvidia-cuda-cupti",
         ) from None
 
 
-def _refuse(library: Any, chip: str, asked: Asked) -> None:
+def _refuse(library: Any, chip: str, asked: Wanted, kind: Kind) -> None:
     """UsageError for the first metric that alone cannot be planned either; else nothing."""
     for term in asked.terms:
         try:
-            with Host(library, chip) as host:
+            with Host(library, chip, kind) as host:
                 host.plan([term])
         except CuptiFailure as failure:
             if failure.function != "cuptiProfilerHostConfigAddMetrics":
                 return
             raise UsageError(
-                f"{chip} has no metric `{asked.of_term(term)}`", hint=_similar(library, chip, term)
+                f"{chip} has no metric `{asked.of_term(term)}`" + _OVER_TIME[kind],
+                hint=_similar(library, chip, term, kind),
             ) from None
 
 
-def _similar(library: Any, chip: str, term: str) -> str:
-    with Host(library, chip) as host:
+_OVER_TIME: dict[Kind, str] = {"launches": "", "time": " that can be sampled over time"}
+
+
+def _similar(library: Any, chip: str, term: str, kind: Kind) -> str:
+    with Host(library, chip, kind) as host:
         known: Sequence[str] = base_metrics(host)
     base = term.partition(".")[0]
     near = difflib.get_close_matches(base, known, n=3, cutoff=0.5)

@@ -1,0 +1,33 @@
+"""Why CUPTI reads no counters, in words, with a way out."""
+
+from __future__ import annotations
+
+from tileprof.profiler import permissions
+
+__all__ = ["NOT_READ", "problem"]
+
+NOT_READ = "counters not read"
+"""Key of the provenance for the reason."""
+_REFUSED = 35
+"""CUPTI's code where the driver lets administrators alone read counters."""
+_UNSUPPORTED = {
+    40: "a virtual GPU whose host does not allow it",
+    41: "a GPU in confidential computing",
+    42: "a GPU for mining",
+    43: "a part of a GPU (MIG)",
+    45: "Windows Subsystem for Linux",
+}
+
+
+def problem(code: int, text: str) -> str:
+    """One sentence on a failure of CUPTI's; codes below 0 are the recorder's own."""
+    if code == _REFUSED:
+        way = permissions.counters_remedy() or "run as root"
+        return (
+            "this process may not read counters"
+            f" ({text}, {code}); {' '.join(way.split())}; `--instrument sample` needs no"
+            " permission"
+        )
+    if code in _UNSUPPORTED:
+        return f"CUPTI reads no counters of {_UNSUPPORTED[code]} ({text}, {code})"
+    return text if code < 0 else f"{text} ({code})"
