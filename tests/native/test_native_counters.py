@@ -82,18 +82,29 @@ def counting(stopped: Fake) -> Iterator[Counting]:
 
 
 def test_ranges_are_launches_in_order(counting: Counting) -> None:
-    """Of all ways to launch; the rest are no launches. A graph is one."""
+    """Of all ways to launch; the rest are no launches. A graph is one, apart from the others."""
     counting.begin()
     with counting.fake.range("step"):
         counting.launch("gemm", LAUNCH_EX)
         counting.launch("add", COOPERATIVE)
     counting.fake.call(17)
     counting.launch("", GRAPH_LAUNCH)
-    names = ["gemm", "add", ""]
-    assert counting.batches() == [(0, 0, names, names)]
+    counting.launch("add")
+    assert counting.batches() == [
+        (0, 0, names, names) for names in (["gemm", "add"], [""], ["add"])
+    ]
     assert counting.status() == {
-        "code": 0, "text": "", "counted": 1, "refused": 0, "launches": 3, "lost": 0, "waited": 0,
+        "code": 0, "text": "", "counted": 1, "refused": 0, "launches": 4, "lost": 0, "waited": 0,
     }  # fmt: skip
+
+
+def test_a_graph_has_a_range_for_each_kernel(counting: Counting) -> None:
+    """As many as there is room for; the others are counted as dropped."""
+    counting.fake.option("graph_ranges", 1030)
+    counting.begin()
+    counting.launch("", GRAPH_LAUNCH)
+    ((_, dropped, ranges, launched),) = counting.batches()
+    assert (dropped, len(ranges), launched) == (6, 1024, [""])
 
 
 def test_paths_and_epochs_of_launches(counting: Counting) -> None:

@@ -332,13 +332,20 @@ def test_a_value_that_cupti_does_not_know(gpu: Gpu) -> None:
     assert (found["add"].own("count"), found["add"].own("time")) == (1, 0)
 
 
-def test_a_graph_is_one_kernel(gpu: Gpu) -> None:
-    """Its name says so."""
-    gpu.counter(TIME, **{"": 700.0})
+def test_a_graph_is_the_sum_of_its_kernels(gpu: Gpu) -> None:
+    """Which stand under one name; launches before and after it are themselves."""
+    gpu.counter(TIME, gemm=100.0, **{"": 700.0})
+    gpu.fake.option("graph_ranges", 3)
     with profiler.profile(context="scopes", metrics="occupancy") as session:
+        gpu.launch("gemm")
         gpu.launch("", GRAPH_LAUNCH)
+        gpu.launch("gemm")
     assert session.profile is not None
-    assert kernels(session.profile)["graph"].own("time") == 700
+    found = kernels(session.profile)
+    assert {name: (node.own("count"), node.own("time")) for name, node in found.items()} == {
+        "gemm": (2, 200), "graph": (3, 2100),
+    }  # fmt: skip
+    assert "lost" not in session.profile.tables.provenance["counters"]
 
 
 def test_ranges_that_do_not_fit_their_launches(gpu: Gpu) -> None:

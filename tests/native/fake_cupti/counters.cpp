@@ -74,7 +74,9 @@ void count_launch(const void *context, const char *symbol) {
   auto found = profiled.find(const_cast<void *>(context));
   if (found == profiled.end() || !found->second->started) return;
   ++launches;
-  found->second->functions.push_back(symbol ? symbol : "");
+  const std::string name = symbol ? symbol : "";
+  const size_t ranges = name.empty() && option("graph_ranges") ? option("graph_ranges") : 1;
+  found->second->functions.insert(found->second->functions.end(), ranges, name);
 }
 
 // -- the device's side

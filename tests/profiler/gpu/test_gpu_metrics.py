@@ -142,7 +142,9 @@ def test_paths_and_graphs(tmp_path: Path) -> None:
         found = values(profile, scope)
         assert found["count"] >= 1
         assert found["time"] == pytest.approx(100_000 / 1.7, rel=0.5)
-    assert values(profile, "graph")["time"] > 0
+    found = values(profile, "graph")
+    assert found["launches"] == 3
+    assert found["time"] > 0
 
 
 def test_the_program_is_what_it_was(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ struct Counters::Target {
   void *context = nullptr, *profiler = nullptr;
   uint32_t device = 0;
   bool refused = false, started = false;
+  bool of_graph = false;  // the one launch of the batch that has begun
   std::vector<uint8_t> image;
   std::vector<CounterLaunch> launches;
 };
@@ -117,8 +118,11 @@ void Counters::enter_closely(void *context, uint32_t correlation, const CounterL
   turn = {this, nullptr, correlation};
   try {
     Target &one = target(context);
-    if (one.started && one.launches.size() >= options_.ranges) finish(one);
-    if (!start(one)) return;
+    const bool graph = !launch.function;
+    if (one.started && (graph || one.of_graph || one.launches.size() >= options_.ranges))
+      finish(one);
+    if (!start(one, graph ? options_.graph_ranges : options_.ranges)) return;
+    one.of_graph = graph;
     one.launches.push_back(launch);
     turn.launches = &one.launches;
   } catch (...) {
@@ -201,7 +205,7 @@ bool Counters::chip_fits(Target &target) {
   return !problem;
 }
 
-bool Counters::make_image(Target &target) {
+bool Counters::make_image(Target &target, size_t ranges) {
   std::vector<const char *> names;
   for (const std::string &metric : options_.metrics) names.push_back(metric.c_str());
   cupti::RangeImageSize size{};
@@ -209,8 +213,8 @@ bool Counters::make_image(Target &target) {
   size.profiler = target.profiler;
   size.metrics = names.data();
   size.count = names.size();
-  size.most_ranges = options_.ranges;
-  size.most_nodes = uint32_t(options_.ranges);
+  size.most_ranges = ranges;
+  size.most_nodes = uint32_t(ranges);
   if (failed(cupti_.range_image_size(&size), "cuptiRangeProfilerGetCounterDataSize")) return false;
   target.image.assign(size.bytes, 0);
   cupti::RangeImage image{sizeof(image), nullptr, target.profiler, target.image.size(),
@@ -219,10 +223,10 @@ bool Counters::make_image(Target &target) {
 }
 
 // Whether the next launch of a context is a range.
-bool Counters::start(Target &target) {
+bool Counters::start(Target &target, size_t ranges) {
   if (target.started || target.refused) return target.started;
   target.refused = true;
-  if (!make_image(target)) return false;
+  if (!make_image(target, ranges)) return false;
   cupti::RangeConfig config{};
   config.size = cupti::kRangeConfigBytes;
   config.profiler = target.profiler;
@@ -232,7 +236,7 @@ bool Counters::start(Target &target) {
   config.image = target.image.data();
   config.range = cupti::kAutoRange;
   config.replay = cupti::kKernelReplay;
-  config.most_ranges = options_.ranges;
+  config.most_ranges = ranges;
   config.levels = config.least_level = config.level = 1;
   if (failed(cupti_.range_configure(&config), "cuptiRangeProfilerSetConfig")) return false;
   cupti::RangeProfiler parameters{sizeof(parameters), nullptr, target.profiler};

@@ -1,5 +1,6 @@
 // Hardware counters of each launch, read by CUPTI's range profiler: a range for each launch, which
-// is repeated until all counters that were asked for have been read.
+// is repeated until all counters that were asked for have been read. A graph has one for each of its
+// kernels, as many as nobody says: it makes a batch of its own.
 //
 // In: what Python wants (names of metrics, and CUPTI's plan for them), launches on the threads that
 // launch. Out: batches: the image of counters that CUPTI filled, and whose launches its ranges are,
@@ -30,6 +31,7 @@ struct CounterOptions {
   size_t ranges = 128;  // launches of a batch at most
   size_t batches = 256;  // that wait for being taken at most; the oldest give way
   double patience_s = 60;  // for a launch on another thread
+  size_t graph_ranges = 1024;  // kernels of a graph at most
 };
 
 struct CounterLaunch {
@@ -102,8 +104,8 @@ private:
   bool failed(CuptiResult result, const char *what);
   bool enable(Target &target);
   bool chip_fits(Target &target);
-  bool make_image(Target &target);
-  bool start(Target &target);
+  bool make_image(Target &target, size_t ranges);
+  bool start(Target &target, size_t ranges);
   void finish(Target &target);
   void disable(Target &target);
   void with_turn(void (Counters::*work)());

@@ -5,7 +5,7 @@ Out: totals of devices with counters, by epoch and node.
 
 CUPTI's ranges of launches have no names but numbers, which count a context's launches. So the
 range with the n-th number is the n-th launch; where there are not as many ranges as launches, none
-is taken for another: their counters go to a node of their own.
+is taken for another: their counters go to a node of their own. A graph's kernels are ranges each.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CounterReading:
             yield epoch, self._node(context, function, device), one.totals
 
     def _add(self, sums: dict[_Key, _Sum], plan: Plan, batch: Any, control: CounterControl) -> None:
-        device, _, image, epochs, contexts, functions = batch
+        device, dropped, image, epochs, contexts, functions = batch
         launches = list(zip(epochs.tolist(), contexts.tolist(), functions.tolist()))
         try:
             host = self._opened(plan)
@@ -84,6 +84,11 @@ class CounterReading:
         except CuptiFailure as failure:
             control.lose(len(launches), failure)
             return
+        if [function for *_, function in launches] == [0]:
+            # A graph, alone in its batch: a range for each of its kernels.
+            launches *= len(order)
+            if dropped:
+                control.lose(dropped)
         if len(order) != len(launches):
             control.lose(len(launches))
             launches = [(max(epochs.tolist(), default=0), -1, 0)] * len(order)
