@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.native.cupti_programs import Fake
+from tests.native.cupti_programs import LAUNCH, Fake
 from tests.native.pc_programs import (
     ARRIVE,
     ARRIVE_LATENCY,
@@ -367,6 +367,49 @@ def test_a_call_that_hangs_is_given_up(sampling: Sampling) -> None:
     assert time.monotonic() - began < 1
     time.sleep(1.6)
     sampling.fake.option("pc_stop_ms", 0)
+
+
+def test_a_stop_and_a_launch_do_not_meet(sampling: Sampling) -> None:
+    """One under way is waited for; one that begins then waits: CUPTI would let both wait for ever."""
+    sampling.recorder.pc_configure(12, drain_ms=5)
+    assert sampling.fake.start() == (0, "")
+    sampling.launch()
+    c, done = sampling.fake.c, []
+    under_way = c.fake_enter(LAUNCH)
+    pausing = threading.Thread(target=lambda: done.append(sampling.recorder.gpu_pause()))
+    pausing.start()
+    time.sleep(0.1)
+    assert sampling.state() == 3
+    sampling.fake.option("pc_stop_ms", 100)
+    later = threading.Thread(target=lambda: (sampling.launch(), done.append(sampling.state())))
+    later.start()
+    time.sleep(0.1)
+    assert not done
+    c.fake_exit(LAUNCH, under_way, 0)
+    pausing.join()
+    later.join()
+    assert sorted(map(str, done)) == ["(0, '')", "1"]
+    sampling.fake.option("pc_stop_ms", 0)
+    sampling.finish()
+
+
+def test_launches_of_a_pause_do_not_meet_the_end(sampling: Sampling) -> None:
+    """Which may come long after it; nobody listens to launches then."""
+    sampling.start()
+    sampling.launch()
+    c = sampling.fake.c
+    assert sampling.recorder.gpu_pause() == (0, "")
+    under_way = c.fake_enter(LAUNCH)
+    ending = threading.Thread(target=sampling.recorder.gpu_flush, args=(True,))
+    ending.start()
+    time.sleep(0.1)
+    assert sampling.state() == 1
+    c.fake_exit(LAUNCH, under_way, 0)
+    ending.join()
+    assert sampling.state() == 0
+    assert c.fake_listened(1, LAUNCH)
+    sampling.recorder.pc_want(False)
+    assert not c.fake_listened(1, LAUNCH)
 
 
 def test_threads_that_launch_at_once(sampling: Sampling) -> None:

@@ -120,7 +120,7 @@ void bind_pc(nb::module_ &m) {
         nb::arg("patience_s") = usual.patience_s);
   m.def("pc_want", [](bool on) {
     nb::gil_scoped_release others;
-    gpu().pcs.want(on);
+    gpu().want_pcs(on);
   }, nb::arg("on"));
   m.def("pc_drain", pc_drain);
   m.def("pc_totals", pc_totals);

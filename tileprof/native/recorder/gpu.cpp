@@ -192,6 +192,13 @@ GpuStatus Gpu::stop(double timeout_s) {
 
 // -- interruptions
 
+void Gpu::want_pcs(bool on) {
+  std::lock_guard lock(mutex_);
+  pcs.want(on);
+  // Launches had to be told on until sampling was off.
+  if (!on && started_ && !subscriber.listening()) subscriber.listen(false);
+}
+
 GpuStatus Gpu::pause() {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};

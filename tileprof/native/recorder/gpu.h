@@ -49,6 +49,8 @@ public:
   GpuStatus start(const std::string &path, const GpuOptions &options);
   // Ends the recording; what is under way is flushed within the time given.
   GpuStatus stop(double timeout_s);
+  // Whether program counters are sampled from the next recording on.
+  void want_pcs(bool on);
   GpuStatus pause();
   GpuStatus resume();
   // Takes buffers and kinds of records back that another tool took over and has let go of.

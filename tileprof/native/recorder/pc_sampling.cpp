@@ -18,6 +18,8 @@ constexpr uint32_t kQuiet = 10, kMostQuiet = 1280;
 constexpr uint32_t kMostOverflows = 20;
 // How long the end of a context waits for calls that are under way.
 constexpr double kPatienceAtEnd_s = 2;
+// How long a stop that can be made up for waits for launches to return.
+constexpr double kPatienceBetween_s = 0.5;
 
 // All signals are the program's own threads' affair.
 class WithoutSignals {
@@ -55,8 +57,8 @@ void PcSampling::configure(const PcOptions &options) {
 }
 
 void PcSampling::want(bool on) {
-  wanted_ = on;
   if (!on) end();
+  wanted_ = on;
 }
 
 void PcSampling::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
@@ -109,8 +111,10 @@ bool PcSampling::ask(Order order) {
   orders_.order = order;
   orders_.asked.notify_one();
   const auto timeout = std::chrono::duration<double>(orders_.patience_s);
-  if (!orders_.done.wait_for(lock, timeout, [this] { return orders_.order == Order::none; }))
+  if (!orders_.done.wait_for(lock, timeout, [this] { return orders_.order == Order::none; })) {
     hung_ = true;
+    gate.open();
+  }
   return !hung_;
 }
 
@@ -145,14 +149,10 @@ void PcSampling::obey(Order order) {
       for (PcContext &each : contexts_) drain(each);
       break;
     case Order::start:
-      start_all();
-      break;
     case Order::stop:
-      for (PcContext &each : contexts_) each.stop();
-      break;
     case Order::disable:
-      for (PcContext &each : contexts_) each.disable();
-      contexts_.remove_if([](const PcContext &each) { return !each.problem(); });
+      if (!contexts_.empty() && !apart(kPatience_s, [&] { for_all(order); })) hung_ = true;
+      if (order == Order::start) go_on();
       break;
     }
   } catch (...) {
@@ -161,12 +161,21 @@ void PcSampling::obey(Order order) {
   note_problems();
 }
 
-void PcSampling::start_all() {
+void PcSampling::for_all(Order order) {
   for (PcContext &each : contexts_)
-    if (each.full())
+    if (order == Order::stop)
+      each.stop();
+    else if (order == Order::disable)
+      each.disable();
+    else if (each.full())
       reopen(each);
     else
       each.start();
+  if (order == Order::disable)
+    contexts_.remove_if([](const PcContext &each) { return !each.problem(); });
+}
+
+void PcSampling::go_on() {
   seen_ = nullptr;
   sampling_ = !hung_ && cupti_.samples_pcs();
   if (!cupti_.samples_pcs() && !status_.code)
@@ -177,15 +186,17 @@ void PcSampling::drain(PcContext &context) {
   if (!context.started()) return;
   const size_t seen = context.read();
   if (context.full()) {
-    reopen(context);
+    apart(kPatienceBetween_s, [&] { reopen(context); });
   } else if (seen) {
     context.quiet = 0;
     context.look_at = kQuiet;
   } else if (++context.quiet >= context.look_at) {
     context.quiet = 0;
-    const bool late = context.stop();
-    context.start();
-    context.look_at = late ? kQuiet : std::min(2 * context.look_at, kMostQuiet);
+    apart(kPatienceBetween_s, [&] {
+      const bool late = context.stop();
+      context.start();
+      context.look_at = late ? kQuiet : std::min(2 * context.look_at, kMostQuiet);
+    });
   }
 }
 

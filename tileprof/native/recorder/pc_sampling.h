@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "gate.h"
 #include "pc_context.h"
 #include "pc_counts.h"
 #include "pc_modules.h"
@@ -32,10 +33,13 @@ public:
   explicit PcSampling(Correlations &correlations);
 
   PcModules modules;
+  // Each launch goes through it: CUPTI's starting and stopping on another thread and a launch wait for
+  // each other's locks for ever (CUPTI 13.0, driver 580).
+  Gate gate;
 
   // What is wanted from now on; forgets what was counted. Not while sampling goes on.
   void configure(const PcOptions &options);
-  // Whether samples are wanted; what was counted stays.
+  // Whether samples are wanted; what was counted stays. Not while a recording is on.
   void want(bool on);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   // Tells CUPTI whom to ask about cubins; best before CUDA begins.
@@ -94,9 +98,21 @@ private:
   Orders orders_;
 
   bool ask(Order order);
+  // Does something while no launch is under way; whether that was in time.
+  template <typename Work> bool apart(double patience_s, Work work) {
+    if (!gate.close(patience_s)) return false;
+    try {
+      work();
+    } catch (...) {
+      // No memory for more counts: what is counted stays.
+    }
+    gate.open();
+    return true;
+  }
   void run();
   void obey(Order order);
-  void start_all();
+  void for_all(Order order);
+  void go_on();
   void drain(PcContext &context);
   void reopen(PcContext &context);
   void see_closely(void *context);

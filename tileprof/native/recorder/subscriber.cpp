@@ -26,6 +26,9 @@ struct Calling {
   uint32_t number;  // of the thread, from 1; 0: not numbered yet
   uint64_t blocked_until_ns;
   Blocked blocked;
+  // The launch that went through the gate, and what its end has to tell there.
+  bool gated;
+  uint32_t gated_correlation, gated_round;
 };
 thread_local Calling calling;
 std::atomic<uint32_t> threads_numbered{0}, rounds{0};
@@ -109,6 +112,7 @@ void Subscriber::unsubscribe() {
   listening_ = false;
   if (handle_) cupti_.unsubscribe(handle_);
   handle_ = nullptr;
+  pcs_.gate.reset();
 }
 
 CuptiResult Subscriber::listen(bool on) {
@@ -119,7 +123,10 @@ CuptiResult Subscriber::listen(bool on) {
     const CuptiResult result = cupti_.enable_callback(on, handle_, domain, number);
     if (result != cupti::kSuccess) worst = result;
   };
-  for (uint32_t number : numbers_) enable(cupti::kDriver, number);
+  // Samples can go on without a recording, and then launches have to pass their gate.
+  for (uint32_t number : numbers_)
+    if (on || !pcs_.wanted() || !calls_[number].launches()) enable(cupti::kDriver, number);
+  if (!on && !pcs_.wanted()) pcs_.gate.reset();
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
   // captured during an interruption are replayed after it, so these two stay.
   if (on && cupti_.graph_node_id) {
@@ -164,9 +171,15 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
 }
 
 void Subscriber::enter(uint32_t number, const void *data) {
-  if (number >= kCalls || !listening()) return;
+  if (number >= kCalls) return;
   const Call &call = calls_[number];
-  if (call.kind == CallKind::none) return;
+  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
+  if (call.launches() && pcs_.wanted()) {
+    calling.gated = true;
+    calling.gated_correlation = correlation;
+    calling.gated_round = pcs_.gate.enter();
+  }
+  if (call.kind == CallKind::none || !listening()) return;
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (calling.listening != round) {
     // The ends of calls that were open when the callbacks went off were not told.
@@ -175,7 +188,6 @@ void Subscriber::enter(uint32_t number, const void *data) {
     calling.listening = round;
   }
   if (calling.depth == Calling::kDeepest) return;
-  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   Launch launch;
   launch.kind = call.kind;
   launch.epoch = host::unrecorded() ? 0 : host::epoch();
@@ -193,9 +205,8 @@ void Subscriber::enter(uint32_t number, const void *data) {
   }
   // With counters there are no records, which would come for each repetition of a launch.
   if (call.wait == Wait::none && !counters_.wanted()) correlations_.put(correlation, launch);
-  const bool launches = call.kind == CallKind::launch || call.kind == CallKind::graph;
-  if (launches && counters_.wanted()) count(data, launch);
-  if (!launches || !launch.epoch) return;
+  if (call.launches() && counters_.wanted()) count(data, launch);
+  if (!call.launches() || !launch.epoch) return;
   pcs_.see(read<void *>(data, cupti::CallbackData::context));
   pms_.see(read<void *>(data, cupti::CallbackData::context));
   sass_.see(read<void *>(data, cupti::CallbackData::context));
@@ -217,6 +228,10 @@ void Subscriber::leave(const void *data) {
   const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
+  if (calling.gated && calling.gated_correlation == correlation) {
+    calling.gated = false;
+    pcs_.gate.leave(calling.gated_round);
+  }
   uint32_t at = calling.depth;
   while (at && calling.open[at - 1].correlation != correlation) --at;
   if (!at) return;  // entered before the callbacks were on

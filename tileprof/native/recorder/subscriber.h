@@ -44,6 +44,7 @@ private:
     Blocked blocks = Blocked::never;  // what the thread waits for until it returns
     Wait wait = Wait::none;
     NameId name = 0;
+    bool launches() const { return kind == CallKind::launch || kind == CallKind::graph; }
   };
   static constexpr uint32_t kCalls = 2048;
 

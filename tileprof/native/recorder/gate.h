@@ -1,0 +1,65 @@
+// Keeps launches out while something is done that must not meet one.
+//
+// In: launches of all threads, each for as long as its call takes. Out: whether none is under way.
+// A launch costs two additions to a number that threads share.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace tileprof {
+
+class Gate {
+public:
+  // Waits while it is closed, but not for ever; what `leave` has to be told.
+  uint32_t enter() {
+    const uint32_t round = uint32_t(inside_.fetch_add(1) >> 32);
+    return closed_.load() ? enter_later(round) : round;
+  }
+  void leave(uint32_t round) {
+    uint64_t inside = inside_.load();
+    while (inside >> 32 == round && uint32_t(inside))
+      if (inside_.compare_exchange_weak(inside, inside - 1)) return;
+  }
+  // Lets nobody in; whether all were out within the time given. If not, it stays open.
+  bool close(double timeout_s) {
+    const auto until = Clock::now() + std::chrono::duration<double>(timeout_s);
+    closed_ = true;
+    while (uint32_t(inside_.load())) {
+      if (Clock::now() > until) {
+        open();
+        return false;
+      }
+      nap();
+    }
+    return true;
+  }
+  void open() { closed_ = false; }
+  // Nobody is inside: ends of launches were not told for a while.
+  void reset() {
+    const uint64_t round = (inside_.load() >> 32) + 1;
+    inside_ = round << 32;
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kLongest{10};
+
+  std::atomic<uint64_t> inside_{0};  // round << 32 | launches
+  std::atomic<bool> closed_{false};
+
+  uint32_t enter_later(uint32_t round) {
+    const auto until = Clock::now() + kLongest;
+    do {
+      leave(round);
+      while (closed_.load() && Clock::now() <= until) nap();
+      round = uint32_t(inside_.fetch_add(1) >> 32);
+    } while (closed_.load() && Clock::now() <= until);
+    return round;
+  }
+  static void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+};
+
+} // namespace tileprof
