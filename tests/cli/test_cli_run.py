@@ -211,7 +211,7 @@ def test_debug_runs_kernels_as_python(cli: Any, write: Any) -> None:
         ("-o", "argument -o: expected one argument\n"),
         ("gone.py", "there is no file `gone.py` to run\nGive the path of a Python script, or -m"),
         ("sub", "the folder `sub` has no __main__.py to run\n"),
-        ("/bin/true", "`/bin/true` is machine code, not a Python script\nBuild it as a shared libr"),
+        ("/bin/true", "`/bin/true` is machine code, not a Python script\nBuild it as a shared "),
         ("--device gpu prog.py", "there is no device `gpu`\nDevices are: interpreter, cpu, "),
         ("-o no/x.tprof prog.py", "{}/no/x.tprof cannot be written: there is no folder {}/no\n"),
         ("-o sub prog.py", "{}/sub cannot be written: it is a folder\n"),

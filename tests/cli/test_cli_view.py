@@ -173,6 +173,8 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
     ("options", "message"),
     [
         ("-m nonsense", "the profile has no metric `nonsense`\nIt has: time, "),
+        ("--sass -m time", "`-m` is for nodes of the tree\nWith --sass use -i, -e and -t.\n"),
+        ("--sass -d 2", "`-d` is for nodes of the tree\n"),
         (
             "-i (",
             "'(' is no regular expression: missing ), unterminated subpattern\n    (\n    ^\n",

@@ -15,7 +15,7 @@ from tests.profile.test_profile_pc_samples import sampled_profiles
 from tests.viewer.pc_profile import FILE, ROWS, SOURCE, pc_profile
 from tests.viewer.samples import matmul, node, profile_of
 from tileprof.errors import Location, UsageError
-from tileprof.profile import Metric, Profile, Tables, merge
+from tileprof.profile import Metric, PcBlame, Profile, Tables, merge
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.pc_functions import stall_text, user_line
 from tileprof.viewer.text import width_of
@@ -42,6 +42,32 @@ def test_blame(golden: Callable[..., None]) -> None:
 def test_lines(golden: Callable[..., None]) -> None:
     """An inlined library function counts for the line that calls it."""
     golden(render_view(pc_profile(), ViewOptions(), "lines", width=110))
+
+
+def test_a_cause_is_told_whole() -> None:
+    """On several lines where it is long; of what blocks by itself, only the name."""
+    held = pc_profile().tables.pc
+    scale = held.functions[0]
+    blames = (PcBlame(0x70, "barrier", 0x60, "IADD3"), *scale.blames)
+    functions = (replace(scale, blames=blames), *held.functions[1:])
+    profile = pc_profile()
+    changed = replace(profile.tables, pc=replace(held, functions=functions))
+    text = render_view(replace(profile, tables=changed), ViewOptions(), "blame", width=60)
+    assert all(width_of(line) <= 60 for line in text.splitlines())
+    said = " ".join(text.split())
+    assert "barrier: waits for IADD3 at 0x0060, scale.cu:4 " in said
+    assert "waits for LDG.E at 0x0050, scale.cu:5 (R4, scoreboard 0)" in said
+
+
+def test_functions_can_be_left_out() -> None:
+    """By either name; shares stay those of all samples."""
+    text = render_view(pc_profile(), ViewOptions(exclude="^_Z5scale"), "sass")
+    assert "library_gemm: 840 samples (7.7 %)" in text
+    assert "LDG.E" not in text
+    found = json.loads(render_view(pc_profile(), ViewOptions(exclude="tiny|gemm"), "sass-json"))
+    assert [each["name"] for each in found["functions"]] == ["_Z5scalePKfPfi"]
+    with pytest.raises(UsageError, match="matches `tiny`, and not `iny`"):
+        render_view(pc_profile(), ViewOptions(include="tiny", exclude="iny"), "sass")
 
 
 def test_numbers_add_up() -> None:

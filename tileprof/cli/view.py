@@ -59,6 +59,11 @@ def main(arguments: Sequence[str]) -> int:
     if args.cta is not None or args.span is not None:
         name = "--span" if args.cta is None else "--cta"
         raise UsageError(f"`{name}` is for `--timeline`", hint="Add `--timeline KERNEL`.")
+    if args.sass and (args.metrics is not None or args.depth is not None):
+        name = "-m" if args.depth is None else "-d"
+        raise UsageError(
+            f"`{name}` is for nodes of the tree", hint="With --sass use -i, -e and -t."
+        )
     from tileprof.profile import load
     from tileprof.viewer import ViewOptions, render_view
 

@@ -92,8 +92,10 @@ class SeenFunction:
         return sum(sum(each.not_issued.values()) for each in self.instructions)
 
 
-def seen_functions(profile: Profile, pattern: str | None = None) -> list[SeenFunction]:
-    """Functions whose name matches, those with most samples first.
+def seen_functions(
+    profile: Profile, include: str | None = None, exclude: str | None = None
+) -> list[SeenFunction]:
+    """Functions whose name matches `include` and not `exclude`, those with most samples first.
 
     Raises UsageError where the profile has no such samples, or no such function.
     """
@@ -104,21 +106,25 @@ def seen_functions(profile: Profile, pattern: str | None = None) -> list[SeenFun
             hint="Record some on a GPU: tileprof run --pc-sampling PROGRAM.",
         )
     order = np.argsort(-held.by_function, kind="stable").tolist()
-    chosen = [place for place in order if _matches(held.functions[place], pattern)]
-    if pattern is not None and not chosen:
+    chosen = [place for place in order if _is_chosen(held.functions[place], include, exclude)]
+    if not chosen and (include is not None or exclude is not None):
         titles = ", ".join(held.functions[place].title for place in order[:5])
+        but = f", and not `{exclude}`" if exclude is not None else ""
         raise UsageError(
-            f"no function with samples matches `{pattern}`",
+            f"no function with samples matches `{include or ''}`{but}",
             hint=f"Those with the most are: {titles}." if titles else "There are none.",
         )
     return [SeenFunction(held, place) for place in chosen]
 
 
-def _matches(function: PcFunction, pattern: str | None) -> bool:
-    if pattern is None:
-        return True
-    found = regular(pattern)
-    return any(found.search(text) for text in (function.title, function.name))
+def _is_chosen(function: PcFunction, include: str | None, exclude: str | None) -> bool:
+    names = (function.title, function.name)
+
+    def matches(pattern: str) -> bool:
+        found = regular(pattern)
+        return any(found.search(name) for name in names)
+
+    return (include is None or matches(include)) and (exclude is None or not matches(exclude))
 
 
 def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
@@ -167,7 +173,7 @@ def line_samples(
     held = profile.tables.pc
     places = [
         {each.offset: user_line(profile, each.place) for each in function.code}
-        if _matches(function, include) and not (exclude and _matches(function, exclude))
+        if _is_chosen(function, include, exclude)
         else {}
         for function in held.functions
     ]

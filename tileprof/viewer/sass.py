@@ -7,6 +7,7 @@ folded. With blame, what a stalled instruction waits for stands below it.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -88,7 +89,7 @@ class _Sass:
         self.glyphs: Glyphs = UNICODE if unicode else ASCII
         self.width = max(width, MINIMUM_WIDTH)
         self.floor = (DEFAULT_THRESHOLD if options.threshold is None else options.threshold) / 100
-        self.seen = seen_functions(profile, options.include)
+        self.seen = seen_functions(profile, options.include, options.exclude)
         self.whole = int(profile.tables.pc.counted.sum())
         self.all_of = options.include is not None
         self.sources = SourceTexts(profile)
@@ -143,8 +144,16 @@ class _Sass:
             text = fit(clean(row.text, self.glyphs), grid.room, self.glyphs)
             yield grid.row(number, Label(text, style=row.style))
             for said in row.below:
-                line = clean(f"{_INDENT}{self.glyphs.last}{said}", self.glyphs)
-                yield paint(fit(line, self.width, self.glyphs), "33", self.color)
+                for line in self._below(said):
+                    yield paint(line, "33", self.color)
+
+    def _below(self, said: str) -> list[str]:
+        """What stands below an instruction, on as many lines as it needs."""
+        first = f"{_INDENT}{self.glyphs.last}"
+        rest = " " * len(first)
+        return textwrap.wrap(
+            clean(said, self.glyphs), self.width, initial_indent=first, subsequent_indent=rest
+        )
 
     def _title(self, seen: SeenFunction) -> str:
         amount = f": {share_text(seen.samples, self.whole)}"
@@ -228,7 +237,9 @@ class _Sass:
             key = (", ".join(stalls), opcode, where, through)
             groups.setdefault(key, []).append(f"{producer:#06x}")
         for (stalls_text, opcode, where, through), offsets in groups.items():
-            yield f"{stalls_text}: waits for {opcode} at {', '.join(offsets)}{where} ({through})"
+            # What blocks by itself passes nothing.
+            by = f" ({through})" if through != opcode else ""
+            yield f"{stalls_text}: waits for {opcode} at {', '.join(offsets)}{where}{by}"
 
     def _heading(self, place: Location | None) -> str:
         """The program's line with its text, and what of it was inlined from where."""
