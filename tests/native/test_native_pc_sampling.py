@@ -370,7 +370,7 @@ def test_a_call_that_hangs_is_given_up(sampling: Sampling) -> None:
 
 
 def test_a_stop_and_a_launch_do_not_meet(sampling: Sampling) -> None:
-    """One under way is waited for; one that begins then waits: CUPTI would let both wait for ever."""
+    """The later one waits, whichever it is: CUPTI would let both wait for ever."""
     sampling.recorder.pc_configure(12, drain_ms=5)
     assert sampling.fake.start() == (0, "")
     sampling.launch()
