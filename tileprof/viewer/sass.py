@@ -150,10 +150,14 @@ class _Sass:
     def _below(self, said: str) -> list[str]:
         """What stands below an instruction, on as many lines as it needs."""
         first = f"{_INDENT}{self.glyphs.last}"
-        rest = " " * len(first)
-        return textwrap.wrap(
-            clean(said, self.glyphs), self.width, initial_indent=first, subsequent_indent=rest
+        lines = textwrap.wrap(
+            clean(said, self.glyphs),
+            self.width,
+            initial_indent=first,
+            subsequent_indent=" " * len(first),
         )
+        # Characters may be two cells wide.
+        return [fit(line, self.width, self.glyphs) for line in lines]
 
     def _title(self, seen: SeenFunction) -> str:
         amount = f": {share_text(seen.samples, self.whole)}"
