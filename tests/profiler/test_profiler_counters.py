@@ -20,7 +20,7 @@ from tileprof.profile import Metric, Profile, load
 from tileprof.profile.counters import RATES, SETS, TIME, Counter, counters_of, is_part, rate_of
 from tileprof.profiler import cupti_library, permissions
 from tileprof.profiler.counters import control, host, planning
-from tileprof.profiler.counters.asked import parse_metrics
+from tileprof.profiler.counters.asked import Asked, parse_metrics
 from tileprof.profiler.counters.planning import make_plan
 from tileprof.profiler.counters.reading import in_order
 from tileprof.runtime import cuda_driver, hooks
@@ -40,7 +40,7 @@ CONTEXT = 0x1000
 def test_sets_and_names() -> None:
     """Each name becomes counters; CUPTI's metrics are wanted once, the time of launches first."""
     asked = parse_metrics(" memory, dram__bytes_read.sum ,sm__inst_executed")
-    assert asked is not None
+    assert isinstance(asked, Asked)
     assert asked.names == ("memory", READ, "sm__inst_executed")
     assert asked.terms[0] == TIME
     assert len(asked.terms) == len(set(asked.terms))
@@ -134,13 +134,13 @@ def test_cupti_itself_knows_all_counters() -> None:
     passes = {}
     for name in SETS:
         asked = parse_metrics(name)
-        assert asked is not None
+        assert isinstance(asked, Asked)
         with host.Host(library, "GH100") as held:
             passes[name] = held.passes(held.plan(asked.terms))
     assert passes["tensor"] == passes["occupancy"] == 1
     assert 1 <= passes["memory"] <= 8
     wrong = parse_metrics("dram__bytes_raed.sum")
-    assert wrong is not None
+    assert isinstance(wrong, Asked)
     with pytest.raises(UsageError) as caught:
         make_plan(wrong, chip="GH100")
     assert "GH100 has no metric `dram__bytes_raed.sum`" in str(caught.value)

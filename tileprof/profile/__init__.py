@@ -11,6 +11,7 @@ from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaV
 from tileprof.profile.diff import Change, Diff, diff
 from tileprof.profile.file import load, save
 from tileprof.profile.gate import fail_if
+from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.literal import to_hatchet, to_literal
 from tileprof.profile.literal_reader import from_literal
@@ -55,6 +56,7 @@ __all__ = [
     "CtaWarp",
     "DevicePeak",
     "Diff",
+    "InstructionCounts",
     "KernelInfo",
     "Metric",
     "Node",

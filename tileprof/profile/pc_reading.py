@@ -1,4 +1,4 @@
-"""Samples of program counters from a profile's database.
+"""What a profile's database holds of single instructions.
 
 In: an open database that has their tables, and its locations.  Out: `PcSamples`.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tileprof.errors import Location
+from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.pc_samples import (
     PcBlame,
     PcFunction,
@@ -37,12 +38,35 @@ def read(database: sqlite3.Connection, places: Mapping[int, Location]) -> PcSamp
         tuple(PcRecording(*row) for row in recordings),
         dict(database.execute("SELECT sha256, content FROM pc_cubins").fetchall()),
         _texts(database),
+        _counts(database),
     )
 
 
+def _has(database: sqlite3.Connection, table: str) -> bool:
+    """Files of earlier versions lack some tables."""
+    found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,))
+    return found.fetchone() is not None
+
+
+def _counts(database: sqlite3.Connection) -> InstructionCounts:
+    if not _has(database, "instruction_counts"):
+        return InstructionCounts()
+    names = [
+        name for (name,) in database.execute("SELECT name FROM instruction_metrics ORDER BY id")
+    ]
+    recordings: dict[int, list[str]] = defaultdict(list)
+    for recording, metric in database.execute(
+        "SELECT recording, metric FROM instruction_recordings ORDER BY recording, metric"
+    ):
+        recordings[recording].append(names[metric])
+    rows = database.execute('SELECT function, "offset", metric, count FROM instruction_counts')
+    found = np.fromiter(rows, [(name, "i8") for name in ("function", "offset", "metric", "count")])
+    columns = (found[name] for name in ("function", "offset", "metric", "count"))
+    return InstructionCounts.added(names, list(recordings.values()), *columns)
+
+
 def _texts(database: sqlite3.Connection) -> dict[tuple[str, str], PcText]:
-    # Files of earlier versions lack the table.
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'pc_texts'").fetchone():
+    if not _has(database, "pc_texts"):
         return {}
     rows = database.execute("SELECT module, form, content, note FROM pc_texts")
     return {(module, form): PcText(content, note) for module, form, content, note in rows}

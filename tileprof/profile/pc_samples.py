@@ -1,11 +1,13 @@
-"""Where the warps of GPUs were seen: samples of program counters, by instruction and stall reason.
+"""What is known of single instructions of GPUs: samples of program counters, by instruction and
+stall reason, and counts.
 
 In: rows of counts, the functions that they are in, their code as far as it is known.  Out: the same
 for another tree or for several runs.  A row whose stall ends in `_not_issued` counts a part of what
 its namesake counts, so it is in no sum.
 
 Laws: no operation changes a sum. Runs are put together by function (cubin and name) and offset; a
-row's node moves with the nodes. Cubins and texts are united.
+row's node moves with the nodes. Cubins and texts are united. Samples and counts are of different
+runs, as a rule: one of the two may be missing.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError, Location
+from tileprof.profile.instruction_counts import EXECUTIONS, InstructionCounts
 from tileprof.profile.metrics import Index
 
 __all__ = [
@@ -67,7 +70,7 @@ class PcBlame:
 
 @dataclass(frozen=True, slots=True)
 class PcFunction:
-    """A function in which samples were taken."""
+    """A function in which samples were taken, or whose instructions were counted."""
 
     name: str
     """As the compiler wrote it."""
@@ -203,7 +206,7 @@ def _no_rows() -> PcRows:
 
 @dataclass(frozen=True)
 class PcSamples:
-    """All samples of program counters of a profile; no recordings where none were asked for."""
+    """All that a profile knows of instructions; no recordings where no samples were asked for."""
 
     functions: tuple[PcFunction, ...] = ()
     stalls: tuple[str, ...] = ()
@@ -214,8 +217,13 @@ class PcSamples:
     """Compressed cubins by their SHA-256, as far as there is room for them."""
     texts: Mapping[tuple[str, str], PcText] = field(default_factory=dict)
     """By the SHA-256 of a cubin and a form: the `ttgir` and `ptx` that Triton made it from."""
+    counts: InstructionCounts = field(default_factory=InstructionCounts)
 
     __hash__ = None  # type: ignore[assignment] # holds arrays
+
+    def __bool__(self) -> bool:
+        """Whether anything of instructions was asked for."""
+        return bool(self.recordings or self.counts.recordings)
 
     def cubin(self, module: str) -> bytes:
         """Return the cubin of a function's module; KeyError where the profile does not hold it."""
@@ -239,6 +247,17 @@ class PcSamples:
         found = np.zeros(len(self.functions), np.int64)
         np.add.at(found, self.rows.function, self.counted)
         return found
+
+    @cached_property
+    def hottest(self) -> list[int]:
+        """Places of functions, those with the most samples first, then those executed most."""
+        counts = self.counts
+        executed = counts.by_function(len(self.functions))
+        first = executed[:, :1].sum(axis=1)
+        if EXECUTIONS in counts.metrics:
+            first = executed[:, counts.metrics.index(EXECUTIONS)]
+        order: list[int] = np.lexsort((-first, -self.by_function)).tolist()
+        return order
 
     @cached_property
     def by_instruction(self) -> PcRows:
@@ -267,16 +286,18 @@ class PcSamples:
                 raise InternalError("a sample of a program counter refers to what does not exist")
         if len(rows) and rows.samples.min() < 0:
             raise InternalError("there are fewer samples than none")
+        self.counts.check(len(self.functions))
 
     @staticmethod
     def joined(parts: Sequence[PcSamples], starts: Sequence[int]) -> PcSamples:
         """Return those of several runs; the nodes of `parts[i]` move up by `starts[i]`."""
         if len(parts) == 1 and not starts[0]:
             return parts[0]
-        held = [(part, start) for part, start in zip(parts, starts) if part.recordings]
+        held = [(part, start) for part, start in zip(parts, starts) if part]
         functions: dict[tuple[str, str], PcFunction] = {}
         stalls: dict[str, int] = {}
         columns: list[list[npt.NDArray[np.integer]]] = [[] for _ in ROW_COLUMNS]
+        moved: list[list[int]] = []
         for part, start in held:
             for each in part.functions:
                 known = functions.setdefault((each.module, each.name), each)
@@ -284,6 +305,7 @@ class PcSamples:
                     functions[each.module, each.name] = each
             places = {key: place for place, key in enumerate(functions)}
             function = [places[each.module, each.name] for each in part.functions]
+            moved.append(function)
             stall = [stalls.setdefault(name, len(stalls)) for name in part.stalls]
             rows = part.rows
             columns[0].append(np.array(function, np.int64)[rows.function])
@@ -298,6 +320,7 @@ class PcSamples:
             tuple(each for part, _ in held for each in part.recordings),
             {key: cubin for part, _ in held for key, cubin in part.cubins.items()},
             _all_texts([part.texts for part, _ in held]),
+            InstructionCounts.joined([part.counts for part, _ in held], moved),
         )
 
 

@@ -98,7 +98,7 @@ def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) ->
     """What belongs to kept nodes stays, the rest goes to the node above that is kept."""
     own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
     timeline, pc = profile.tables.timeline, profile.tables.pc
-    if not (own or absorbed or timeline.tracks or pc.recordings):
+    if not (own or absorbed or timeline.tracks or pc):
         return profile.tables
     # Where no node above is kept, the home is -1: there `new_id` has the hidden node.
     home = new_id[homes(profile.parents, keep)]

@@ -229,6 +229,19 @@ CREATE TABLE pc_blames (
     through TEXT NOT NULL,
     PRIMARY KEY (function, position)
 ) WITHOUT ROWID;
+CREATE TABLE instruction_metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE instruction_recordings (
+    recording INTEGER NOT NULL,
+    metric INTEGER NOT NULL REFERENCES instruction_metrics (id),
+    PRIMARY KEY (recording, metric)
+) WITHOUT ROWID;
+CREATE TABLE instruction_counts (
+    function INTEGER NOT NULL REFERENCES pc_functions (id),
+    "offset" INTEGER NOT NULL,
+    metric INTEGER NOT NULL REFERENCES instruction_metrics (id),
+    count INTEGER NOT NULL,
+    PRIMARY KEY (function, "offset", metric)
+) WITHOUT ROWID;
 CREATE TABLE pc_cubins (sha256 TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE pc_texts (
     module TEXT NOT NULL,
@@ -238,4 +251,4 @@ CREATE TABLE pc_texts (
     PRIMARY KEY (module, form)
 ) WITHOUT ROWID;
 """
-"""What files with samples of program counters have beside; others need no room for it."""
+"""What files with samples or counts of instructions have beside; others need no room for it."""

@@ -14,6 +14,7 @@ from tileprof.errors import Location
 from tileprof.profile import cta_bytes, series_tables, timeline_bytes
 from tileprof.profile import metrics as law
 from tileprof.profile.ctas import CtaTimelines
+from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
 from tileprof.profile.pc_samples import PcFunction, PcSamples
@@ -127,7 +128,7 @@ class _Writer:
         self._insert("cta_columns", cta_bytes.to_bytes(timelines).items())
 
     def _pc_samples(self, held: PcSamples) -> None:
-        if not held.recordings:
+        if not held:
             return
         self._database.executescript(PC_SCHEMA)
         self._insert("pc_recordings", ((i, *astuple(e)) for i, e in enumerate(held.recordings)))
@@ -141,6 +142,18 @@ class _Writer:
         self._insert("pc_cubins", held.cubins.items())
         texts = held.texts.items()
         self._insert("pc_texts", ((*map(_text, k), t.content, _text(t.note)) for k, t in texts))
+        self._instruction_counts(held.counts)
+
+    def _instruction_counts(self, counts: InstructionCounts) -> None:
+        self._insert("instruction_metrics", enumerate(map(_text, counts.metrics)))
+        places = {name: place for place, name in enumerate(counts.metrics)}
+        recordings = enumerate(counts.recordings)
+        asked = ((i, places[name]) for i, names in recordings for name in names)
+        self._insert("instruction_recordings", asked)
+        rows, metrics = (each.tolist() for each in np.nonzero(counts.values))
+        columns = counts.function[rows].tolist(), counts.offset[rows].tolist(), metrics
+        values = counts.values[rows, metrics].tolist()
+        self._insert("instruction_counts", zip(*columns, values))
 
     def _pc_function(self, number: int, function: PcFunction) -> None:
         texts = (function.name, function.title, function.module, function.architecture)

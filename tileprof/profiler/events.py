@@ -20,10 +20,10 @@ from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.gpu import Gpu, has_gpu
 from tileprof.profiler.held_cubins import held_texts
 from tileprof.profiler.native import Contexts, native_recorder, why_not
-from tileprof.profiler.pc_attribution import Modules, attribute
+from tileprof.profiler.pc_attribution import Modules, attribute, attribute_counts
 from tileprof.profiler.pc_listings import with_code
 from tileprof.profiler.pc_options import PcOptions
-from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pc_raw import RawCounts, RawPcSamples
 from tileprof.profiler.pc_texts import with_texts
 from tileprof.profiler.pc_tree import below
 from tileprof.profiler.timeline import Part, host_part
@@ -62,7 +62,7 @@ class Events:
         nvtx.enable()
         self._settled = False
         self._modules = Modules()
-        self._pc_raw: RawPcSamples | None = None
+        self._pc_raw: RawPcSamples | RawCounts | None = None
         self.timeline = 0
         """How many single events are kept, of devices and of the host each."""
         self._triton: TritonWork | None = None
@@ -126,11 +126,14 @@ class Events:
         return {**self.gpu.facts(), **observer.facts()}
 
     def pc_samples(self) -> PcSamples | None:
-        """Return where warps were seen until now, by the tree's nodes; None if nobody asked."""
-        self._pc_raw = self.gpu.pc_samples()
-        if self._pc_raw is None:
-            return None
-        return attribute(self._pc_raw, self._modules, self._native.demangled, self._launched)
+        """Return where warps were seen until now, by the tree's nodes, or how often instructions
+        were executed; None if nobody asked."""
+        readable = self._native.demangled
+        self._pc_raw = sampled = self.gpu.pc_samples()
+        if sampled is not None:
+            return attribute(sampled, self._modules, readable, self._launched)
+        self._pc_raw = counted = self.gpu.instruction_counts()
+        return None if counted is None else attribute_counts(counted, self._modules, readable)
 
     def with_code(self, samples: PcSamples) -> PcSamples:
         """Return the last of these samples with the code and texts of their functions."""

@@ -19,10 +19,11 @@ from types import ModuleType
 
 from tileprof.profiler import others
 from tileprof.profiler.counters.control import CounterControl, Prepared
+from tileprof.profiler.counters.instructions import InstructionCounting
 from tileprof.profiler.counters.series_control import PreparedSeries, SeriesControl
 from tileprof.profiler.cupti_library import VARIABLE, find_cupti, why_not
 from tileprof.profiler.pc_options import PcOptions
-from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pc_raw import RawCounts, RawPcSamples
 from tileprof.profiler.pc_sampling import PcSampling
 
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
@@ -57,6 +58,7 @@ class Gpu:
         self._pcs = PcSampling(native)
         self.counters = CounterControl(native)
         self.over_time = SeriesControl(native)
+        self._instructions = InstructionCounting(native)
         self.library = ""
         """Path of CUPTI, once it is loaded."""
         self.problem = ""
@@ -81,13 +83,18 @@ class Gpu:
 
     def want_counters(self, prepared: Prepared | None) -> None:
         """Read hardware counters of launches from the next `begin` on, and no records meanwhile:
-        CUPTI repeats each launch until all counters are read."""
+        CUPTI repeats each launch until all counters are read. Or count instructions."""
         with self._lock:
-            if prepared is None or not self.counters.is_news(prepared):
+            # Of instructions, what was asked for first stays for all of the recording.
+            plan = prepared.instructions if prepared and not self._instructions.plan else None
+            if prepared is None or not (plan or self.counters.is_news(prepared)):
                 return
             if self.running:
                 self._native.gpu_stop()
-            self.counters.want(prepared)
+            if plan is not None:
+                self._instructions.want(plan)
+            else:
+                self.counters.want(prepared)
 
     def want_series(self, prepared: PreparedSeries | None) -> None:
         """Sample hardware counters over time from the next `begin` on, beside all else."""
@@ -109,12 +116,16 @@ class Gpu:
 
     def settle(self) -> None:
         """Wait for what was launched, where its samples would be cut off otherwise."""
-        if self.running and self._pcs.wanted:
+        if self.running and (self._pcs.wanted or self._instructions.plan is not None):
             self._native.gpu_settle()
 
     def pc_samples(self) -> RawPcSamples | None:
         """Return all samples of program counters until now; None if nobody asked or none came."""
         return self._pcs.samples()
+
+    def instruction_counts(self) -> RawCounts | None:
+        """Return all counts of instructions that were read until now; None where there are none."""
+        return self._instructions.counts()
 
     def end(self) -> None:
         """Record nothing more; what other profilers do is no longer watched."""
@@ -123,6 +134,9 @@ class Gpu:
         if self.counters.plan is not None:
             self._native.gpu_stop()
             self.counters.stop()
+        if self._instructions.plan is not None:
+            self._native.gpu_stop()
+            self._instructions.stop()
         self.over_time.stop()
         if self._others is not None:
             self._others.forget()
@@ -151,7 +165,7 @@ class Gpu:
         if self._gaps:
             facts["gaps"] = "; ".join(self._gaps)
         facts |= self._pcs.facts(recorded=bool(self.library))
-        facts |= self.counters.facts() | self.over_time.facts()
+        facts |= self.counters.facts() | self._instructions.facts() | self.over_time.facts()
         if self.problem:
             facts["gpu"] = f"not recorded: {self.problem}"
         return facts
@@ -163,6 +177,7 @@ class Gpu:
         self._pcs = PcSampling(self._native, forked=True)
         self.counters = CounterControl(self._native)
         self.over_time = SeriesControl(self._native)
+        self._instructions = InstructionCounting(self._native)
         self.library, self._failed = "", True
 
     def _check(self) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import ModuleType
 
-__all__ = ["HeldCubins", "held_texts"]
+__all__ = ["HeldCubins", "ModuleCubins", "held_texts"]
 
 _ELF = b"\x7fELF"
 
@@ -37,6 +38,27 @@ class HeldCubins:
             if len(fits) == 1:
                 found[module] = fits[0]
         return found
+
+
+class ModuleCubins:
+    """The cubins of modules by the native recorder's numbers, as far as they are known."""
+
+    def __init__(self, native: ModuleType) -> None:
+        self._native = native
+        self._modules: dict[int, bytes] = {}
+        self._held = HeldCubins()
+
+    def of(self, functions: Sequence[tuple[int, str]]) -> dict[int, bytes]:
+        """Return those of functions, which are given by module and name."""
+        unknown: dict[int, list[str]] = {}
+        for module, name in functions:
+            if module not in self._modules:
+                if cubin := self._native.pc_cubin(module):
+                    self._modules[module] = cubin
+                else:
+                    unknown.setdefault(module, []).append(name)
+        self._modules |= self._held.find(unknown)
+        return {module: self._modules[module] for module, _ in functions if module in self._modules}
 
 
 def _has(image: bytes, functions: Sequence[str]) -> bool:

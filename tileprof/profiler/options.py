@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
-from tileprof.profiler.counters.asked import Asked, parse_metrics
+from tileprof.profiler.counters.asked import Asked, AskedInstructions, parse_metrics
 from tileprof.profiler.counters.series_asked import SeriesAsked, parse_pm_sampling
 from tileprof.profiler.instruments import Inside, parse_instrument
 from tileprof.profiler.pc_options import PcOptions, parse_pc_sampling
@@ -21,6 +21,7 @@ Context = Literal["scopes", "python", "full"]
 EXCLUDED = "metrics and pc_sampling exclude each other in one process"
 EXCLUDED_SAMPLING = "pm_sampling and pc_sampling exclude each other in one process"
 EXCLUDED_COUNTERS = "counters of launches and over time exclude each other in one process"
+EXCLUDED_KINDS = "counters of launches and counts of instructions exclude each other in one process"
 
 TIMELINE_EVENTS = 1_000_000
 """How many events a timeline keeps unless told otherwise, of devices and of the host each."""
@@ -54,7 +55,10 @@ class Options:
     """Kernels run one after the other, so that each sample belongs to a launch; much slower."""
 
     metrics: str | Sequence[str] | None = None
-    """Hardware counters of each launch: sets (memory, tensor, occupancy) or metrics of CUPTI's."""
+    """Hardware counters of each launch: sets (memory, tensor, occupancy) or metrics of CUPTI's.
+
+    Or counts of instructions: `instructions`, or SASS metrics of CUPTI's.
+    """
 
     pm_sampling: bool | float | str | None = None
     """`metrics` are sampled over time, and kernels run as they do: True, or each how many µs.
@@ -83,7 +87,7 @@ class Options:
         return parse_pc_sampling(self.pc_sampling, self.pc_sampling_exact)
 
     @property
-    def counted(self) -> Asked | None:
+    def counted(self) -> Asked | AskedInstructions | None:
         """What `metrics` asks for, if anything, unless it is over time."""
         return parse_metrics(self.metrics) if self.over_time is None else None
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.profile import PcFunction, PcRecording, PcRows, PcSamples
-from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profile import InstructionCounts, PcFunction, PcRecording, PcRows, PcSamples
+from tileprof.profiler.pc_raw import RawCounts, RawPcSamples
 
-__all__ = ["UNREAD", "Modules", "attribute", "short_names"]
+__all__ = ["UNREAD", "Modules", "attribute", "attribute_counts", "short_names"]
 
 _Ints = npt.NDArray[np.int64]
 
@@ -28,6 +28,7 @@ _BEGINNING = "_issue_stalled_"
 _TABLE = 1 << 23
 """Up to how many possible keys a table of them is faster than sorting."""
 
+Raw = RawPcSamples | RawCounts
 NodeOf = Callable[[int, str], int]
 """From a context and a function's name to the index of a node, -1 for none."""
 
@@ -38,13 +39,13 @@ class Modules:
     def __init__(self) -> None:
         self._digests: dict[int, str] = {}
 
-    def digest(self, number: int, raw: RawPcSamples) -> str:
+    def digest(self, number: int, raw: Raw) -> str:
         """Return the SHA-256 of a module's cubin, '' where that is not known."""
         if number not in self._digests and number in raw.modules:
             self._digests[number] = hashlib.sha256(raw.modules[number]).hexdigest()
         return self._digests.get(number, "")
 
-    def cubins(self, raw: RawPcSamples) -> dict[str, bytes]:
+    def cubins(self, raw: Raw) -> dict[str, bytes]:
         """Return the cubins by their digests."""
         return {self.digest(number, raw): data for number, data in raw.modules.items()}
 
@@ -56,6 +57,32 @@ def attribute(
 
     `readable` demangles a name; `node_of` is asked where contexts are known.
     """
+    functions, function = _functions(raw, modules, readable)
+    names = [each.name for each in functions]
+    rows = PcRows.added(
+        function, raw.offset, raw.stall, _nodes(raw, function, names, node_of), raw.samples
+    )
+    return PcSamples(
+        functions,
+        short_names(raw.stalls),
+        rows,
+        (PcRecording(raw.period, raw.mode, raw.total, raw.dropped, raw.non_user, raw.overflows),),
+    )
+
+
+def attribute_counts(raw: RawCounts, modules: Modules, readable: Callable[[str], str]) -> PcSamples:
+    """Return counts of instructions as a profile's tables; their call paths are not known."""
+    functions, function = _functions(raw, modules, readable)
+    counts = InstructionCounts.added(
+        raw.metrics, [raw.metrics], function, raw.offset, raw.metric, raw.count
+    )
+    return PcSamples(functions, counts=counts)
+
+
+def _functions(
+    raw: Raw, modules: Modules, readable: Callable[[str], str]
+) -> tuple[tuple[PcFunction, ...], _Ints]:
+    """The functions, each once, and the place of that of each row."""
     places: dict[tuple[str, str], int] = {}
     of_raw = np.array(
         [
@@ -64,17 +91,9 @@ def attribute(
         ],
         np.int64,
     )
-    function = of_raw[raw.function] if len(raw.function) else np.zeros(0, np.int64)
-    names = [name for _, name in places]
-    rows = PcRows.added(
-        function, raw.offset, raw.stall, _nodes(raw, function, names, node_of), raw.samples
-    )
-    return PcSamples(
-        tuple(PcFunction(name, readable(name), module, note=UNREAD) for module, name in places),
-        short_names(raw.stalls),
-        rows,
-        (PcRecording(raw.period, raw.mode, raw.total, raw.dropped, raw.non_user, raw.overflows),),
-    )
+    function: _Ints = of_raw[raw.function] if len(raw.function) else np.zeros(0, np.int64)
+    titled = (PcFunction(name, readable(name), module, note=UNREAD) for module, name in places)
+    return tuple(titled), function
 
 
 def short_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""The code of sampled functions: SASS, source lines, loops, and what stalled instructions wait for.
+"""The code of functions with samples or counts: SASS, lines, loops, what stalled instructions wait
+for.
 
 In: samples, and the cubins of their modules.  Out: the same samples with the code of the functions
 that have the most of them, and with the cubins that there is room for.  Only these functions are
@@ -54,7 +55,7 @@ def with_code(
     found: dict[int, Function] = {}
     crowded: dict[int, Function] = {}
     left = MOST_INSTRUCTIONS
-    for place in np.argsort(-held.by_function, kind="stable").tolist():
+    for place in held.hottest:
         known = _find(functions[place], cubins)
         if isinstance(known, str):
             functions[place] = replace(functions[place], note=known)
@@ -78,7 +79,7 @@ def files_of(held: PcSamples) -> list[str]:
     What Python's lines were made into, and the toolkit's headers, are not the program's.
     """
     files: dict[str, None] = {}
-    for place in np.argsort(-held.by_function, kind="stable").tolist():
+    for place in held.hottest:
         for line in dict.fromkeys(each.place for each in held.functions[place].code):
             chain = [each.file for each in line.chain()] if line is not None else []
             python = [file for file in chain if file.endswith(".py")]
@@ -146,12 +147,19 @@ def _rows_of(held: PcSamples, place: int) -> slice:
     return slice(begin, end)
 
 
+def _seen(held: PcSamples, place: int) -> _Counts:
+    """Offsets in a function that have samples or counts."""
+    sampled = held.by_instruction.offset[_rows_of(held, place)]
+    seen: _Counts = np.append(sampled, held.counts.offset[held.counts.rows_of(place)])
+    return seen
+
+
 def _listed(
     held: PcSamples, place: int, function: PcFunction, known: Function, places: _Places
 ) -> PcFunction:
     rows = _rows_of(held, place)
     try:
-        code = tuple(_code(known, held.by_instruction.offset[rows], places))
+        code = tuple(_code(known, _seen(held, place), places))
         blames = tuple(_blames(held, rows, known))
     except TileprofError as error:
         return _lines_only(held, place, function, known, places, error.message)
@@ -179,7 +187,7 @@ def _lines_only(
 ) -> PcFunction:
     """What the line table alone tells of the instructions that were seen."""
     end = known.resources.code_bytes
-    offsets = np.unique(held.by_instruction.offset[_rows_of(held, place)]).tolist()
+    offsets = np.unique(_seen(held, place)).tolist()
     inside = (offset for offset in offsets if offset < end and offset % BYTES == 0)
     try:
         code = tuple(PcInstruction(offset, "", places.at(known, offset)) for offset in inside)
@@ -192,7 +200,7 @@ def _kept(held: PcSamples, cubins: Mapping[str, bytes]) -> dict[str, bytes]:
     """Cubins that are small enough, those of the functions with the most samples first."""
     kept: dict[str, bytes] = {}
     left = MOST_CUBIN_BYTES
-    for place in np.argsort(-held.by_function, kind="stable").tolist():
+    for place in held.hottest:
         module = held.functions[place].module
         data = cubins.get(module)
         if data is not None and module not in kept and len(data) <= min(left, LARGEST_CUBIN):

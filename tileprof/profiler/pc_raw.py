@@ -1,4 +1,4 @@
-"""Samples of program counters as they were read from a device, before anything is looked up.
+"""Samples and counts of instructions as they were read from devices, with nothing looked up yet.
 
 The native recorder counts; `pc_sampling` reads its counts into this; `pc_attribution` finds the
 instruction, the source line and the place in the tree of each.
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Mode", "RawPcSamples"]
+__all__ = ["Mode", "RawCounts", "RawPcSamples"]
 
 Mode = Literal["continuous", "exact"]
 """Kernels run as ever, or one after the other so that each sample knows its launch."""
@@ -48,3 +48,22 @@ class RawPcSamples:
     """Samples of kernels that the device does not let one see."""
     overflows: int
     """How many times the device's buffer was full, which loses what came after."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawCounts:
+    """Counts of instructions; the columns have one entry for each number."""
+
+    function: npt.NDArray[np.int64]
+    """Index into `functions`."""
+    offset: npt.NDArray[np.int64]
+    """Bytes from the function's begin to the instruction."""
+    metric: npt.NDArray[np.int64]
+    """Index into `metrics`."""
+    count: npt.NDArray[np.int64]
+    functions: tuple[tuple[int, str], ...]
+    """Module and name (as the compiler wrote it) of each function."""
+    modules: Mapping[int, bytes]
+    """Cubins by module; a module that was loaded before the recording has none."""
+    metrics: tuple[str, ...]
+    """As profiles name them."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tileprof.profiler import permissions
-from tileprof.profiler.held_cubins import HeldCubins
+from tileprof.profiler.held_cubins import ModuleCubins
 from tileprof.profiler.pc_options import PcOptions
 from tileprof.profiler.pc_raw import RawPcSamples
 
@@ -36,8 +36,7 @@ class PcSampling:
         self._codes: dict[str, int] = native.GPU_CODES
         self._wanted: PcOptions | None = None
         self._options: PcOptions | None = None
-        self._modules: dict[int, bytes] = {}
-        self._held = HeldCubins()
+        self._cubins = ModuleCubins(native)
 
     def want(self, options: PcOptions | None) -> None:
         """Sample from the next start of the recorder on, or no more.
@@ -81,7 +80,7 @@ class PcSampling:
             drained["context"],
             drained["samples"],
             functions,
-            self._cubins(functions),
+            self._cubins.of(functions),
             tuple(drained["stalls"]),
             self._options.period,
             self._options.mode,
@@ -104,18 +103,6 @@ class PcSampling:
         if problem := self._problem(status, totals):
             facts["pc sampling failed"] = problem
         return facts
-
-    def _cubins(self, functions: tuple[tuple[int, str], ...]) -> dict[int, bytes]:
-        """The modules of functions, as far as their bytes are known."""
-        unknown: dict[int, list[str]] = {}
-        for module, name in functions:
-            if module not in self._modules:
-                if cubin := self._native.pc_cubin(module):
-                    self._modules[module] = cubin
-                else:
-                    unknown.setdefault(module, []).append(name)
-        self._modules |= self._held.find(unknown)
-        return {module: self._modules[module] for module, _ in functions if module in self._modules}
 
     def _problem(self, status: dict[str, Any], totals: dict[str, int]) -> str:
         code, text = int(status["code"]), str(status["text"])

@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-import numpy as np
-
 from tileprof.profile import PcSamples, PcText
 
 __all__ = ["FORMS", "with_texts"]
@@ -27,7 +25,7 @@ Find: TypeAlias = Callable[[Collection[str], Sequence[str]], Mapping[str, Mappin
 
 def with_texts(held: PcSamples, find: Find) -> PcSamples:
     """Return the samples with the texts that were found of their functions' cubins."""
-    hottest = np.argsort(-held.by_function, kind="stable").tolist()
+    hottest = held.hottest
     modules = dict.fromkeys(held.functions[place].module for place in hottest)
     modules.pop("", None)
     if not modules:

@@ -1,9 +1,10 @@
-"""Samples of program counters at the kernels of a tree.
+"""Samples of program counters, and counts of instructions, at the kernels of a tree.
 
 In: samples whose nodes are the recorder's, the tree that is built.  Out: the metric `pc_samples` at
-kernels, and the samples with the tree's nodes. What knows its call path is at the kernel below it.
-The rest is dealt out over the nodes of the same function, in proportion to their time, as whole
-numbers that add up. Functions that have no node get one at the top: no sample is lost.
+kernels, or a metric for each count, and the samples with the tree's nodes. What knows its call path
+is at the kernel below it. The rest is dealt out over the nodes of the same function, in proportion
+to their time, as whole numbers that add up. Functions that have no node get one at the top: nothing
+is lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileprof.profile import PcSamples, TreeBuilder
+from tileprof.profile import Metric, PcSamples, TreeBuilder
 from tileprof.profiler import metrics
 from tileprof.profiler.tree import Node
 
@@ -54,15 +55,15 @@ def below(node: Node, function: str, functions_of: FunctionsOf) -> Node:
 def add_pc_samples(
     builder: TreeBuilder, held: PcSamples, periods: Sequence[Period], functions_of: FunctionsOf
 ) -> PcSamples:
-    """Add the metric to a tree, and return the samples with its nodes."""
-    builder.declare(metrics.PC_SAMPLES)
+    """Add the metrics to a tree, and return the samples with its nodes."""
     nodes = periods[-1].numbers.nodes if periods else []
     kernels: dict[str, list[int]] = {}
     for node in nodes:
         if node.kind == "kernel":
             for name in functions_of(node):
                 kernels.setdefault(name, []).append(node.index)
-    for place, index, count in _by_node(held):
+    for metric, place, index, count in _parts(held):
+        builder.declare(metric)
         function = held.functions[place]
         wanted = [index] if index >= 0 else kernels.get(function.name, [])
         homes = list(_homes(periods, wanted))
@@ -70,12 +71,23 @@ def add_pc_samples(
             homes = [(builder.child(-1, "kernel", function.title), 1)]
         shares = shared_out(count, [weight for _, weight in homes])
         for (home, _), share in zip(homes, shares):
-            builder.add(home, metrics.PC_SAMPLES.name, share)
+            builder.add(home, metric.name, share)
     last = np.full(len(nodes), -1, np.int64)
     for period in periods:
         made = np.array(period.made, np.int64)
         last[: len(made)] = np.where(made >= 0, made, last[: len(made)])
     return held.moved(last)
+
+
+def _parts(held: PcSamples) -> Iterator[tuple[Metric, int, int, int]]:
+    """Metric, function, node and number, where there are some; -1: the node is not known."""
+    for place, index, samples in _by_node(held):
+        yield metrics.PC_SAMPLES, place, index, samples
+    counts = held.counts
+    sums = counts.by_function(len(held.functions))
+    for column, name in enumerate(counts.metrics):
+        for place in np.flatnonzero(sums[:, column]).tolist():
+            yield Metric(name, "1"), place, -1, int(sums[place, column])
 
 
 def _by_node(held: PcSamples) -> Iterator[tuple[int, int, int]]:

@@ -18,6 +18,7 @@ from tileprof.profiler.listener import Listener
 from tileprof.profiler.options import (
     EXCLUDED,
     EXCLUDED_COUNTERS,
+    EXCLUDED_KINDS,
     EXCLUDED_SAMPLING,
     Options,
     destination,
@@ -228,9 +229,9 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded, as
     {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
     too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
-    of CUPTI's), `pm_sampling` (True, or each how many µs they are sampled over time instead),
-    `pc_sampling` (True, or each how many cycles a GPU says where its warps are) and
-    `pc_sampling_exact` (by launch), `timeline` (True, or how many events of devices and of the
+    of CUPTI's; or "instructions", which are counted one by one), `pm_sampling` (True, or each how
+    many µs they are sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU
+    says where its warps are) and `pc_sampling_exact` (by launch), `timeline` (True, or how many events of devices and of the
     host to keep at most), `duty` (a share of the steps) or `every` (each n-th one),
     `flush_interval` in seconds, `clock` (a function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
@@ -266,6 +267,9 @@ def _check_beside(options: Options) -> None:
             ):
                 if mine and theirs:
                     raise UsageError(excluded, hint="Finalize the other session first.")
+        kinds = {type(each.counted) for each in (options, other.options) if each.counted}
+        if len(kinds) > 1:
+            raise UsageError(EXCLUDED_KINDS, hint="Finalize the other session first.")
 
 
 def open_sessions() -> list[Session]:

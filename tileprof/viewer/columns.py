@@ -199,6 +199,8 @@ def _rates(profile: Profile) -> dict[str, Rate]:
         for name, rate in RATES.items()
         if rate.above in profile.metrics or (rate.may_be_zero and rate.below != "time")
     }
+    of_instructions = profile.tables.pc.counts.rates
+    found |= {rate.name: Rate(rate.above, rate.below, 1.0, "1") for rate in of_instructions}
     for metric in profile.metrics:
         if (named := rate_of(metric)) is not None:
             each = named[1]

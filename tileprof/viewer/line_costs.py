@@ -1,4 +1,4 @@
-"""What each source line holds: metrics of the tree's nodes there, samples of program counters.
+"""What each source line holds: metrics of the tree's nodes there, samples, counts of instructions.
 
 In: a profile and the choices of a reader.  Out: `LineCosts`.  What a node without a place of its
 own holds belongs to the line that led to it.
@@ -15,8 +15,10 @@ import numpy as np
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.profile.instruction_counts import EXECUTIONS
+from tileprof.viewer.instruction_columns import Sums
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
-from tileprof.viewer.pc_functions import Stalls, line_samples
+from tileprof.viewer.pc_functions import Stalls, line_counts, line_samples, whole_weight
 from tileprof.viewer.sample_shares import line_texts
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.source_text import SourceTexts
@@ -41,6 +43,8 @@ class LineCosts:
     """What samplers say of lines inside kernels, where the reader asked for nothing else."""
     sampled: Mapping[tuple[str, int], Stalls]
     """Samples of program counters; none where the reader asked for other things."""
+    counted: Mapping[tuple[str, int], Sums]
+    """Counts of instructions; the same."""
     sources: SourceTexts
 
     @property
@@ -65,11 +69,27 @@ class LineCosts:
     @cached_property
     def files(self) -> list[str]:
         """Those with costs or samples, dearest file first."""
-        files = dict.fromkeys([*self.costs, *(file for file, _ in self.sampled)])
+        files = dict.fromkeys([*self.costs, *(file for file, _ in self.weights)])
         return sorted(files, key=self._rank, reverse=True)
 
+    @cached_property
+    def weights(self) -> Mapping[tuple[str, int], int]:
+        """How hot lines are: samples, or executions where the profile has no samples."""
+        if self.profile.tables.pc.recordings:
+            return {place: sum(stalls.values()) for place, stalls in self.sampled.items()}
+        return {place: sums.get(EXECUTIONS, 0) for place, sums in self.counted.items()}
+
+    @cached_property
+    def whole_weight(self) -> int:
+        """Of all instructions, those without a line too."""
+        return whole_weight(self.profile.tables.pc)
+
+    def weight_of(self, file: str) -> int:
+        """That of the lines of a file."""
+        return sum(weight for place, weight in self.weights.items() if place[0] == file)
+
     def _rank(self, file: str) -> tuple[float, float]:
-        seen = self.samples_of(file) / max(self.samples, 1)
+        seen = self.weight_of(file) / max(self.whole_weight, 1)
         return max(self.share(self.cost_of(file)), seen), seen
 
     def cost_of(self, file: str) -> float:
@@ -88,11 +108,11 @@ class LineCosts:
         """The lines of a file that are worth showing."""
         lines = self.costs.get(file, {}).items()
         hot = {line for line, cost in lines if self.share(cost[0]) * 100 >= self.floor}
-        least = self.floor / 100 * self.samples
+        least = self.floor / 100 * self.whole_weight
         return hot | {
             line
-            for name, line in self.sampled
-            if name == file and self.samples_at(file, line) >= least
+            for (name, line), weight in self.weights.items()
+            if name == file and weight >= least
         }
 
 
@@ -112,8 +132,10 @@ def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
     seen = {} if options.metrics else line_texts(kept, places, index)
     by_samples = not options.metrics or "pc_samples" in options.metrics
     sampled = line_samples(kept, options.include, options.exclude) if by_samples else {}
+    by_counts = not options.metrics or bool({*options.metrics} & {*kept.tables.pc.counts.metrics})
+    counted = line_counts(kept, options.include, options.exclude) if by_counts else {}
     costs = _costs(kept, names, places, index)
-    return LineCosts(kept, names, costs, floor, seen, sampled, SourceTexts(kept))
+    return LineCosts(kept, names, costs, floor, seen, sampled, counted, SourceTexts(kept))
 
 
 def _places(profile: Profile) -> tuple[list[tuple[str, int]], list[int]]:

@@ -2,20 +2,21 @@
 
 In: a profile with source texts in its tables.  Out: the lines around each cost, dearest file first.
 What a node without a place of its own holds belongs to the line that led to it. Samples of program
-counters stand beside, with the reasons for which warps did not go on.
+counters stand beside, with the reasons for which warps did not go on, and counts of instructions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof.profile import Profile
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.instruction_columns import count_columns, count_fields, counted_text
 from tileprof.viewer.line_costs import LineCosts, line_costs
 from tileprof.viewer.notes import missing_from, nothing_in, steps_in, title_of
 from tileprof.viewer.options import ViewOptions
-from tileprof.viewer.pc_functions import sampling_text, share_text, stall_text
+from tileprof.viewer.pc_functions import sampling_text, stall_text, weight_text
 from tileprof.viewer.text import (
     ASCII,
     UNICODE,
@@ -97,6 +98,7 @@ def _fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) ->
     texts = [plain(listing.seen.get((row.file, row.line), ""), glyphs) for row in rows]
     seen = [Field("of its kernels", texts, 5)] if any(texts) else []
     sampled = _sample_fields(listing, rows, width, glyphs) if listing.sampled else []
+    sampled += _count_fields(listing, rows)
     if sampled and not listing.costs:
         return [*sampled, *seen, numbers]
     return [columns[0], percent, bars, *columns[1:], *sampled, *seen, numbers]
@@ -120,6 +122,23 @@ def _sample_fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Gly
     ]
 
 
+def _count_fields(listing: LineCosts, rows: list[_Row]) -> list[Field]:
+    """Counts of instructions; their share of all executions where nothing else says what is hot."""
+    if not listing.counted:
+        return []
+    columns = count_columns(listing.profile.tables.pc.counts)
+    sums = [listing.counted.get((row.file, row.line), {}) for row in rows]
+    fields = count_fields(columns, sums, 2)
+    if listing.sampled or not fields:
+        return fields
+    weights = [listing.weights.get((row.file, row.line), 0) for row in rows]
+    shares = [weight / max(listing.whole_weight, 1) for weight in weights]
+    texts = [format_percent(share) if share else "" for share in shares]
+    heats = [heat(share) for share in shares]
+    first = replace(fields[0], rank=1, styles=heats)
+    return [first, Field("%", texts, 3, heats), *fields[1:]]
+
+
 def _printed(listing: LineCosts, rows: list[_Row], grid: Grid, width: int) -> Iterator[str]:
     file, last = "", 0
     for number, row in enumerate(rows):
@@ -135,10 +154,10 @@ def _printed(listing: LineCosts, rows: list[_Row], grid: Grid, width: int) -> It
 
 
 def _amounts(listing: LineCosts, file: str) -> str:
-    """What a file costs, and how often it was sampled."""
+    """What a file costs, and how often it was sampled or executed."""
     parts = [listing.amount(listing.cost_of(file))] if file in listing.costs else []
-    if samples := listing.samples_of(file):
-        parts.append(share_text(samples, listing.samples))
+    if weight := listing.weight_of(file):
+        parts.append(weight_text(listing.profile.tables.pc, weight, listing.whole_weight))
     return ", ".join(parts)
 
 
@@ -162,17 +181,20 @@ def _below(listing: LineCosts) -> Iterator[str]:
 
 
 def _samples_below(listing: LineCosts) -> Iterator[str]:
-    """How program counters were sampled, and which of the samples are not above."""
-    if not listing.sampled:
+    """How instructions were sampled or counted, and which of them are not above."""
+    held, whole = listing.profile.tables.pc, listing.whole_weight
+    if listing.sampled:
+        yield f"{sampling_text(held)}."
+    if listing.counted:
+        yield f"{counted_text(held.counts)}."
+    if not listing.weights:
         return
-    yield f"{sampling_text(listing.profile.tables.pc)}."
     hot = {(file, line) for file in listing.files for line in listing.hot(file)}
-    cold = [listing.samples_at(*place) for place in listing.sampled if place not in hot]
+    cold = [weight for place, weight in listing.weights.items() if place not in hot]
     said = []
     if cold:
-        said.append(f"{share_text(sum(cold), listing.samples)} on lines below {listing.floor:g} %")
-    nowhere = listing.samples - sum(map(sum, (each.values() for each in listing.sampled.values())))
-    if nowhere:
-        said.append(f"{share_text(nowhere, listing.samples)} without a source line")
+        said.append(f"{weight_text(held, sum(cold), whole)} on lines below {listing.floor:g} %")
+    if nowhere := whole - sum(listing.weights.values()):
+        said.append(f"{weight_text(held, nowhere, whole)} without a source line")
     if said:
         yield f"Of them {' and '.join(said)}."

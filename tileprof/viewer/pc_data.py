@@ -1,4 +1,4 @@
-"""Samples of program counters as data for scripts: functions with their code, and source lines.
+"""Samples and counts of instructions as data for scripts: functions with their code, lines.
 
 In: a profile and the choices of a reader.  Out: one line of JSON. Nothing is left out unless a
 threshold was asked for.
@@ -7,12 +7,14 @@ threshold was asked for.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from tileprof.errors import Location
 from tileprof.profile import Profile
 from tileprof.viewer.data import view_document
+from tileprof.viewer.instruction_columns import CountColumn, Sums, count_columns
 from tileprof.viewer.line_costs import line_costs
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.pc_functions import SeenFunction, SeenInstruction, seen_functions
@@ -24,15 +26,17 @@ _SCHEMA = 1
 
 
 def sass_json(profile: Profile, options: ViewOptions) -> str:
-    """The functions with samples, those with the most first; `include` chooses some by name."""
+    """The functions with samples or counts, the hottest first; `include` chooses some by name."""
+    columns = count_columns(profile.tables.pc.counts)
     held = profile.tables.pc
     least = (options.threshold or 0) / 100
     document = {
         "schema": _SCHEMA,
         "samples": int(held.counted.sum()),
         "recordings": [asdict(each) for each in held.recordings],
+        **_counted(profile),
         "functions": [
-            _function(each, least)
+            _function(each, least, columns)
             for each in seen_functions(profile, options.include, options.exclude)
         ],
     }
@@ -46,10 +50,12 @@ def lines_json(profile: Profile, options: ViewOptions) -> str:
     """
     document = view_document(profile, options)
     costs = line_costs(profile, options)
-    places = sorted({*costs.sampled, *((f, n) for f, lines in costs.costs.items() for n in lines)})
+    columns = count_columns(profile.tables.pc.counts)
+    places = sorted({*costs.weights, *((f, n) for f, lines in costs.costs.items() for n in lines)})
     document |= {
         "samples": costs.samples,
         "recordings": [asdict(each) for each in profile.tables.pc.recordings],
+        **_counted(profile),
         "lines": [
             {
                 "file": encodable(file),
@@ -58,6 +64,7 @@ def lines_json(profile: Profile, options: ViewOptions) -> str:
                 "metrics": dict(zip(costs.metrics, costs.costs.get(file, {}).get(line, ()))),
                 "samples": costs.samples_at(file, line),
                 "stalls": costs.sampled.get((file, line), {}),
+                **_counts(columns, costs.counted.get((file, line), {})),
             }
             for file, line in places
             if options.threshold is None or line in costs.hot(file)
@@ -66,7 +73,21 @@ def lines_json(profile: Profile, options: ViewOptions) -> str:
     return json.dumps(document) + "\n"
 
 
-def _function(seen: SeenFunction, least: float) -> dict[str, Any]:
+def _counted(profile: Profile) -> dict[str, Any]:
+    """The metrics that were counted by instruction, of each run; nothing where none were."""
+    counts = profile.tables.pc.counts
+    return {"counted": [list(each) for each in counts.recordings]} if counts.recordings else {}
+
+
+def _counts(columns: Sequence[CountColumn], sums: Sums) -> dict[str, Any]:
+    """Counts by metric, and rates of two; nothing where nothing was counted in the profile."""
+    if not columns:
+        return {}
+    rates = {each.name: each.number(sums) for each in columns if each.below}
+    return {"counts": dict(sums), "rates": {k: v for k, v in rates.items() if v is not None}}
+
+
+def _function(seen: SeenFunction, least: float, columns: Sequence[CountColumn]) -> dict[str, Any]:
     function = seen.function
     return {
         "name": encodable(function.name),
@@ -76,13 +97,16 @@ def _function(seen: SeenFunction, least: float) -> dict[str, Any]:
         "note": encodable(function.note),
         "samples": seen.samples,
         "samples_elsewhere": seen.strays,
+        **_counts(columns, seen.counts),
         "instructions": [
-            _instruction(each) for each in seen.instructions if each.samples >= least * seen.samples
+            _instruction(each, columns)
+            for each in seen.instructions
+            if each.weight >= least * seen.weight
         ],
     }
 
 
-def _instruction(seen: SeenInstruction) -> dict[str, Any]:
+def _instruction(seen: SeenInstruction, columns: Sequence[CountColumn]) -> dict[str, Any]:
     code = seen.instruction
     return {
         "offset": code.offset,
@@ -92,6 +116,7 @@ def _instruction(seen: SeenInstruction) -> dict[str, Any]:
         "samples": seen.samples,
         "stalls": seen.stalls,
         "not_issued": seen.not_issued,
+        **_counts(columns, seen.counts),
         "waits_for": [
             {"stall": each.stall, "offset": each.producer, "through": each.through}
             for each in seen.blames

@@ -1,8 +1,8 @@
-"""Samples of program counters by function, instruction and source line, as views need them.
+"""Samples and counts by function, instruction and source line, as views need them.
 
-In: the tables of a profile.  Out: functions with their instructions, those with most samples first;
-lines with their samples; and words for both. Shares are of samples; those of reasons that end in
-`_not_issued` are in no sum.
+In: the tables of a profile.  Out: functions with their instructions, the hottest first; lines with
+their samples and counts; and words for both. Samples of reasons that end in `_not_issued` are in no
+sum. What is hot is told by samples, and by executions where there are none.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy as np
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples, Profile
+from tileprof.profile.instruction_counts import EXECUTIONS
 from tileprof.profile.operations import regular
 from tileprof.profile.pc_samples import NOT_ISSUED
+from tileprof.viewer.instruction_columns import Sums, summed
 from tileprof.viewer.units import format_percent, format_value
 
 __all__ = [
@@ -24,12 +26,15 @@ __all__ = [
     "SeenFunction",
     "SeenInstruction",
     "Stalls",
+    "line_counts",
     "line_samples",
     "sampling_text",
     "seen_functions",
     "share_text",
     "stall_text",
     "user_line",
+    "weight_text",
+    "whole_weight",
 ]
 
 Stalls = dict[str, int]
@@ -50,30 +55,41 @@ class SeenInstruction:
     not_issued: Stalls = field(default_factory=dict)
     """Of the samples, by reason: when no other warp issued either."""
     blames: list[PcBlame] = field(default_factory=list)
+    counts: Sums = field(default_factory=dict)
+    """How often it was executed, and what else was counted of it."""
+    weight: int = 0
+    """How hot it is: samples, or executions where there are none in the profile."""
 
 
 class SeenFunction:
-    """A function with its samples; instructions are looked at when they are asked for."""
+    """A function with its samples and counts; instructions are looked at when they are asked
+    for."""
 
     def __init__(self, held: PcSamples, place: int) -> None:
         self.function = held.functions[place]
         self.samples = int(held.by_function[place])
+        self.counts = _sums(held, place)
+        self.weight = self.samples if held.recordings else self.counts.get(EXECUTIONS, 0)
         self._held = held
         self._place = place
 
     @cached_property
     def instructions(self) -> list[SeenInstruction]:
         """By offset; of a function without code those that were seen, without text."""
-        counts = _counts(self._held, self._place)
-        code = self.function.code or tuple(PcInstruction(offset, "") for offset in sorted(counts))
+        samples, counts = _samples(self._held, self._place), _counts(self._held, self._place)
+        seen = sorted(samples.keys() | counts.keys())
+        code = self.function.code or tuple(PcInstruction(offset, "") for offset in seen)
         blames: dict[int, list[PcBlame]] = {}
         for blame in self.function.blames:
             blames.setdefault(blame.offset, []).append(blame)
         found = []
         for each in code:
-            seen = SeenInstruction(each, blames=blames.get(each.offset, []))
-            _fill(seen, counts.get(each.offset, {}))
-            found.append(seen)
+            one = SeenInstruction(each, blames=blames.get(each.offset, []))
+            one.counts = counts.get(each.offset, {})
+            _fill(one, samples.get(each.offset, {}))
+            by_samples = self._held.recordings
+            one.weight = one.samples if by_samples else one.counts.get(EXECUTIONS, 0)
+            found.append(one)
         return found
 
     @cached_property
@@ -95,23 +111,24 @@ class SeenFunction:
 def seen_functions(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> list[SeenFunction]:
-    """Functions whose name matches `include` and not `exclude`, those with most samples first.
+    """Functions whose name matches `include` and not `exclude`, the hottest first.
 
-    Raises UsageError where the profile has no such samples, or no such function.
+    Raises UsageError where the profile knows nothing of instructions, or has no such function.
     """
     held = profile.tables.pc
-    if not held.recordings:
+    if not held:
         raise UsageError(
-            "the profile has no samples of program counters",
-            hint="Record some on a GPU: tileprof run --pc-sampling PROGRAM.",
+            "the profile has no samples of program counters, and no counts of instructions",
+            hint="Record some on a GPU: tileprof run --pc-sampling PROGRAM, or --metrics"
+            " instructions.",
         )
-    order = np.argsort(-held.by_function, kind="stable").tolist()
+    order = held.hottest
     chosen = [place for place in order if _is_chosen(held.functions[place], include, exclude)]
     if not chosen and (include is not None or exclude is not None):
         titles = ", ".join(held.functions[place].title for place in order[:5])
         but = f", and not `{exclude}`" if exclude is not None else ""
         raise UsageError(
-            f"no function with samples matches `{include or ''}`{but}",
+            f"no function with samples or counts matches `{include or ''}`{but}",
             hint=f"Those with the most are: {titles}." if titles else "There are none.",
         )
     return [SeenFunction(held, place) for place in chosen]
@@ -127,7 +144,22 @@ def _is_chosen(function: PcFunction, include: str | None, exclude: str | None) -
     return (include is None or matches(include)) and (exclude is None or not matches(exclude))
 
 
+def _sums(held: PcSamples, place: int) -> dict[str, int]:
+    """Of one function, the sum of each count."""
+    counts = held.counts
+    sums = counts.values[counts.rows_of(place)].sum(axis=0).tolist()
+    return dict(zip(counts.metrics, sums))
+
+
 def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
+    """Of one function, counts by offset and metric."""
+    counts = held.counts
+    rows = counts.rows_of(place)
+    offsets, values = counts.offset[rows].tolist(), counts.values[rows].tolist()
+    return {offset: dict(zip(counts.metrics, row)) for offset, row in zip(offsets, values)}
+
+
+def _samples(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
     """Of one function, samples by offset and stall."""
     rows = held.by_instruction
     begin, end = np.searchsorted(rows.function, [place, place + 1]).tolist()
@@ -171,12 +203,7 @@ def line_samples(
     """
     found: dict[Place, Stalls] = {}
     held = profile.tables.pc
-    places = [
-        {each.offset: user_line(profile, each.place) for each in function.code}
-        if _is_chosen(function, include, exclude)
-        else {}
-        for function in held.functions
-    ]
+    places = _lines_of(profile, include, exclude)
     rows = held.by_instruction
     columns = (rows.function, rows.offset, rows.stall, rows.samples)
     for function, offset, stall, samples in zip(*(column.tolist() for column in columns)):
@@ -191,7 +218,48 @@ def line_samples(
     }
 
 
+def line_counts(
+    profile: Profile, include: str | None = None, exclude: str | None = None
+) -> dict[Place, Sums]:
+    """Counts of instructions by line and metric; of the same functions."""
+    counts = profile.tables.pc.counts
+    places = _lines_of(profile, include, exclude) if len(counts) else []
+    parts: dict[Place, list[Sums]] = {}
+    columns = (counts.function.tolist(), counts.offset.tolist(), counts.values.tolist())
+    for function, offset, values in zip(*columns):
+        place = places[function].get(offset)
+        if place is not None:
+            parts.setdefault(place, []).append(dict(zip(counts.metrics, values)))
+    return {place: summed(each) for place, each in parts.items()}
+
+
+def _lines_of(
+    profile: Profile, include: str | None, exclude: str | None
+) -> list[dict[int, Place | None]]:
+    """By function, the line of each offset; of those whose names do not match, none."""
+    return [
+        {each.offset: user_line(profile, each.place) for each in function.code}
+        if _is_chosen(function, include, exclude)
+        else {}
+        for function in profile.tables.pc.functions
+    ]
+
+
 # -- words
+
+
+def whole_weight(held: PcSamples) -> int:
+    """All samples, or all executions where there are no samples."""
+    whole = held.counted if held.recordings else held.counts.column(EXECUTIONS)
+    return int(whole.sum())
+
+
+def weight_text(held: PcSamples, weight: int, whole: int) -> str:
+    """`1,234 samples (5.6 %)`, or the same of executed instructions."""
+    if held.recordings:
+        return share_text(weight, whole)
+    share = format_percent(weight / whole) if whole else "0.0"
+    return f"{format_value(weight, '1')} executions ({share} %)"
 
 
 def stall_text(stalls: Mapping[str, int], most: int) -> str:

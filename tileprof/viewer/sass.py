@@ -1,19 +1,27 @@
-"""Sampled functions as their machine code, with samples and stalls beside each instruction.
+"""Functions as their machine code, with samples, stalls and counts beside each instruction.
 
-In: a profile with samples of program counters.  Out: text: the functions with most samples, each
-in order of its code under the source lines it came from. Runs of instructions that hold little are
-folded. With blame, what a stalled instruction waits for stands below it.
+In: a profile with samples of program counters, or counts of instructions.  Out: text: the hottest
+functions, each in order of its code under the source lines it came from. Runs of instructions that
+hold little are folded. With blame, what a stalled instruction waits for stands below it.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tileprof.errors import Location
 from tileprof.profile import Profile
+from tileprof.profile.instruction_counts import EXECUTIONS
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange, wrap
+from tileprof.viewer.instruction_columns import (
+    CountColumn,
+    Sums,
+    count_columns,
+    count_fields,
+    counted_text,
+)
 from tileprof.viewer.kernel_names import printed_forms, short_forms
 from tileprof.viewer.notes import missing_from, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
@@ -22,9 +30,10 @@ from tileprof.viewer.pc_functions import (
     SeenInstruction,
     sampling_text,
     seen_functions,
-    share_text,
     stall_text,
     user_line,
+    weight_text,
+    whole_weight,
 )
 from tileprof.viewer.source_text import SourceTexts
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, heat, paint, shorten, width_of
@@ -62,8 +71,10 @@ class _Row:
     """A line of a listing: an instruction, or what was folded."""
 
     text: str
-    samples: int = 0
     stalls: str = ""
+    weight: int = 0
+    """Samples, or executions."""
+    counts: Sums = field(default_factory=dict)
     offset: str = ""
     heading: str | None = None
     """The source line that stands above it, where it is another one."""
@@ -90,7 +101,9 @@ class _Sass:
         self.width = max(width, MINIMUM_WIDTH)
         self.floor = (DEFAULT_THRESHOLD if options.threshold is None else options.threshold) / 100
         self.seen = seen_functions(profile, options.include, options.exclude)
-        self.whole = int(profile.tables.pc.counted.sum())
+        self.held = profile.tables.pc
+        self.whole = whole_weight(self.held)
+        self.columns = count_columns(self.held.counts)
         self.all_of = options.include is not None
         self.sources = SourceTexts(profile)
         self.parts = 1 if self.width < 100 else 2 if self.width < 140 else 3
@@ -100,7 +113,8 @@ class _Sass:
         lines = [
             *title_of(self.profile, self.width, self.glyphs, self.color),
             *missing_from(self.profile, self.width, self.glyphs, self.color),
-            *self._sentence(f"{sampling_text(self.profile.tables.pc)}."),
+            *(self._sentence(f"{sampling_text(self.held)}.") if self.held.recordings else ()),
+            *(self._sentence(f"{counted_text(self.held.counts)}.") if self.columns else ()),
         ]
         shown = [each for i, each in enumerate(self.seen) if self._is_shown(i, each)]
         for each in shown:
@@ -108,14 +122,17 @@ class _Sass:
         folded = [each for each in self.seen if each not in shown]
         if folded:
             count = f"{len(folded)} function{'s' if len(folded) > 1 else ''}"
-            amount = share_text(sum(each.samples for each in folded), self.whole)
+            amount = self._amount(sum(each.weight for each in folded))
             lines += ["", *self._sentence(f"Folded: {count} with {amount}; see them with -i RE.")]
         return "\n".join(lines) + "\n"
 
     def _is_shown(self, place: int, each: SeenFunction) -> bool:
         if self.all_of or place == 0:
             return True
-        return place < _MOST_FUNCTIONS and each.samples >= _FUNCTION_SHARE * self.whole
+        return place < _MOST_FUNCTIONS and each.weight >= _FUNCTION_SHARE * self.whole
+
+    def _amount(self, weight: int) -> str:
+        return weight_text(self.held, weight, self.whole)
 
     def _sentence(self, text: str) -> list[str]:
         return wrap(clean(text, self.glyphs), self.width, self.color)
@@ -126,14 +143,9 @@ class _Sass:
         rows = list(self._rows(seen))
         if not rows:
             return
-        samples = [format_value(row.samples, "1") if row.samples else "" for row in rows]
-        shares = [row.samples / max(seen.samples, 1) for row in rows]
-        heats = [heat(share) for share in shares]
-        percents = [format_percent(share) if share else "" for share in shares]
         fields = [
-            Field("samples", samples, 0, heats),
-            Field("%", percents, 2, heats),
-            Field("stalls (%)", [clean(row.stalls, self.glyphs) for row in rows], 1, left=True),
+            *self._weights(seen, rows),
+            *count_fields(self._counts_beside(), [row.counts for row in rows], 4),
             Field("offset", [row.offset for row in rows], 3, ["2"] * len(rows)),
         ]
         grid = arrange(fields, self.width, self.glyphs, self.color)
@@ -146,6 +158,24 @@ class _Sass:
             for said in row.below:
                 for line in self._below(said):
                     yield paint(line, "33", self.color)
+
+    def _weights(self, seen: SeenFunction, rows: list[_Row]) -> list[Field]:
+        """How hot rows are: samples with their stalls, or executions."""
+        shares = [row.weight / max(seen.weight, 1) for row in rows]
+        heats = [heat(share) for share in shares]
+        percents = [format_percent(share) if share else "" for share in shares]
+        weights = [format_value(row.weight, "1") if row.weight else "" for row in rows]
+        stalls = [clean(row.stalls, self.glyphs) for row in rows]
+        return [
+            Field("samples" if self.held.recordings else EXECUTIONS, weights, 0, heats),
+            Field("%", percents, 2, heats),
+            *([Field("stalls (%)", stalls, 1, left=True)] if self.held.recordings else ()),
+        ]
+
+    def _counts_beside(self) -> list[CountColumn]:
+        """The counts that have columns of their own."""
+        sampled = bool(self.held.recordings)
+        return [each for each in self.columns if sampled or each.name != EXECUTIONS]
 
     def _below(self, said: str) -> list[str]:
         """What stands below an instruction, on as many lines as it needs."""
@@ -160,7 +190,7 @@ class _Sass:
         return [fit(line, self.width, self.glyphs) for line in lines]
 
     def _title(self, seen: SeenFunction) -> str:
-        amount = f": {share_text(seen.samples, self.whole)}"
+        amount = f": {self._amount(seen.weight)}"
         room = self.width - width_of(amount)
         title = clean(seen.function.title, self.glyphs)
         forms = (title, *printed_forms(seen.function.title, self.glyphs))
@@ -199,9 +229,9 @@ class _Sass:
     def _shown(self, seen: SeenFunction) -> list[bool]:
         """Whether each instruction has a line: hot ones, those to blame, and short runs between."""
         if seen.function.note:
-            return [each.samples > 0 for each in seen.instructions]
-        least = max(self.floor * seen.samples, 1)
-        shown = [each.samples >= least for each in seen.instructions]
+            return [each.weight > 0 for each in seen.instructions]
+        least = max(self.floor * seen.weight, 1)
+        shown = [each.weight >= least for each in seen.instructions]
         if self.blame:
             hot = {at for at, is_hot in enumerate(shown) if is_hot}
             blamed = {b.producer for at in hot for b in seen.instructions[at].blames}
@@ -216,8 +246,8 @@ class _Sass:
         return shown
 
     def _fold(self, seen: SeenFunction, folded: list[SeenInstruction]) -> _Row:
-        samples = sum(each.samples for each in folded)
-        share = format_percent(samples / max(seen.samples, 1))
+        weight = sum(each.weight for each in folded)
+        share = format_percent(weight / max(seen.weight, 1))
         return _Row(f"… {len(folded)} instructions, {share} %", style="2")
 
     def _instruction(self, seen: SeenFunction, each: SeenInstruction, heading: str | None) -> _Row:
@@ -225,7 +255,7 @@ class _Sass:
         text = f"{'| ' * code.depth}{code.text}"
         below = tuple(self._blames(seen, each)) if self.blame else ()
         stalls = stall_text(each.stalls, self.parts)
-        return _Row(text, each.samples, stalls, f"{code.offset:#06x}", heading, below)
+        return _Row(text, stalls, each.weight, each.counts, f"{code.offset:#06x}", heading, below)
 
     def _blames(self, seen: SeenFunction, each: SeenInstruction) -> Iterator[str]:
         """What it waits for; producers of one kind on one line are told together."""

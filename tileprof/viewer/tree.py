@@ -41,7 +41,7 @@ _LEGENDS = {
 }
 
 _OWN_VISITS = "{0}: of the visits of a node itself."
-_DEALT_OUT = "pc_samples: of a function, dealt out over its kernels by their time."
+_DEALT_OUT = "{}: of a function, dealt out over its kernels by their time."
 _MEANS = "{0}: the mean over kernels, weighted with their time."
 
 
@@ -133,9 +133,11 @@ def _below(
     if options.mode == "top-down" and share_names(profile):
         yield LEGEND
     yield from (f"{note}." for note in profile.notes())
-    recordings = profile.tables.pc.recordings
-    if any(c.name == "pc_samples" for c in columns) and _are_dealt_out(recordings):
-        yield _DEALT_OUT
+    held = profile.tables.pc
+    known = {"pc_samples"} if _are_dealt_out(held.recordings) else set()
+    known |= {*held.counts.metrics, *(each.name for each in held.counts.rates)}
+    if dealt_out := [each.name for each in columns if each.name in known]:
+        yield _DEALT_OUT.format(", ".join(dealt_out))
     if grid.dropped:
         yield f"No room for: {', '.join(grid.dropped)}."
 

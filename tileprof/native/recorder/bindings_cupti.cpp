@@ -204,6 +204,7 @@ void bind_constants(nb::module_ &m) {
                                {"cannot_sample", kCannotSample},
                                {"overflows", kOverflows},
                                {"other_chip", kOtherChip},
+                               {"cannot_count", kCannotCount},
                                {"no_pm_sampling", kNoPmSampling}});
   m.attr("RECORD_KINDS") = names({{"kernel", cupti::kKernel},
                                   {"memcpy", cupti::kMemcpy},

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from tileprof.errors import UsageError
 from tileprof.profile.counters import SETS, TIME, Counter, counters_of
+from tileprof.profile.instruction_counts import NAMES, SET, is_of_instructions
 
-__all__ = ["Asked", "metric_names", "parse_metrics"]
+__all__ = ["Asked", "AskedInstructions", "metric_names", "parse_metrics"]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Counters that a session wants."""
+    """Counters of launches that a session wants."""
 
     names: tuple[str, ...]
     """As they were given: sets and metrics of CUPTI's."""
@@ -33,14 +34,36 @@ class Asked:
         return term
 
 
-def parse_metrics(given: str | Iterable[str] | bool | None) -> Asked | None:
+@dataclass(frozen=True, slots=True)
+class AskedInstructions:
+    """Counts of instructions that a session wants."""
+
+    names: tuple[str, ...]
+    """As they were given: the set, and SASS metrics of CUPTI's."""
+
+    @staticmethod
+    def metrics_of(name: str) -> tuple[str, ...]:
+        """The metrics of CUPTI's that a name stands for."""
+        return tuple(NAMES) if name == SET else (name,)
+
+
+def parse_metrics(given: str | Iterable[str] | bool | None) -> Asked | AskedInstructions | None:
     """Read `memory,dram__bytes_read.sum` or a list of such names; None where nothing is wanted.
 
-    UsageError for what is no name.
+    UsageError for what is no name, and for counters of launches beside counts of instructions.
     """
     if given is None or given is False:
         return None
-    names = metric_names(given, SETS)
+    names = metric_names(given, [*SETS, SET])
+    of_instructions = [name for name in names if is_of_instructions(name)]
+    if others := [name for name in names if name not in of_instructions] if of_instructions else []:
+        raise UsageError(
+            f"{of_instructions[0]} is counted by instruction, {others[0]} by launch: one process"
+            " does not do both",
+            hint="Run the program twice, and join the profiles.",
+        )
+    if of_instructions:
+        return AskedInstructions(names)
     counters = {c.metric.name: c for name in names for c in counters_of(name)}
     return Asked(names, tuple(counters.values()))
 

@@ -10,45 +10,38 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from tileprof.errors import MissingDependencyError
-from tileprof.profiler import native, permissions
+from tileprof.profiler import native
 
-from .asked import Asked
+from .asked import Asked, AskedInstructions
 from .host import CuptiFailure
+from .instructions import InstructionPlan, make_instruction_plan
 from .planning import Plan, make_plan
+from .problems import NOT_READ, problem
 
 __all__ = ["CounterControl", "Prepared", "prepare"]
-
-NOT_READ = "counters not read"
-"""Key of the provenance for the reason."""
-_REFUSED = 35
-"""CUPTI's code where the driver lets administrators alone read counters."""
-_UNSUPPORTED = {
-    40: "a virtual GPU whose host does not allow it",
-    41: "a GPU in confidential computing",
-    42: "a GPU for mining",
-    43: "a part of a GPU (MIG)",
-    45: "Windows Subsystem for Linux",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What became of a session's wish for counters before its program runs."""
 
-    plan: Plan | None
+    plan: Plan | None = None
+    """Of counters of launches."""
     problem: str = ""
     """Why there is no plan."""
+    instructions: InstructionPlan | None = None
 
     def sentence(self) -> str:
         """What a user should know now; '' for nothing. A problem is told when the program ends."""
-        return self.plan.sentence() if self.plan is not None else ""
+        plan = self.plan or self.instructions
+        return plan.sentence() if plan is not None else ""
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells where counters are not read at all."""
-        return {} if self.plan is not None else {NOT_READ: self.problem}
+        return {} if self.plan or self.instructions else {NOT_READ: self.problem}
 
 
-def prepare(asked: Asked | None) -> Prepared | None:
+def prepare(asked: Asked | AskedInstructions | None) -> Prepared | None:
     """Plan what a session asks for; UsageError for a metric that the device does not have.
 
     Where there is no device, or no CUPTI that can count, the session goes on without.
@@ -56,12 +49,14 @@ def prepare(asked: Asked | None) -> Prepared | None:
     if asked is None:
         return None
     if why := native.why_not():
-        return Prepared(None, f"there is no native recorder: {why}")
+        return Prepared(problem=f"there is no native recorder: {why}")
     try:
+        if isinstance(asked, AskedInstructions):
+            return Prepared(instructions=make_instruction_plan(asked))
         return Prepared(make_plan(asked))
     except MissingDependencyError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        return Prepared(None, f"{error.message}{hint}")
+        return Prepared(problem=f"{error.message}{hint}")
 
 
 class CounterControl:
@@ -69,7 +64,6 @@ class CounterControl:
 
     def __init__(self, recorder: ModuleType) -> None:
         self._native = recorder
-        self._chip = recorder.GPU_CODES["other_chip"]
         self._prepared: Prepared | None = None
         self._lost = 0
         self._failure: CuptiFailure | None = None
@@ -113,23 +107,10 @@ class CounterControl:
             told.append(f"{_launches(lost)} lost")
         facts = {"counters": "; ".join(told)}
         if status["code"]:
-            facts[NOT_READ] = self.problem(status["code"], status["text"])
+            facts[NOT_READ] = problem(status["code"], status["text"])
         elif self._failure is not None:
             facts[NOT_READ] = self._failure.message
         return facts
-
-    def problem(self, code: int, text: str) -> str:
-        """One sentence on a failure, with a way out."""
-        if code == _REFUSED:
-            way = permissions.counters_remedy() or "run as root"
-            return (
-                "this process may not read counters"
-                f" ({text}, {code}); {' '.join(way.split())}; `--instrument sample` needs no"
-                " permission"
-            )
-        if code in _UNSUPPORTED:
-            return f"CUPTI reads no counters of {_UNSUPPORTED[code]} ({text}, {code})"
-        return text if code == self._chip else f"{text} ({code})"
 
 
 def _launches(count: int) -> str:

@@ -1,4 +1,5 @@
-"""Which kind of device this machine has, asked in a process of its own.
+"""Which kind of device this machine has, and what CUPTI counts of its instructions, asked in a
+process of its own.
 
 Asking starts the CUDA driver. In the process of a program that would settle which devices it sees,
 and take CUDA from the processes that it forks; so another one asks, and ends.
@@ -15,7 +16,7 @@ from tileprof.errors import MissingDependencyError, TileprofError
 
 from .host import CuptiFailure, open_library, text_of
 
-__all__ = ["chip_of", "find_chip"]
+__all__ = ["chip_of", "find_chip", "find_instruction_metrics"]
 
 _PATIENCE_S = 60.0
 
@@ -35,6 +36,26 @@ class _ChipName(C.Structure):
     )
 
 
+class _Metric(C.Structure):
+    name: bytes | None
+
+    _fields_ = (("number", C.c_uint64), ("name", C.c_char_p), ("text", C.c_char_p))
+
+
+class _Metrics(C.Structure):
+    size: int
+    count: int
+    rows: int
+
+    _fields_ = (
+        ("size", C.c_size_t),
+        ("own", C.c_void_p),
+        ("chip", C.c_char_p),
+        ("count", C.c_size_t),
+        ("rows", C.c_void_p),
+    )
+
+
 def chip_of(path: Path | str, device: int = 0) -> str:
     """CUPTI's name of the kind of a device; CuptiFailure where it does not tell."""
     library = open_library(path)
@@ -47,10 +68,40 @@ def chip_of(path: Path | str, device: int = 0) -> str:
     return (asked.name or b"").decode()
 
 
+def instruction_metrics_of(path: Path | str, chip: str) -> list[str]:
+    """CUPTI's SASS metrics of a kind of device, after `chip_of`; none where it lacks them."""
+    library = open_library(path)
+    if not hasattr(library, "cuptiSassMetricsGetMetrics"):
+        return []
+    asked = _Metrics(chip=chip.encode())
+    asked.size = C.sizeof(_Metrics) - C.sizeof(C.c_void_p)
+    if code := library.cuptiSassMetricsGetNumOfMetrics(C.byref(asked)):
+        raise CuptiFailure("cuptiSassMetricsGetNumOfMetrics", code, text_of(library, code))
+    found = (_Metric * asked.count)()
+    asked.size, asked.rows = C.sizeof(_Metrics), C.addressof(found)
+    if code := library.cuptiSassMetricsGetMetrics(C.byref(asked)):
+        raise CuptiFailure("cuptiSassMetricsGetMetrics", code, text_of(library, code))
+    return [(each.name or b"").decode() for each in found]
+
+
 def find_chip(path: Path | str) -> str:
     """The same of the first device, by another process; MissingDependencyError where it fails."""
+    return _asked(path)[0]
+
+
+def find_instruction_metrics(path: Path | str) -> tuple[str, list[str]]:
+    """The kind of the first device, and CUPTI's SASS metrics of it, by another process.
+
+    MissingDependencyError where it fails.
+    """
+    chip, *metrics = _asked(path, "instructions")
+    return chip, metrics
+
+
+def _asked(path: Path | str, *more: str) -> list[str]:
+    """The words of the last line that the other process prints, of which there is one at least."""
     ask = f"import sys; from {__spec__.name} import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", ask, str(path)]
+    command = [sys.executable, "-c", ask, str(path), *more]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
@@ -58,7 +109,7 @@ def find_chip(path: Path | str) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise MissingDependencyError(f"the kind of device cannot be found out: {error}") from None
     if done.returncode == 0 and done.stdout.strip():
-        return done.stdout.split()[-1]
+        return done.stdout.strip().splitlines()[-1].split()
     said = done.stderr.strip().splitlines()
     why = f"{said[-1] if said else 'CUPTI does not say'} (exit code {done.returncode})"
     raise MissingDependencyError(
@@ -68,12 +119,13 @@ def find_chip(path: Path | str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the kind of the first device."""
+    """Print the kind of the first device, and with a second argument its SASS metrics."""
     from tileprof.runtime.cuda_driver import load_driver
 
     try:
         load_driver()
-        print(chip_of(arguments[0]))
+        chip = chip_of(arguments[0])
+        print(chip, *(instruction_metrics_of(arguments[0], chip) if arguments[1:] else ()))
     except TileprofError as error:
         print(error.message, file=sys.stderr)
         return 1
