@@ -15,7 +15,7 @@ from tests.binary.support import STORED, compile_cuda, kernel, need_disassembler
 from tileprof import binary
 from tileprof.binary import Parameter, disassembly
 from tileprof.binary import cubin as cubin_module
-from tileprof.binary.instructions import BYTES
+from tileprof.binary.instructions import BYTES, split_operands
 from tileprof.errors import CubinError, MissingDependencyError
 
 
@@ -165,3 +165,24 @@ def test_control_bits(arch: str) -> None:
     )
     assert board in user.control.waits
     assert 1 <= load.control.stall <= 15
+
+
+@pytest.mark.parametrize(
+    ("text", "operands"),
+    [
+        ("R9[R7+0x4]", ("R9", "[R7+0x4]")),
+        ("P0[UR8], R2", ("P0", "[UR8]", "R2")),
+        ("PT, R3[R6], R3", ("PT", "R3", "[R6]", "R3")),
+        ("RZ[R0+URZ], RZ", ("RZ", "[R0+URZ]", "RZ")),
+        ("[UR8][UR34], UR33", ("[UR8]", "[UR34]", "UR33")),
+        ("desc[UR6][R2.64][R7]", ("[R7]", "desc[UR6][R2.64]")),
+        ("R4, desc[UR6][R2.64+0x8]", ("R4", "desc[UR6][R2.64+0x8]")),
+        ("R24, gdesc[UR8], R24, gsb0", ("R24", "gdesc[UR8]", "R24", "gsb0")),
+        ("R1, c[0x0][0x28]", ("R1", "c[0x0][0x28]")),
+        ("R2.reuse, -R3, |R4|", ("R2.reuse", "-R3", "|R4|")),
+    ],
+)
+def test_operands_with_and_without_commas(text: str, operands: tuple[str, ...]) -> None:
+    """As versions of nvdisasm write them."""
+    assert split_operands(text) == operands
+    assert split_operands(", ".join(operands)) == operands

@@ -7,6 +7,7 @@ assemblers for Volta and later agree on.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 __all__ = ["BYTES", "Control", "Instruction", "split_operands", "words"]
@@ -15,6 +16,9 @@ BYTES = 16
 """Of one instruction, on every architecture since Volta."""
 NEVER = ("@!PT", "@!UPT")
 NO_BARRIER = 7
+
+_GLUED = re.compile(r"(U?[RP](?:\d+|[ZT])|\[[^]]*\]|desc\[[^]]*\]\[[^]]*\])(\[.*)")
+"""`R9[R7]`, `[UR8][UR6]`, `desc[UR6][R2.64][R7]`: operands with nothing between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,10 @@ def words(text: str) -> frozenset[str]:
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """Operands of an instruction; a comma inside of brackets parts nothing."""
+    """Operands of an instruction; a comma inside of brackets parts nothing.
+
+    Some versions of nvdisasm leave out commas before brackets; operands are found without them, too.
+    """
     if "(" not in text and "[" not in text and "{" not in text:
         return tuple(part.strip() for part in text.split(",")) if text else ()
     parts, depth, start = [], 0, 0
@@ -100,4 +107,14 @@ def split_operands(text: str) -> tuple[str, ...]:
         elif char == "," and not depth:
             parts.append(text[start:at].strip())
             start = at + 1
-    return (*parts, text[start:].strip())
+    return tuple(one for part in (*parts, text[start:].strip()) for one in _apart(part))
+
+
+def _apart(part: str) -> tuple[str, ...]:
+    """What stands between two commas as the operands that it is."""
+    found = _GLUED.fullmatch(part)
+    if found is None:
+        return (part,)
+    first, then = found[1], found[2]
+    # Where data go comes first; LDGSTS has it last there.
+    return (then, first) if first.startswith("desc") else (first, *_apart(then))
