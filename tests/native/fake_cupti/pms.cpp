@@ -1,7 +1,7 @@
 // Hardware counters over time: devices whose samples a test makes, and images that hold them.
 //
-// A device's buffer has room for one sample in 1024 bytes; when more come, it is full until sampling
-// is disabled. Calls in a wrong order are counted.
+// A device's buffer has room for one sample in 1024 bytes; when more come, it is full until
+// sampling is disabled. Calls in a wrong order are counted.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -54,7 +54,8 @@ void push(Sampled &one, const Sample &sample) {
   if (!one.overflow) one.samples.push_back(sample);
 }
 const Sample &sample_at(const void *image, size_t index) {
-  return reinterpret_cast<const Sample *>(static_cast<const uint8_t *>(image) + sizeof(Image))[index];
+  const uint8_t *first = static_cast<const uint8_t *>(image) + sizeof(Image);
+  return reinterpret_cast<const Sample *>(first)[index];
 }
 
 } // namespace
@@ -86,7 +87,8 @@ API uint64_t fake_pm_samples(size_t device, uint64_t start, uint64_t length, uin
   if (std::exchange(found->second->fresh, false)) push(*found->second, {1, start, {1e9, 1e9}});
   for (uint64_t i = 0; i < count; ++i) {
     Sample sample{start + i * length, start + (i + 1) * length, {}};
-    for (size_t m = 0; m < kMost; ++m) sample.values[m] = (first + double(i) * step) * double(m + 1);
+    const double value = first + double(i) * step;
+    for (size_t m = 0; m < kMost; ++m) sample.values[m] = value * double(m + 1);
     push(*found->second, sample);
   }
   return found->second->overflow ? 0 : count;
@@ -123,7 +125,8 @@ API int32_t cuptiPmSamplingSetConfig(void *p) {
   Sampled *one = of(p);
   const std::string plan(get<const char *>(p, 32), get<size_t>(p, 24));
   // At fixed times; a buffer that is full keeps what it has.
-  const bool fits = get<uint32_t>(p, 56) == 1 && get<uint32_t>(p, 60) == 0 && get<size_t>(p, 0) == 64;
+  const bool fits =
+      get<uint32_t>(p, 56) == 1 && get<uint32_t>(p, 60) == 0 && get<size_t>(p, 0) == 64;
   if (!one || one->started || plan.substr(0, 5) != "plan " || !fits) return wrong();
   one->buffer_bytes = get<size_t>(p, 40);
   one->interval = get<uint64_t>(p, 48);
@@ -152,23 +155,21 @@ API int32_t cuptiPmSamplingDecodeData(void *p) {
   std::lock_guard lock(mutex);
   Sampled *one = of(p);
   uint8_t *image = get<uint8_t *>(p, 24);
-  if (!one || get<size_t>(p, 0) != 45 || !pm_image(image) || get<Image>(image, 0).count) return wrong();
+  if (!one || get<size_t>(p, 0) != 45 || !pm_image(image)) return wrong();
+  if (get<Image>(image, 0).count) return wrong();
   if (one->overflow) {
     put<uint8_t>(static_cast<uint8_t *>(p), 44, 1);
     return kOutOfMemory;
   }
   Image held = get<Image>(image, 0);
-  for (; held.count < held.room && !one->samples.empty(); ++held.count) {
-    memcpy(image + sizeof(Image) + held.count * sizeof(Sample), &one->samples.front(), sizeof(Sample));
-    one->samples.pop_front();
-  }
-  put(image, 0, held);
+  const auto add = [&](const Sample &sample) {
+    memcpy(image + sizeof(Image) + held.count++ * sizeof(Sample), &sample, sizeof(Sample));
+  };
+  for (; held.count < held.room && !one->samples.empty(); one->samples.pop_front())
+    add(one->samples.front());
   // Stopped, it hands over one that covers no time.
-  if (!one->started && held.count < held.room) {
-    const Sample none{7, 7, {}};
-    memcpy(image + sizeof(Image) + held.count * sizeof(Sample), &none, sizeof(Sample));
-    put<uint64_t>(image, 16, held.count + 1);
-  }
+  if (!one->started && held.count < held.room) add({7, 7, {}});
+  put(image, 0, held);
   put<uint32_t>(static_cast<uint8_t *>(p), 40, one->samples.empty() ? 2 : 1);
   return 0;
 }

@@ -20,7 +20,7 @@ void pm_configure(const std::string &chip, const std::vector<std::string> &metri
   PmOptions options{chip, metrics, counted, {plan.c_str(), plan.size()}, interval_ns,
                     rows, buffer_bytes, image_samples, read_ms, patience_s};
   nb::gil_scoped_release others;
-  gpu().pms.configure(std::move(options));
+  gpu().configure_pms(std::move(options));
 }
 
 // Devices: (number, starts, ends, a column for each metric, samples of a row at most, rows that

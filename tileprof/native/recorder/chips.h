@@ -19,8 +19,8 @@ inline CuptiResult chip_problem(const Cupti &cupti, uint32_t device, const std::
   if (result != cupti::kSuccess)
     text = "cuptiDeviceGetChipName: " + cupti.text_of(result);
   else if (name != wanted)
-    text = "device " + std::to_string(device) + " is a " + name + ", and counters were chosen for a " +
-           wanted;
+    text = "device " + std::to_string(device) + " is a " + name +
+           ", and counters were chosen for a " + wanted;
   else
     return cupti::kSuccess;
   return result != cupti::kSuccess ? result : kOtherChip;

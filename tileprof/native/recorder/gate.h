@@ -37,6 +37,18 @@ public:
     return true;
   }
   void open() { closed_ = false; }
+  // Does something while it is closed; whether all were out in time, else it is not done.
+  template <typename Work> bool closed_while(double timeout_s, Work work) {
+    if (!close(timeout_s)) return false;
+    try {
+      work();
+    } catch (...) {
+      open();
+      throw;
+    }
+    open();
+    return true;
+  }
   // Nobody is inside: ends of launches were not told for a while.
   void reset() {
     const uint64_t round = (inside_.load() >> 32) + 1;

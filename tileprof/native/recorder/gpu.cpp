@@ -195,8 +195,18 @@ GpuStatus Gpu::stop(double timeout_s) {
 void Gpu::want_pcs(bool on) {
   std::lock_guard lock(mutex_);
   pcs.want(on);
-  // Launches had to be told on until sampling was off.
-  if (!on && started_ && !subscriber.listening()) subscriber.listen(false);
+  be_silent();
+}
+
+void Gpu::configure_pms(PmOptions options) {
+  std::lock_guard lock(mutex_);
+  pms.configure(std::move(options));
+  be_silent();
+}
+
+// Launches had to be told on until sampling was off.
+void Gpu::be_silent() {
+  if (started_ && !subscriber.listening()) subscriber.listen(false);
 }
 
 GpuStatus Gpu::pause() {

@@ -41,7 +41,7 @@ public:
   Activities activities{correlations, graphs};
   PcSampling pcs{correlations};
   Counters counters;
-  PmSampling pms;
+  PmSampling pms{pcs.gate};
   SassMetrics sass{pcs.modules};
   Subscriber subscriber{correlations, graphs, waits, pcs, pms, sass, counters};
   Buffers buffers;
@@ -51,6 +51,8 @@ public:
   GpuStatus stop(double timeout_s);
   // Whether program counters are sampled from the next recording on.
   void want_pcs(bool on);
+  // What is sampled over time from the next recording on; nothing without metrics.
+  void configure_pms(PmOptions options);
   GpuStatus pause();
   GpuStatus resume();
   // Takes buffers and kinds of records back that another tool took over and has let go of.
@@ -80,6 +82,7 @@ private:
   GpuStatus status(CuptiResult result, const char *what) const;
   GpuStatus begin();
   GpuStatus resume_locked();
+  void be_silent();
   CuptiResult collect(bool on);
   GpuStatus flush_locked(bool force, double timeout_s);
   GpuStatus settle_locked(double timeout_s);

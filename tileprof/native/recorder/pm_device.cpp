@@ -79,9 +79,9 @@ bool PmDevice::start() {
   return started_;
 }
 
-void PmDevice::read() {
-  if (!started_ || decode()) return;
-  // A buffer that was full stays so.
+bool PmDevice::read() { return !started_ || decode(); }
+
+void PmDevice::reopen() {
   disable();
   if (++totals_.overflows > kMostOverflows)
     failed(cupti::kOutOfMemory, "the buffer for samples was full again and again");

@@ -1,7 +1,7 @@
 // Hardware counters of one device, sampled over time: enabling, starting, reading, disabling.
 //
-// In: a loaded CUPTI, a device, CUPTI's plan for the metrics. Out: rows of a `PmSeries`, and what was
-// lost on the way. For one thread at a time.
+// In: a loaded CUPTI, a device, CUPTI's plan for the metrics. Out: rows of a `PmSeries`, and what
+// was lost on the way. For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tileprof {
 
-// Beside CUPTI's own codes: the loaded version has no PM sampling.
-inline constexpr CuptiResult kNoPmSampling = -20;
+// Beside CUPTI's own codes: the loaded version has no PM sampling; a launch did not return in time.
+inline constexpr CuptiResult kNoPmSampling = -20, kLaunchHangs = -21;
 
 struct PmOptions {
   std::string chip;  // the plan is for devices of this kind alone
@@ -50,8 +50,10 @@ public:
 
   bool enable();
   bool start();
-  // Reads what there is; sets the device up anew when its buffer was full.
-  void read();
+  // Reads what there is; whether the device's buffer had room.
+  bool read();
+  // Sets the device up anew, unless its buffer was full too often.
+  void reopen();
   // Stops, and reads all there is.
   void stop();
   // Stops, reads, and gives back what CUPTI holds for it.

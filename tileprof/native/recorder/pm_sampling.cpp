@@ -7,10 +7,13 @@ namespace {
 
 // For the lock of a thread that is in a call of CUPTI's.
 constexpr double kPatience_s = 10;
+// For launches to return, where it can be tried again.
+constexpr double kPatienceBetween_s = 0.5;
 
 } // namespace
 
-PmSampling::PmSampling() : worker_([this](int order) { obey(order); }) {}
+PmSampling::PmSampling(Gate &gate)
+    : gate_(gate), worker_([this](int order) { obey(order); }) {}
 
 // The lock; without it where it was not to be had in time.
 PmSampling::Lock PmSampling::locked() {
@@ -64,12 +67,10 @@ void PmSampling::obey(int order) {
   std::lock_guard lock(mutex_);
   OwnCall ours;
   try {
-    for (PmDevice &each : devices_) switch (order) {
-      case kRead: each.read(); break;
-      case kStart: each.enable() && each.start(); break;
-      case kStop: each.stop(); break;
-      case kDisable: each.stop(), each.disable(); break;
-      }
+    if (order == kRead)
+      read_all();
+    else if (!devices_.empty() && !gate_.closed_while(kPatience_s, [&] { for_all(order); }))
+      note_busy();
   } catch (...) {
     // No memory for more rows: those that there are stay.
   }
@@ -80,6 +81,26 @@ void PmSampling::obey(int order) {
   if (cupti_.samples_pms() || status_.code) return;
   status_.code = kNoPmSampling;
   status_.text = "this version of CUPTI has no PM sampling";
+}
+
+void PmSampling::for_all(int order) {
+  for (PmDevice &each : devices_) {
+    if (order == kStart && each.enable()) each.start();
+    if (order != kStart) each.stop();
+    if (order == kDisable) each.disable();
+  }
+}
+
+void PmSampling::read_all() {
+  for (PmDevice &each : devices_)
+    // A buffer that was full stays so.
+    if (!each.read()) gate_.closed_while(kPatienceBetween_s, [&] { each.reopen(); });
+}
+
+void PmSampling::note_busy() {
+  if (status_.code) return;
+  status_.code = kLaunchHangs;
+  status_.text = "sampling was not started or stopped: a launch did not return";
 }
 
 void PmSampling::note_problems() {

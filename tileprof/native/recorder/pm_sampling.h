@@ -1,9 +1,8 @@
 // Hardware counters over time, of all devices that kernels are launched on while a recording is on.
 //
-// In: what Python wants, and the first launch on each device, on the thread that launches. Out: rows
-// by device. Kernels run as they do without it. Samples are read by a thread of its own, which also
-// stops and disables; callbacks never wait: a launch that finds the lock taken leaves its device to
-// the next one.
+// In: what Python wants, and the first launch on each device, on the thread that launches. Out:
+// rows by device. Kernels run as they do without it. Samples are read by a thread of its own, which
+// also stops and disables; a launch that finds the lock taken leaves its device to the next one.
 #pragma once
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "gate.h"
 #include "pm_device.h"
 #include "worker.h"
 
@@ -27,7 +27,9 @@ struct PmStatus {
 
 class PmSampling {
 public:
-  PmSampling();
+  // Each launch goes through the gate while something is wanted: CUPTI starts and stops while none
+  // is under way, as for samples of program counters.
+  explicit PmSampling(Gate &gate);
 
   // What is wanted from the next `begin` on; ends what was, and forgets all rows.
   void configure(PmOptions options);
@@ -66,6 +68,7 @@ private:
   std::list<PmDevice> devices_;
   PmStatus status_;
   // --
+  Gate &gate_;
   std::atomic<bool> wanted_{false}, sampling_{false};
   std::atomic<void *> seen_{nullptr};  // the context of the last launch
   Worker worker_;
@@ -74,8 +77,11 @@ private:
   Lock locked();
   void tell(Order order);
   void obey(int order);
+  void for_all(int order);
+  void read_all();
   void see_closely(void *context);
   void note_problems();
+  void note_busy();
 };
 
 } // namespace tileprof

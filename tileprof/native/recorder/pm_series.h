@@ -1,9 +1,10 @@
 // Values of metrics over time, of one device: bounded by making neighbours one, not by forgetting.
 //
-// In: samples in order of time. Out: rows; each has a time from and to, and for each metric its mean
-// over that time. When there is no room, each two neighbours become one row, and from there on twice
-// as many samples are made one before they become a row: so all rows are of about one length, and
-// means are those of the samples, whatever became of them. Rows with a gap between them stay apart.
+// In: samples in order of time. Out: rows; each has a time from and to, and for each metric its
+// mean over that time. When there is no room, each two neighbours become one row, and from there on
+// twice as many samples are made one before they become a row: so all rows are of about one length,
+// and means are those of the samples, whatever became of them. Rows with a gap between them stay
+// apart.
 #pragma once
 
 #include <algorithm>

@@ -125,8 +125,8 @@ CuptiResult Subscriber::listen(bool on) {
   };
   // Samples can go on without a recording, and then launches have to pass their gate.
   for (uint32_t number : numbers_)
-    if (on || !pcs_.wanted() || !calls_[number].launches()) enable(cupti::kDriver, number);
-  if (!on && !pcs_.wanted()) pcs_.gate.reset();
+    if (on || !gated() || !calls_[number].launches()) enable(cupti::kDriver, number);
+  if (!on && !gated()) pcs_.gate.reset();
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
   // captured during an interruption are replayed after it, so these two stay.
   if (on && cupti_.graph_node_id) {
@@ -174,7 +174,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (number >= kCalls) return;
   const Call &call = calls_[number];
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
-  if (call.launches() && pcs_.wanted()) {
+  if (call.launches() && gated()) {
     calling.gated = true;
     calling.gated_correlation = correlation;
     calling.gated_round = pcs_.gate.enter();

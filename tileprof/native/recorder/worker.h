@@ -1,6 +1,6 @@
-// A thread that does its work every so often, and at once what it is told to: for calls of a library
-// that may take long, or never return. Who tells it something waits for that, but not for ever: a
-// thread that did not obey in time is told nothing more.
+// A thread that does its work every so often, and at once what it is told to: for calls of a
+// library that may take long, or never return. Who tells it something waits for that, but not for
+// ever: a thread that did not obey in time is told nothing more.
 //
 // In: work, by order; 0 is no order, and done every so often. Out: whether an order was obeyed.
 #pragma once
