@@ -1,9 +1,9 @@
-"""The measured pages: parts of docs/benchmarks.md, and docs/stalls.md.
+"""The measured pages: parts of docs/benchmarks.md, docs/stalls.md, and docs/listing.md.
 
     python benchmarks/page.py
 
-In: what `kernels.py`, `overhead.py`, `instrument.py` and `stalls.py` measured.  Out: the same page
-with new sections; no number is typed by hand.
+In: what `kernels.py`, `overhead.py`, `instrument.py` and `stalls.py` measured, and samples that
+were kept.  Out: the same pages with new sections; no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import page_instrument
+import page_listing
 import page_overhead
 import page_sampling
 import page_stalls
@@ -106,3 +107,4 @@ def with_sections(page: str) -> str:
 if __name__ == "__main__":
     PAGE.write_text(with_sections(PAGE.read_text()))
     page_stalls.write()
+    page_listing.write()

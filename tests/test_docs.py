@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.binary.support import need_disassembler
 from tileprof import cli
+from tileprof.profile import save
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -91,6 +93,8 @@ def test_a_page_runs(page: Path, folder: Path) -> None:
         pytest.importorskip(module)
     if page.stem == "profile-format":
         prepare_profile(folder)
+    if page.stem == "listing":
+        save(importlib.import_module("benchmarks.page_listing").profile(), folder / "gemm.tprof")
     namespace: dict[str, Any] = {"__name__": f"docs_{page.stem}"}
     for fence in fences(page):
         if fence.language == "python":
@@ -161,3 +165,10 @@ def test_figures_are_the_measured_ones() -> None:
     held = page.PAGE.read_text()
     assert page.with_sections(held) == held
     assert page.TITLE in held
+
+
+def test_the_listing_is_what_is_printed() -> None:
+    """The page of the annotated listing has what the views say now; `python benchmarks/page.py`."""
+    need_disassembler()
+    page = importlib.import_module("benchmarks.page_listing")
+    assert page.PAGE.read_text() == page.page()

@@ -94,7 +94,7 @@ def words(text: str) -> frozenset[str]:
 def split_operands(text: str) -> tuple[str, ...]:
     """Operands of an instruction; a comma inside of brackets parts nothing.
 
-    Some versions of nvdisasm leave out commas before brackets; operands are found without them, too.
+    nvdisasm of CUDA 12 and 13.0 leaves out commas before brackets; operands are found all the same.
     """
     if "(" not in text and "[" not in text and "{" not in text:
         return tuple(part.strip() for part in text.split(",")) if text else ()
