@@ -48,7 +48,8 @@ _PC_SAMPLING_EXACT = (
 )
 _METRICS = (
     "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of"
-    " CUPTI's; kernels run one after the other, several times where it takes more than one pass"
+    " CUPTI's; kernels run one after the other, several times where it takes more than one pass."
+    " Or: instructions, to count how often each one is executed, with kernels much slower"
 )
 _PM_SAMPLING = (
     "sample hardware counters of GPUs over time, every MICROSECONDS (else 200), while kernels run"

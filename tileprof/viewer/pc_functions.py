@@ -128,7 +128,7 @@ def seen_functions(
         titles = ", ".join(held.functions[place].title for place in order[:5])
         but = f", and not `{exclude}`" if exclude is not None else ""
         raise UsageError(
-            f"no function with samples or counts matches `{include or ''}`{but}",
+            f"no function with samples matches `{include or ''}`{but}",
             hint=f"Those with the most are: {titles}." if titles else "There are none.",
         )
     return [SeenFunction(held, place) for place in chosen]
