@@ -21,7 +21,10 @@ from tileprof.profile import save
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NEEDED = {"train_gpt": ["torch", "tileprof.native._recorder"]}
+NEEDED = {
+    "train_gpt": ["torch", "tileprof.native._recorder"],
+    "listing": ["tileprof.native._recorder"],
+}
 """Modules without which a page has nothing to show."""
 LATER = {"report"}
 """Commands that are known and not there yet: they say so, and that is wrong use."""
@@ -169,6 +172,7 @@ def test_figures_are_the_measured_ones() -> None:
 
 def test_the_listing_is_what_is_printed() -> None:
     """The page of the annotated listing has what the views say now; `python benchmarks/page.py`."""
+    pytest.importorskip("tileprof.native._recorder")
     need_disassembler()
     page = importlib.import_module("benchmarks.page_listing")
     assert page.PAGE.read_text() == page.page()

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import PcSamples, Profile, Tables, build
-from tileprof.profiler.native import native_recorder
+from tileprof.profiler.native import native_recorder, why_not
 from tileprof.profiler.pc_attribution import Modules, attribute
 from tileprof.profiler.pc_listings import with_code
 from tileprof.profiler.pc_raw import RawPcSamples
@@ -157,11 +157,14 @@ class Kept:
 
 
 def attributed(raw: RawPcSamples) -> PcSamples:
-    """Samples with the code of their functions, as a profile has them."""
+    """Samples with the code of their functions, as a profile has them.
+
+    Needs the native recorder, which demangles names.
+    """
     modules, native = Modules(), native_recorder()
-    demangled = str if native is None else native.demangled
-    samples = attribute(raw, modules, demangled, lambda context, function: -1)
-    return with_code(samples, modules.cubins(raw), demangled)
+    assert native is not None, why_not()
+    samples = attribute(raw, modules, native.demangled, lambda context, function: -1)
+    return with_code(samples, modules.cubins(raw), native.demangled)
 
 
 def profile_of(kept: Kept, samples: PcSamples) -> Profile:
