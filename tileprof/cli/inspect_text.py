@@ -1,10 +1,12 @@
 """The text of `tileprof inspect`: a table of resources, and the details of each function.
 
-In: a `Cubin` or a `Function`.  Out: text, wide as it is; a pager or a file takes it.
+In: a `Cubin` or a `Function`.  Out: text, wide as it is; a pager or a file takes it. Names of C++
+are as one writes them, where the native recorder is there, which knows how.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ __all__ = ["render_details", "render_resources"]
 
 TITLES = ("registers", "shared", "local", "stack", "barriers", "constants", "parameters", "code")
 UNKNOWN = "?"
+_MANGLED = re.compile(r"\b_Z\w+")
 
 
 def render_resources(path: str, cubin: Cubin) -> str:
@@ -27,9 +30,18 @@ def render_resources(path: str, cubin: Cubin) -> str:
         "  ".join([*(f"{cell:>{width}}" for cell, width in zip(row, widths)), row[-1]])
         for row in rows
     ]
-    return "\n".join(
-        [f"{path}: {cubin.architecture}, {_plural(len(functions), 'function')}", *lines, ""]
-    )
+    head = f"{path}: {cubin.architecture}, {_plural(len(functions), 'function')}"
+    return "\n".join([head, *map(_readable, lines), ""])
+
+
+def _readable(text: str) -> str:
+    """The text with names of C++ as one writes them."""
+    if "_Z" not in text:
+        return text
+    from tileprof.profiler.native import native_recorder
+
+    native = native_recorder()
+    return text if native is None else _MANGLED.sub(lambda name: native.demangled(name[0]), text)
 
 
 def _resources(function: Function) -> tuple[str, ...]:
@@ -54,15 +66,16 @@ def render_details(function: Function) -> str:
     """Loops, spills, kinds of instructions, and the annotated code of a function."""
     from tileprof.binary import listing
 
+    name = _readable(function.name)
     parts = [
-        f"\n{function.name}\n{'=' * len(function.name)}",
+        f"\n{name}\n{'=' * len(name)}",
         *_section("loops", _loops(function)),
         *_section("spilled registers", _spills(function)),
         *_section("instructions", _mix(function.mix)),
         "\ncode",
         listing(function),
     ]
-    return "\n".join(parts)
+    return _readable("\n".join(parts))
 
 
 def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
