@@ -1,10 +1,11 @@
 """A program in CUDA C++ on a GPU: built by nvcc, called from Python, sampled.
 
-    python -m pytest -m gpu tests/profiler/gpu/test_gpu_cuda_program.py
+python -m pytest -m gpu tests/profiler/gpu/test_gpu_cuda_program.py
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -23,7 +24,8 @@ SPREAD, SQUEEZE = "signals::spread<float, 3>", "signals::squeeze"
 
 def build(target: Path, *flags: str) -> Path:
     """Compile the program, with lines."""
-    command = ["nvcc", "-O3", "-lineinfo", "-arch=native", *flags, str(SOURCE), "-o", str(target)]
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    command = [nvcc, "-O3", "-lineinfo", "-arch=native", *flags, str(SOURCE), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return target

@@ -73,5 +73,5 @@ extern "C" double spread_signals(int size, int steps, int turns) {
 
 int main(int argc, char **argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 10;
-  std::printf("%.3f\n", signals::work(1 << 20, steps, 2000));
+  std::printf("%.3f\n", signals::work(1 << 22, steps, 1000));
 }

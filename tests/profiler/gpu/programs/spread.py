@@ -14,5 +14,5 @@ if __name__ == "__main__":
     program = ctypes.CDLL(library)
     program.spread_signals.restype = ctypes.c_double
     with tileprof.scope("signals"):
-        total = program.spread_signals(1 << 20, steps, 2000)
+        total = program.spread_signals(1 << 22, steps, 1000)
     print(json.dumps({"sum": round(total, 3), "launches": steps}))
