@@ -69,7 +69,7 @@ class Counting:
 
 @pytest.fixture
 def counting(stopped: Fake) -> Iterator[Counting]:
-    """Nothing may be called in a wrong order, and nothing is left behind."""
+    """Nothing may be called in a wrong order, and nothing stays patched."""
     made = Counting(stopped)
     yield made
     if stopped.recorder.gpu_started():
@@ -77,7 +77,7 @@ def counting(stopped: Fake) -> Iterator[Counting]:
     stopped.recorder.sass_configure([])
     stopped.c.fake_current(C.c_uint64(0))
     assert stopped.c.fake_sass_misuses() == 0
-    assert stopped.c.fake_sass_configured() == 0
+    assert not made.enabled()
 
 
 def test_executions_are_added_up(counting: Counting) -> None:
@@ -221,6 +221,21 @@ def test_a_call_that_does_not_return(counting: Counting) -> None:
     time.sleep(0.5)
     counting.fake.c.fake_reset()
     counting.recorder.gpu_after_fork()
+
+
+def test_nothing_is_read_while_a_launch_is_under_way(counting: Counting) -> None:
+    """One that never returns is not waited for for ever; the counts are read later."""
+    counting.begin(patience_s=0.05)
+    counting.launch()
+    counting.execute()
+    under_way = counting.fake.c.fake_enter(LAUNCH)
+    assert counting.recorder.gpu_flush(True) == (0, "")
+    assert counting.counted() == {}
+    assert "a launch did not return" in counting.status()["text"]
+    counting.fake.c.fake_exit(LAUNCH, under_way, 0)
+    counting.recorder.gpu_flush(True)
+    assert counting.counted() == {("f", 0, EXECUTED): 1}
+    assert not counting.status()["hung"]
 
 
 def test_what_was_counted_is_forgotten(counting: Counting) -> None:

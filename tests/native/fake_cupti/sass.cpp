@@ -143,8 +143,8 @@ API int32_t cuptiSassMetricsGetDataProperties(void *p) {
   std::lock_guard lock(mutex);
   const Patched &one = patched[get<void *>(p, 16)];
   if (!is(p, 40) || !one.enabled) return wrong();
-  give<size_t>(p, 24, one.counts.size());
-  give<size_t>(p, 32, configured.begin()->second.size());
+  give<size_t>(p, 24, one.counts.size() * configured.begin()->second.size());
+  give<size_t>(p, 32, size_t(1));
   return 0;
 }
 API int32_t cuptiSassMetricsFlushData(void *p) {
@@ -155,22 +155,21 @@ API int32_t cuptiSassMetricsFlushData(void *p) {
   std::lock_guard lock(mutex);
   ++flushes;
   Patched &one = patched[get<void *>(p, 16)];
-  if (!is(p, 40) || !one.enabled || get<size_t>(p, 24) != one.counts.size()) return wrong();
+  const size_t records = one.counts.size() * configured.begin()->second.size();
+  if (!is(p, 40) || !one.enabled || get<size_t>(p, 24) != records) return wrong();
   Executed *record = get<Executed *>(p, 40);
-  for (const auto &[place, counts] : one.counts) {
-    if (record->size != sizeof(Executed) || record->own) return wrong();
-    const auto &[module, function, offset] = place;
-    record->module = module;
-    record->index = 3;
-    record->name = strdup(function.c_str());
-    record->offset = offset;
-    size_t at = 0;
-    for (const auto &[number, count] : counts) {
-      record->values[at][0] = number;
-      record->values[at++][1] = count;
+  for (uint64_t number : configured.begin()->second)
+    for (const auto &[place, counts] : one.counts) {
+      if (record->size != sizeof(Executed) || record->own) return wrong();
+      const auto &[module, function, offset] = place;
+      record->module = module;
+      record->index = 3;
+      record->name = strdup(function.c_str());
+      record->offset = offset;
+      record->values[0][0] = number;
+      record->values[0][1] = counts.at(number);
+      ++record;
     }
-    ++record;
-  }
   one.counts.clear();
   return 0;
 }

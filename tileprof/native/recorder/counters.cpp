@@ -1,8 +1,7 @@
 #include "counters.h"
 
-#include <dlfcn.h>
-
 #include "cupti_range.h"
+#include "current_context.h"
 
 namespace tileprof {
 namespace {
@@ -14,27 +13,6 @@ struct Turn {
   uint32_t correlation;
 };
 thread_local Turn turn{nullptr, nullptr, 0};
-
-// Makes a context the thread's while it lives, by the driver that the program has loaded.
-class Current {
-public:
-  explicit Current(void *context) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!driver) return;
-    auto push = reinterpret_cast<int (*)(void *)>(dlsym(driver, "cuCtxPushCurrent_v2"));
-    pop_ = reinterpret_cast<int (*)(void **)>(dlsym(driver, "cuCtxPopCurrent_v2"));
-    if (!push || !pop_ || push(context) != 0) pop_ = nullptr;
-  }
-  ~Current() {
-    void *former = nullptr;
-    if (pop_) pop_(&former);
-  }
-  Current(const Current &) = delete;
-  Current &operator=(const Current &) = delete;
-
-private:
-  int (*pop_)(void **) = nullptr;
-};
 
 } // namespace
 
@@ -90,14 +68,14 @@ void Counters::with_turn(void (Counters::*work)()) {
 
 void Counters::finish_all() {
   for (auto &[context, target] : targets_) {
-    Current current(context);
+    CurrentContext current(context);
     finish(*target);
   }
 }
 
 void Counters::end_all() {
   for (auto &[context, target] : targets_) {
-    Current current(context);
+    CurrentContext current(context);
     finish(*target);
     disable(*target);
   }

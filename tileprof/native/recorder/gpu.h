@@ -42,7 +42,7 @@ public:
   PcSampling pcs{correlations};
   Counters counters;
   PmSampling pms{pcs.gate};
-  SassMetrics sass{pcs.modules};
+  SassMetrics sass{pcs.modules, pcs.gate};
   Subscriber subscriber{correlations, graphs, waits, pcs, pms, sass, counters};
   Buffers buffers;
 

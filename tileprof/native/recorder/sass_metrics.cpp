@@ -5,6 +5,7 @@
 
 #include "cupti_range.h"
 #include "cupti_sass.h"
+#include "current_context.h"
 #include "own_calls.h"
 
 namespace tileprof {
@@ -17,8 +18,8 @@ constexpr uint32_t kSeldom_ms = 60'000;
 
 } // namespace
 
-SassMetrics::SassMetrics(PcModules &modules)
-    : modules_(modules), worker_([this](int order) { obey(order); }) {}
+SassMetrics::SassMetrics(PcModules &modules, Gate &gate)
+    : modules_(modules), gate_(gate), worker_([this](int order) { obey(order); }) {}
 
 // The lock; without it where it was not to be had in time.
 SassMetrics::Lock SassMetrics::locked() {
@@ -33,7 +34,8 @@ void SassMetrics::configure(SassOptions options) {
   Lock lock = locked();
   if (!lock) return;
   options_ = std::move(options);
-  worker_.pace(kSeldom_ms, options_.patience_s);
+  // First it waits for launches to return, then for CUPTI.
+  worker_.pace(kSeldom_ms, 2 * options_.patience_s);
   wanted_ = !options_.metrics.empty();
   counts_ = {};
   functions_.clear();
@@ -80,12 +82,19 @@ void SassMetrics::obey(int order) {
   if (!order) return;
   std::lock_guard lock(mutex_);
   OwnCall ours;
+  if (!gate_.closed_while(options_.patience_s, [&] { read_all(order); }) && !status_.code) {
+    status_.code = kNeverIdle;
+    status_.text = "counts of instructions were not read: a launch did not return";
+  }
+}
+
+void SassMetrics::read_all(int order) {
   for (Target &each : targets_) {
+    CurrentContext current(each.context);
     read(each);
     if (order != kRead) disable(each);
   }
   if (order != kRead) seen_ = nullptr;
-  if (order == kEnd) forget_devices();
   if (order == kEnd) targets_.clear();
 }
 
@@ -122,15 +131,22 @@ bool SassMetrics::enable(Target &target) {
     initialized_ = true;
   }
   if (failed(cupti_.device_of(target.context, &target.device), "cuptiGetDeviceId")) return false;
-  if (!numbers_.count(target.device) && !configure_device(target.device)) return false;
+  if (!configure_device(target.device)) return false;
   cupti::SassEnable parameters{cupti::kSassEnableBytes, nullptr, target.context, 1};
   if (failed(cupti_.sass_enable(&parameters), "cuptiSassMetricsEnable")) return false;
   target.enabled = true;
   return true;
 }
 
-// Once for all contexts of a device.
+// Once for all contexts of a device, and in a process: CUPTI 13.0 sets a device no second time.
 bool SassMetrics::configure_device(uint32_t device) {
+  auto set = configured_.find(device);
+  if (set != configured_.end() && set->second.metrics == options_.metrics) return true;
+  if (set != configured_.end()) {
+    cupti::SassForget former{cupti::kSassForgetBytes, nullptr, device};
+    configured_.erase(set);
+    if (failed(cupti_.sass_forget(&former), "cuptiSassMetricsUnsetConfig")) return false;
+  }
   cupti::ChipName chip{sizeof(chip), nullptr, device, nullptr};
   if (failed(cupti_.chip_name(&chip), "cuptiDeviceGetChipName")) return false;
   std::vector<cupti::SassConfig> configs;
@@ -145,7 +161,7 @@ bool SassMetrics::configure_device(uint32_t device) {
   cupti::SassConfigure parameters{cupti::kSassConfigureBytes, nullptr, configs.size(),
                                   configs.data(), device};
   if (failed(cupti_.sass_configure(&parameters), "cuptiSassMetricsSetConfig")) return false;
-  numbers_[device] = std::move(numbers);
+  configured_[device] = {options_.metrics, std::move(numbers)};
   return true;
 }
 
@@ -178,7 +194,8 @@ void SassMetrics::flush(Target &target) {
   cupti::SassExtent extent{sizeof(extent), nullptr, target.context, 0, 0};
   if (failed(cupti_.sass_extent(&extent), "cuptiSassMetricsGetDataProperties")) return;
   if (!extent.records || !extent.values) return;
-  const size_t width = extent.values * numbers_[target.device].size();
+  // A record has one metric of one instruction.
+  const size_t width = extent.values;
   std::vector<cupti::SassValue> values(extent.records * width);
   std::vector<cupti::SassRecord> records(extent.records);
   for (size_t i = 0; i < records.size(); ++i) {
@@ -194,7 +211,7 @@ void SassMetrics::flush(Target &target) {
 
 void SassMetrics::add(const Target &target, const void *all, size_t count, size_t width) {
   const auto *records = static_cast<const cupti::SassRecord *>(all);
-  const std::vector<uint64_t> &numbers = numbers_[target.device];
+  const std::vector<uint64_t> &numbers = configured_[target.device].numbers;
   for (size_t i = 0; i < count; ++i) {
     const cupti::SassRecord &record = records[i];
     const uint32_t module = modules_.number_of_part(record.module);
@@ -217,14 +234,6 @@ void SassMetrics::disable(Target &target) {
   cupti::SassDisable parameters{sizeof(parameters), nullptr, target.context, 0};
   failed(cupti_.sass_disable(&parameters), "cuptiSassMetricsDisable");
   status_.dropped += parameters.dropped;
-}
-
-void SassMetrics::forget_devices() {
-  for (const auto &[device, numbers] : numbers_) {
-    cupti::SassForget parameters{cupti::kSassForgetBytes, nullptr, device};
-    failed(cupti_.sass_forget(&parameters), "cuptiSassMetricsUnsetConfig");
-  }
-  numbers_.clear();
 }
 
 SassStatus SassMetrics::status() {

@@ -4,8 +4,8 @@
 // In: names of metrics, from Python; the first launch of each context, on the thread that launches.
 // CUPTI then patches every function before it runs first. Out: for each function of a module and
 // each offset in it a sum of each metric, over all launches. Sums are read when Python asks for
-// them, when recording is interrupted and when a context ends; not while the program goes on
-// launching, which some versions of CUPTI do not survive.
+// them, when recording is interrupted and when a context ends; not while a launch is under way,
+// which some versions of CUPTI do not survive.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,15 @@
 #include <vector>
 
 #include "cupti_api.h"
+#include "gate.h"
 #include "pc_counts.h"
 #include "pc_modules.h"
 #include "worker.h"
 
 namespace tileprof {
 
-// Beside CUPTI's own codes: the loaded version has no SASS metrics.
-inline constexpr CuptiResult kCannotCount = -12;
+// Beside CUPTI's own codes: the loaded version has no SASS metrics; a launch did not return.
+inline constexpr CuptiResult kCannotCount = -12, kNeverIdle = -13;
 
 struct SassOptions {
   std::vector<std::string> metrics;  // none: counts are not wanted
@@ -58,7 +59,8 @@ struct SassCounts {
 
 class SassMetrics {
 public:
-  explicit SassMetrics(PcModules &modules);
+  // Sums are read while no launch is under way: launches go through the gate.
+  SassMetrics(PcModules &modules, Gate &gate);
 
   // What is wanted from now on; forgets what was counted. Not while counting goes on.
   void configure(SassOptions options);
@@ -71,7 +73,8 @@ public:
   void cut() { worker_.tell(kRead); }
   // The same; functions run as they were until `begin`.
   void pause();
-  // Also gives back what CUPTI holds for it.
+  // The same; contexts have to be found anew. What a device is to count stays set: CUPTI takes it
+  // once in a process.
   void end();
   // Calls nothing more: the library hangs.
   void abandon();
@@ -100,6 +103,7 @@ private:
   using Lock = std::unique_lock<std::mutex>;
 
   PcModules &modules_;
+  Gate &gate_;
   Worker worker_;
   std::atomic<bool> wanted_{false}, counting_{false}, attached_{false};
   std::atomic<void *> seen_{nullptr};  // the context of the last launch
@@ -110,7 +114,12 @@ private:
   SassStatus status_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> functions_;  // by module and name
   std::list<Target> targets_;
-  std::map<uint32_t, std::vector<uint64_t>> numbers_;  // of metrics, by device that is configured
+  // By device: what it is set to count, and CUPTI's numbers for that.
+  struct Configured {
+    std::vector<std::string> metrics;
+    std::vector<uint64_t> numbers;
+  };
+  std::map<uint32_t, Configured> configured_;
   bool initialized_ = false;
 
   Lock locked();
@@ -123,7 +132,7 @@ private:
   void flush(Target &target);
   void add(const Target &target, const void *records, size_t count, size_t values);
   void disable(Target &target);
-  void forget_devices();
+  void read_all(int order);
 };
 
 } // namespace tileprof

@@ -68,7 +68,7 @@ private:
   Count counts_[16];
 
   // Whether launches go through the gate: something samples.
-  bool gated() const { return pcs_.wanted() || pms_.wanted(); }
+  bool gated() const { return pcs_.wanted() || pms_.wanted() || sass_.wanted(); }
   void find_calls();
   static Call call_of(const char *name);
   static void called(void *self, uint32_t domain, uint32_t number, const void *data);
