@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 
 from tileprof.errors import Location
 from tileprof.profile import (
+    CounterSeries,
     DevicePeak,
     KernelInfo,
     PcBlame,
@@ -16,6 +18,7 @@ from tileprof.profile import (
     PcSamples,
     Profile,
     RemarkInfo,
+    SeriesMetric,
     SiteInfo,
     Sketch,
     Tables,
@@ -86,6 +89,16 @@ def full_profile() -> Profile:
             ),
         ),
         pc=pc_samples(kernel),
+        series=(
+            CounterSeries.of(
+                "cuda:0",
+                200_000,
+                [1_000, 201_000, 900_000],
+                [200_000, 200_000, 200_000],
+                (SeriesMetric("dram_use", "share"), SeriesMetric("dram_read", "bytes/s")),
+                [[0.5, 0.25, math.nan], [2e12, 1e12, 0.0]],
+            ),
+        ),
     )
     return builder.snapshot(tables)
 

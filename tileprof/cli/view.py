@@ -15,7 +15,7 @@ __all__ = ["COMMAND", "split_names"]
 
 USAGE = (
     "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
-    "                     [--bottom-up | --flat | --lines | --sass] [--json | --csv]\n"
+    "                     [--bottom-up | --flat | --lines | --sass | --counters] [--json | --csv]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
 )
 
@@ -42,6 +42,7 @@ def _parser() -> Parser:
     shape.add_argument(
         "--sass", action="store_true", help="samples beside machine code, by function"
     )
+    shape.add_argument("--counters", action="store_true", help="hardware counters over time")
     shape.add_argument("--timeline", metavar="KERNEL", help="what a CTA's warps did when")
     add("--cta", metavar="N", type=number(int), help="of --timeline: which one (default: median)")
     add("--span", metavar="A-B", type=_span, help="of --timeline: only from A to B µs")
@@ -89,10 +90,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _view(args: argparse.Namespace) -> str:
     """The name of the view that was asked for."""
-    shape = "lines" if args.lines else "sass" if args.sass else ""
+    shape = next((name for name in ("lines", "sass", "counters") if getattr(args, name)), "")
     if args.csv:
-        if args.sass:
-            raise UsageError("`--sass` has no `--csv`", hint="Use `--json`.")
+        if shape in ("sass", "counters"):
+            raise UsageError(f"`--{shape}` has no `--csv`", hint="Use `--json`.")
         return "csv"
     if args.json:
         return f"{shape}-json" if shape else "json"

@@ -24,7 +24,7 @@ class SeriesMetric:
 
     name: str
     unit: str
-    """`share` (0 to 1), `bytes/s`, `1/s` or `1`."""
+    """`share` (0 to 1), `bytes/s`, `hz`, `1/s` or `1`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from tileprof.viewer.options import DiffOptions, Mode, ViewOptions
 from tileprof.viewer.pc_data import lines_json, sass_json
 from tileprof.viewer.pc_texts import render_texts, texts_json
 from tileprof.viewer.sass import render_blame, render_sass
+from tileprof.viewer.series_text import counters_json, render_counters
 from tileprof.viewer.tree import render
 
 __all__ = [
@@ -56,8 +57,12 @@ VIEWS: dict[str, View] = {
     "lines": render_lines,
     "sass": render_sass,
     "blame": render_blame,
+    "counters": render_counters,
     "lines-json": lambda profile, options, _width, _color, _unicode: lines_json(profile, options),
     "sass-json": lambda profile, options, _width, _color, _unicode: sass_json(profile, options),
+    "counters-json": lambda profile, options, _width, _color, _unicode: counters_json(
+        profile, options
+    ),
     "json": lambda profile, options, _width, _color, _unicode: view_json(profile, options),
     "csv": lambda profile, options, _width, _color, _unicode: view_csv(profile, options),
 }

@@ -27,6 +27,8 @@ _SCALES = {
     "flop": _Scale(("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")),
     "bytes/s": _Scale(("B/s", "KB/s", "MB/s", "GB/s", "TB/s", "PB/s")),
     "flop/s": _Scale(("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s")),
+    "hz": _Scale(("Hz", "kHz", "MHz", "GHz")),
+    "1/s": _Scale(("/s", "k/s", "M/s", "G/s", "T/s", "P/s")),
     "op/s": _Scale(("op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s")),
 }
 _PLAIN = _Scale(("", "k", "M", "G", "T", "P"))

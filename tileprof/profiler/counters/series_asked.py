@@ -60,7 +60,7 @@ SERIES_SETS: dict[str, tuple[Series, ...]] = {
         _share("sm_use", "sm__cycles_active"),
         _share("occupancy", "sm__warps_active_realtime"),
         _share("issue_use", "smsp__issue_active"),
-        _rate("sm_clock", "sm__cycles_elapsed.max", "1/s"),
+        _rate("sm_clock", "sm__cycles_elapsed.max", "hz"),
     ),
     "links": (
         _rate("pcie_read", "pcie__read_bytes.sum", "bytes/s"),

@@ -3,17 +3,20 @@
 A profile with a timeline is laid out along it, see `chrome_timeline`. Else it is aggregated and has
 no time axis. Each node becomes one complete event as wide as its total; children lie side by side
 from their parent's start, so everything nests; what is left at the right is the parent's own. The
-file says so wherever a reader may look. CTAs with timelines are processes beside it, with times.
+file says so wherever a reader may look. CTAs with timelines and
+hardware counters over time are processes beside it, with times.
 """
 
 from __future__ import annotations
 
 import json
+from itertools import chain
 
 import numpy as np
 
 from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
+from tileprof.viewer.exports.chrome_counters import counter_events
 from tileprof.viewer.exports.chrome_ctas import cta_events
 from tileprof.viewer.exports.chrome_timeline import timeline_to_chrome
 from tileprof.viewer.exports.layout import held, walk, widths
@@ -43,7 +46,7 @@ def to_chrome(profile: Profile) -> str:
             for node, _ in walk(parents)
             if width[node]
         ),
-        *map(json.loads, cta_events(profile)),
+        *map(json.loads, chain(cta_events(profile), counter_events(profile))),
     ]
     other = {"kind": _NOTE, "metric": metric, "unit": profile.metrics[metric].unit}
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from tileprof.profile import Profile
+from tileprof.viewer.exports.chrome_counters import counter_events
 from tileprof.viewer.exports.chrome_ctas import cta_events
 from tileprof.viewer.exports.slices import Slices
 from tileprof.viewer.text import encodable
@@ -30,7 +31,7 @@ def timeline_to_chrome(profile: Profile) -> str:
     other = {key: encodable(known[key]) for key in ("command", "overwritten") if key in known}
     head = {"displayTimeUnit": "ns", "otherData": other, "stackFrames": _frames(slices)}
     parts = [json.dumps(head)[:-1], ', "traceEvents": [\n']
-    events = chain(_events(slices, pid), cta_events(profile))
+    events = chain(_events(slices, pid), cta_events(profile), counter_events(profile))
     while some := list(islice(events, _AT_ONCE)):
         parts += [",\n" if len(parts) > 2 else "", ",\n".join(some)]
     return "".join([*parts, "\n]}\n"])

@@ -1,9 +1,9 @@
 """Perfetto's trace: the timeline as packets of its protobuf format, for ui.perfetto.dev.
 
-In: a profile with single events or timelines of CTAs.  Out: bytes.  A row of slices is a track of
-the process; a launch and what it launched are joined by a flow; a slice has its call path as an
-annotation. Names and paths are told once and then by number. Field numbers are those of Perfetto's
-public `.proto` files.
+In: a profile with single events, timelines of CTAs or counters.  Out: bytes.  A row of slices is a
+track of the process; a launch and what it launched are joined by a flow; a slice has its call path
+as an annotation. Names and paths are told once and then by number. Field numbers are those of
+Perfetto's public `.proto` files.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import numpy.typing as npt
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.ctas import has_ctas
+from tileprof.viewer.exports.counter_points import has_counters
+from tileprof.viewer.exports.perfetto_counters import counter_packets
 from tileprof.viewer.exports.perfetto_ctas import cta_packets
 from tileprof.viewer.exports.protobuf import message, number, tag, text, varint
 from tileprof.viewer.exports.slices import Slices, has_slices
@@ -35,13 +37,14 @@ _AT_ONCE = 1 << 16
 
 def to_perfetto(profile: Profile) -> bytes:
     """The bytes of a `Trace`; UsageError where the profile has no timeline."""
-    if not (has_slices(profile) or has_ctas(profile)):
+    if not (has_slices(profile) or has_ctas(profile) or has_counters(profile)):
         raise UsageError(
             "the profile has no timeline",
             hint="Record one with `tileprof run --timeline`; `--to chrome` shows the tree without.",
         )
     trace = _timeline(profile) if has_slices(profile) else b""
-    return trace + (cta_packets(profile) if has_ctas(profile) else b"")
+    ctas = cta_packets(profile) if has_ctas(profile) else b""
+    return trace + ctas + counter_packets(profile)
 
 
 def _timeline(profile: Profile) -> bytes:
