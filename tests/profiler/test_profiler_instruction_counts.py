@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,15 @@ from tests.native.cupti_programs import Fake
 from tests.native.test_native_sass_metrics import EXECUTED, NAMES, SECTORS, THREADS, Counting
 from tileprof import profiler
 from tileprof.errors import MissingDependencyError, UsageError
-from tileprof.profile import InstructionCounts, PcSamples, Profile, load, merge
+from tileprof.profile import (
+    InstructionCounts,
+    PcRecording,
+    PcRows,
+    PcSamples,
+    Profile,
+    load,
+    merge,
+)
 from tileprof.profiler.counters import control
 from tileprof.profiler.counters.asked import AskedInstructions, parse_metrics
 from tileprof.profiler.counters.instructions import make_instruction_plan
@@ -183,6 +192,25 @@ def test_runs_add_up(played: Counting) -> None:
     joined.check()
     assert by_place(joined.tables.pc)["f", 16]["executions"] == 60
     assert len(joined.tables.pc.counts.recordings) == 2
+
+
+def test_samples_and_counts_side_by_side(played: Counting) -> None:
+    """Of two runs of the same code: samples tell what is hot, counts stand beside."""
+    counted = run(played)
+    recordings = (PcRecording(4096, "continuous", 7),)
+    rows = PcRows.typed([0], [16], [0], [-1], [7])
+    samples = PcSamples(counted.tables.pc.functions, ("wait",), rows, recordings)
+    sampled = replace(counted, tables=replace(counted.tables, pc=samples))
+    joined = merge([sampled, counted])
+    assert len(joined.tables.pc.functions) == 1
+    text = render_sass(joined, ViewOptions(), 140, color=False, unicode=True)
+    assert "f: 7 samples (100.0 %)" in text
+    (header,) = [line.split() for line in text.splitlines() if "stalls" in line]
+    assert header[0] == "samples"
+    assert header.index("executions") > header.index("stalls")
+    (line,) = [line for line in text.splitlines() if "0x0010" in line]
+    assert line.split()[:6] == ["7", "100.0", "wait", "100", "60", "18.5"]
+    merge([counted, sampled]).check()
 
 
 def test_a_failure_is_told(played: Counting) -> None:
