@@ -427,3 +427,24 @@ def test_counters_are_checked_before_the_program_runs(cli: Any, write: Any) -> N
     found = cli("run", "--metrics", "memory", "--pc-sampling", "prog.py")
     assert (found.code, found.out) == (2, "")
     assert "`--metrics` and `--pc-sampling` exclude each other" in found.err
+
+
+def test_counters_over_time_that_cannot_be_sampled(
+    cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program runs; one line says why, also where the tree is not shown."""
+    from tileprof.errors import MissingDependencyError
+    from tileprof.profiler import native
+    from tileprof.profiler.counters import series_control
+
+    def refuse(asked: object) -> None:
+        raise MissingDependencyError("there is no CUDA driver", hint="Install it.")
+
+    monkeypatch.setattr(series_control, "make_series_plan", refuse)
+    monkeypatch.setattr(native, "why_not", str)
+    write(prog="print('done')")
+    found = cli("run", "--quiet", "--pm-sampling", "prog.py")
+    assert (found.code, found.out) == (0, "done\n")
+    assert found.err == (
+        "tileprof: hardware counters were not sampled: there is no CUDA driver (Install it.)\n"
+    )

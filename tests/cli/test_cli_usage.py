@@ -98,6 +98,19 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
             ["run", "--pc-sampling=5", "x.py"],
             "pc_sampling is '5'\nGive cycles, a number from 32 to 2,147,483,648.",
         ),
+        (
+            ["run", "--pm-sampling=5", "x.py"],
+            "pm_sampling is '5'\nGive µs between two samples, from 20 to 1,000,000.",
+        ),
+        (
+            ["run", "--pm-sampling", "--metrics", "a b", "x.py"],
+            "'a b' is no name of a metric\nUse memory, tensor, occupancy, links, or a metric of "
+            "CUPTI's like dram__bytes_read.sum.",
+        ),
+        (
+            ["run", "--pm-sampling", "--pc-sampling", "x.py"],
+            "`--pm-sampling` and `--pc-sampling` exclude each other in one process",
+        ),
     ],
 )
 def test_wrong_use(cli: Any, arguments: list[str], message: str) -> None:

@@ -177,4 +177,5 @@ def test_perfetto_has_counter_tracks(timeline: bool) -> None:
     assert set(values) == {"dram_use share", "tensor_use share", "dram_read bytes/s"}
     told = values["tensor_use share"]
     assert len(told) == ROWS + 1
-    assert told[500] == (BEGIN + 500 * NS, pytest.approx(0.95))
+    assert told[500][0] == BEGIN + 500 * NS
+    assert told[500][1] == pytest.approx(0.95)

@@ -81,7 +81,8 @@ class SeriesView:
             inside = np.where(first + step <= last, np.maximum(inside, 0), 0)
             np.add.at(sums, at, values[known] * inside)
             np.add.at(times, at, inside)
-        return np.divide(sums, times, out=np.full(parts, np.nan), where=times > 0)
+        means: _Floats = np.divide(sums, times, out=np.full(parts, np.nan), where=times > 0)
+        return means
 
     def highest(self, metric: int) -> Stretch | None:
         """Return the stretch with the highest mean; None where there are no values."""
