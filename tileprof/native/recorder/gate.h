@@ -11,6 +11,9 @@
 
 namespace tileprof {
 
+// Code beside those of CUPTI: a launch did not return in time.
+inline constexpr int kNeverIdle = -13;
+
 class Gate {
 public:
   // Waits while it is closed, but not for ever; what `leave` has to be told.

@@ -20,6 +20,8 @@ constexpr uint32_t kMostOverflows = 20;
 constexpr double kPatienceAtEnd_s = 2;
 // How long a stop that can be made up for waits for launches to return.
 constexpr double kPatienceBetween_s = 0.5;
+// The same of one that cannot; less than who asks for it waits.
+constexpr double kPatienceForAll_s = 5;
 
 // All signals are the program's own threads' affair.
 class WithoutSignals {
@@ -151,7 +153,11 @@ void PcSampling::obey(Order order) {
     case Order::start:
     case Order::stop:
     case Order::disable:
-      if (!contexts_.empty() && !apart(kPatience_s, [&] { for_all(order); })) hung_ = true;
+      if (!contexts_.empty() && !apart(kPatienceForAll_s, [&] { for_all(order); })) {
+        hung_ = true;
+        status_.code = kNeverIdle;
+        status_.text = "a launch did not return";
+      }
       if (order == Order::start) go_on();
       break;
     }

@@ -25,8 +25,8 @@
 
 namespace tileprof {
 
-// Beside CUPTI's own codes: the loaded version has no SASS metrics; a launch did not return.
-inline constexpr CuptiResult kCannotCount = -12, kNeverIdle = -13;
+// Beside CUPTI's own codes: the loaded version has no SASS metrics.
+inline constexpr CuptiResult kCannotCount = -12;
 
 struct SassOptions {
   std::vector<std::string> metrics;  // none: counts are not wanted
