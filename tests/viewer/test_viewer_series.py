@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -89,6 +90,17 @@ def test_plain_characters() -> None:
     assert lines[0] == "cuda:0  200 ms, every 200 us"
     assert all(line.isascii() for line in lines)
     assert lines[3].endswith("dram_use")
+
+
+def test_what_was_lost_is_told() -> None:
+    """Below, in lines that fit."""
+    held = profile()
+    lost = "memory on GH100, every 200 µs; 1,000 samples; 12 missed; the buffer was full once"
+    facts = {"counters over time": lost, "counters not sampled": "CUPTI did not return"}
+    told = dataclasses.replace(held, tables=dataclasses.replace(held.tables, provenance=facts))
+    lines = render_view(told, ViewOptions(), "counters", width=60).splitlines()
+    assert " ".join(lines[-3:]).replace("\xa0", " ") == f"{lost} CUPTI did not return"
+    assert max(map(len, lines)) <= 60
 
 
 def test_without_a_timeline() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tileprof.profile import Profile, SeriesMetric
-from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange
+from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange, wrap
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.series import SeriesView, Stretch, series_views, shown_columns
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, encodable, fit, paint, shorten
@@ -39,7 +39,15 @@ def render_counters(
     """All series in lines of at most `width` cells; `-m` leaves only those metrics."""
     glyphs, width = UNICODE if unicode else ASCII, max(width, MINIMUM_WIDTH)
     parts = [_device(view, options, width, color, glyphs) for view in series_views(profile)]
-    return "\n".join(parts)
+    return "\n".join([*parts, *_told(profile, width, color, glyphs)])
+
+
+def _told(profile: Profile, width: int, color: bool, glyphs: Glyphs) -> list[str]:
+    """How it was sampled, what was lost, and why it ended; nothing where that is not known."""
+    known = profile.tables.provenance
+    found = [known[key] for key in ("counters over time", "counters not sampled") if key in known]
+    lines = [line for text in found for line in wrap(clean(text, glyphs), width, color)]
+    return ["\n".join(lines) + "\n"] if lines else []
 
 
 def _device(
