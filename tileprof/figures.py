@@ -5,6 +5,6 @@ In: a profile.  Out: plotly figures.
 
 from __future__ import annotations
 
-from tileprof.viewer.figures import cta_page, cta_timeline
+from tileprof.viewer.figures import counters_over_time, cta_page, cta_timeline
 
-__all__ = ["cta_page", "cta_timeline"]
+__all__ = ["counters_over_time", "cta_page", "cta_timeline"]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.viewer.traces import fields_of, packets
 from tileprof.errors import UsageError
+from tileprof.figures import counters_over_time
 from tileprof.profile import (
     CounterSeries,
     Profile,
@@ -191,3 +192,17 @@ def test_perfetto_has_counter_tracks(timeline: bool) -> None:
     assert len(told) == ROWS + 1
     assert told[500][0] == BEGIN + 500 * NS
     assert told[500][1] == pytest.approx(0.95)
+
+
+def test_a_figure() -> None:
+    """A curve for each counter, with gaps where nothing was sampled; refusals say what there is."""
+    figure = counters_over_time(profile(gap=True), ("tensor_use", "dram_use"))
+    tensor, dram = figure.data
+    assert (tensor.name, dram.name) == ("tensor_use", "dram_use")
+    assert max(value for value in dram.y if value is not None) == pytest.approx(0.9)
+    assert None in dram.y
+    assert tensor.x[0] == 0
+    assert tensor.x[-1] == pytest.approx(200, rel=0.01)
+    assert len(counters_over_time(profile(), device="cuda:0").data) == 3
+    with pytest.raises(UsageError, match="There are those of cuda:0"):
+        counters_over_time(profile(), device="cuda:1")

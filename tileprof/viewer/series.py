@@ -154,12 +154,10 @@ class SeriesView:
             return ()
         work = self._work
         inside = np.minimum(work.start + work.duration, end) - np.maximum(work.start, begin)
-        times: dict[int, int] = defaultdict(int)
-        for at in np.flatnonzero(inside > 0).tolist():
-            times[int(work.node[at])] += int(inside[at])
-        by_name: dict[tuple[str, str], int] = defaultdict(int)
-        for node, time in times.items():
-            by_name[self.profile.names[node], self._scope(node)] += time
+        times = np.bincount(work.node, np.maximum(inside, 0))
+        by_name: dict[tuple[str, str], float] = defaultdict(float)
+        for node in np.flatnonzero(times).tolist():
+            by_name[self.profile.names[node], self._scope(node)] += float(times[node])
         most = sorted(by_name.items(), key=lambda item: -item[1])
         return tuple(Ran(name, scope, time / (end - begin)) for (name, scope), time in most)
 
