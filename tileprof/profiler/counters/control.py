@@ -9,14 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from tileprof.errors import MissingDependencyError
-from tileprof.profiler import native
-
 from .asked import Asked, AskedInstructions
 from .host import CuptiFailure
 from .instructions import InstructionPlan, make_instruction_plan
 from .planning import Plan, make_plan
-from .problems import NOT_READ, problem
+from .problems import NOT_READ, or_why_not, problem
 
 __all__ = ["CounterControl", "Prepared", "prepare"]
 
@@ -48,15 +45,13 @@ def prepare(asked: Asked | AskedInstructions | None) -> Prepared | None:
     """
     if asked is None:
         return None
-    if why := native.why_not():
-        return Prepared(problem=f"there is no native recorder: {why}")
-    try:
+
+    def planned() -> Prepared:
         if isinstance(asked, AskedInstructions):
             return Prepared(instructions=make_instruction_plan(asked))
         return Prepared(make_plan(asked))
-    except MissingDependencyError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        return Prepared(problem=f"{error.message}{hint}")
+
+    return or_why_not(planned, lambda why: Prepared(problem=why))
 
 
 class CounterControl:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tileprof.profiler import permissions
+from collections.abc import Callable
+from typing import TypeVar
 
-__all__ = ["NOT_READ", "problem"]
+from tileprof.errors import MissingDependencyError
+from tileprof.profiler import native, permissions
+
+__all__ = ["NOT_READ", "or_why_not", "problem"]
+
+_T = TypeVar("_T")
 
 NOT_READ = "counters not read"
 """Key of the provenance for the reason."""
@@ -17,6 +23,17 @@ _UNSUPPORTED = {
     43: "a part of a GPU (MIG)",
     45: "Windows Subsystem for Linux",
 }
+
+
+def or_why_not(make: Callable[[], _T], fail: Callable[[str], _T]) -> _T:
+    """Return what is made, or where something is missing what `fail` makes of the reason."""
+    if why := native.why_not():
+        return fail(f"there is no native recorder: {why}")
+    try:
+        return make()
+    except MissingDependencyError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return fail(f"{error.message}{hint}")
 
 
 def problem(code: int, text: str) -> str:

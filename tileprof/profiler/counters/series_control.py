@@ -11,11 +11,9 @@ from types import ModuleType
 
 import numpy as np
 
-from tileprof.errors import MissingDependencyError
 from tileprof.profile import CounterSeries
-from tileprof.profiler import native
 
-from .problems import problem
+from .problems import or_why_not, problem
 from .series_asked import SeriesAsked
 from .series_planning import SeriesPlan, make_series_plan
 
@@ -49,13 +47,9 @@ def prepare_series(asked: SeriesAsked | None) -> PreparedSeries | None:
     """
     if asked is None:
         return None
-    if why := native.why_not():
-        return PreparedSeries(problem=f"there is no native recorder: {why}")
-    try:
-        return PreparedSeries(make_series_plan(asked))
-    except MissingDependencyError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        return PreparedSeries(problem=f"{error.message}{hint}")
+    return or_why_not(
+        lambda: PreparedSeries(make_series_plan(asked)), lambda why: PreparedSeries(problem=why)
+    )
 
 
 class SeriesControl:
