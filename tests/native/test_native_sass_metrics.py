@@ -95,7 +95,8 @@ def test_executions_are_added_up(counting: Counting) -> None:
         ("g", 0, EXECUTED): 3,
     }  # fmt: skip
     assert counting.status() == {
-        "code": 0, "text": "", "counted": 1, "refused": 0, "dropped": 0, "hung": False,
+        "code": 0, "text": "", "counted": 1, "refused": 0, "records": 6, "dropped": 0,
+        "hung": False,
     }  # fmt: skip
     assert [row.count for row in counting.fake.rows("kernel")] == [3]
 

@@ -223,6 +223,17 @@ def test_a_failure_is_told(played: Counting) -> None:
         render_sass(profile, ViewOptions(), 120, color=False, unicode=True)
 
 
+def test_counts_of_nothing_are_told(played: Counting) -> None:
+    """Numbers that are all 0 are no counts of a program that ran."""
+    session = profiler.start(context="scopes", metrics="instructions")
+    played.launch()
+    played.execute("f", 0, EXECUTED, 0)
+    profile = session.finalize()
+    assert not profile.tables.pc
+    told = profile.tables.provenance["counters not read"]
+    assert told == "all 3 counts of instructions are 0"
+
+
 def test_pauses_of_a_session(played: Counting) -> None:
     """What runs meanwhile is not counted."""
     session = profiler.start(context="scopes", metrics="instructions")

@@ -40,6 +40,7 @@ nb::dict sass_status() {
   d["text"] = status.text;
   d["counted"] = status.counted;
   d["refused"] = status.refused;
+  d["records"] = status.records;
   d["dropped"] = status.dropped;
   d["hung"] = status.hung;
   return d;

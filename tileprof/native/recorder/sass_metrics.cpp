@@ -206,6 +206,7 @@ void SassMetrics::flush(Target &target) {
   cupti::SassFlush flush{cupti::kSassFlushBytes, nullptr, target.context, extent.records,
                          extent.values, records.data()};
   if (failed(cupti_.sass_flush(&flush), "cuptiSassMetricsFlushData")) return;
+  status_.records += records.size();
   add(target, records.data(), records.size(), width);
 }
 

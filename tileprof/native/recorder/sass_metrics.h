@@ -37,6 +37,7 @@ struct SassStatus {
   CuptiResult code = 0;  // of the first call that failed
   std::string text;  // that call, and CUPTI's words
   uint32_t counted = 0, refused = 0;  // contexts
+  uint64_t records = 0;  // numbers that CUPTI handed over, zeros too
   uint64_t dropped = 0;  // values that CUPTI had and nobody read
   bool hung = false;  // a call did not return in time
 };

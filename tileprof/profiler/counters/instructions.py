@@ -136,4 +136,6 @@ class InstructionCounting:
             facts[NOT_READ] = "this version of CUPTI counts nothing by instruction"
         elif status["code"]:
             facts[NOT_READ] = problem(status["code"], status["text"])
+        elif status["records"] and not len(self._native.sass_drain()["count"]):
+            facts[NOT_READ] = f"all {status['records']:,} counts of instructions are 0"
         return facts
