@@ -231,9 +231,9 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
     of CUPTI's; or "instructions", which are counted one by one), `pm_sampling` (True, or each how
     many µs they are sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU
-    says where its warps are) and `pc_sampling_exact` (by launch), `timeline` (True, or how many events of devices and of the
-    host to keep at most), `duty` (a share of the steps) or `every` (each n-th one),
-    `flush_interval` in seconds, `clock` (a function that returns ns).
+    says where its warps are) and `pc_sampling_exact` (by launch), `timeline` (True, or how many
+    events of devices and of the host to keep at most), `duty` (a share of the steps) or `every`
+    (each n-th one), `flush_interval` in seconds, `clock` (a function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current
