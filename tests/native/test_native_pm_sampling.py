@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -288,6 +289,31 @@ def test_a_library_that_hangs(sampling: Sampling) -> None:
     assert sampling.status()["hung"]
     assert sampling.recorder.pm_rows() == []
     time.sleep(0.35)
+
+
+def test_a_stop_waits_for_launches(sampling: Sampling) -> None:
+    """CUPTI is not told to stop while one is under way on another thread."""
+    sampling.begin()
+    sampling.launch()
+    ends: list[float] = []
+    under_way = threading.Event()
+
+    def launch() -> None:
+        sampling.current(CONTEXT)
+        correlation = sampling.fake.c.fake_enter(LAUNCH)
+        under_way.set()
+        time.sleep(0.2)
+        ends.append(time.monotonic())
+        sampling.fake.c.fake_exit(LAUNCH, correlation, 0)
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    under_way.wait(5)
+    sampling.recorder.gpu_pause()
+    assert ends
+    assert ends[0] <= time.monotonic()
+    thread.join()
+    assert sampling.status()["code"] == 0
 
 
 def test_nothing_is_sampled_unless_asked_for(sampling: Sampling) -> None:
