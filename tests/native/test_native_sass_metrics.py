@@ -81,8 +81,9 @@ def counting(stopped: Fake) -> Iterator[Counting]:
 
 
 def test_executions_are_added_up(counting: Counting) -> None:
-    """Of all launches, by function, offset and metric; records of kernels come as ever."""
+    """Of all launches, by function, offset and metric; kernels have records, and nothing else."""
     counting.begin()
+    assert counting.fake.c.fake_kinds() == 1 << 3
     for _ in range(3):
         counting.launch()
         counting.execute("f", 0, EXECUTED, 10)

@@ -152,7 +152,8 @@ def test_counts_of_a_program(played: Counting, tmp_path: Path) -> None:
     assert profile.node(at).own("time") == 1500
     assert column(profile, "active_threads").total[at] == pytest.approx(407 * 3 / 66)
     facts = profile.tables.provenance
-    assert facts["instruction counts"] == "instructions on FAKE100; kernels ran patched"
+    told = "instructions on FAKE100; kernels ran patched, one after the other"
+    assert facts["instruction counts"] == told
     assert "counters not read" not in facts
 
 

@@ -74,6 +74,6 @@ def counted_text(counts: InstructionCounts) -> str:
     others = [name for name in counts.metrics if name not in own]
     what = f"{', '.join(others)} of each" if others and len(others) == len(counts.metrics) else ""
     return (
-        f"Instructions were counted{f': {what}' if what else ''}; kernels ran patched, so times are"
-        " longer than without"
+        f"Instructions were counted{f': {what}' if what else ''}; kernels ran patched and one after"
+        " the other, so times are longer than without"
     )

@@ -1,7 +1,8 @@
 // Counts by instruction: contexts that are patched, and what a test says was executed in them.
 //
 // What is executed while a context is not patched is not counted, as in CUPTI; what is not flushed
-// before patching ends is dropped. Calls in a wrong order, and structures of other sizes, are
+// before patching ends is dropped. Beside records of concurrent kernels all counts are 0; records of
+// serialized kernels are needed. Calls in a wrong order, and structures of other sizes, are
 // counted.
 #include <stdlib.h>
 
@@ -68,6 +69,8 @@ API void fake_execute(uint64_t context, uint32_t module, const char *function, u
   std::lock_guard lock(mutex);
   Patched &one = patched[reinterpret_cast<void *>(context)];
   if (!one.enabled) return;
+  const bool serialized = (fake().kinds.load() >> 3 & 1) && !(fake().kinds.load() >> 10 & 1);
+  if (!serialized) count = 0;
   auto &counts = one.counts[{module, function, offset}];
   for (uint64_t number : configured[uint32_t(option("device"))])
     counts[number] += number == number_of(metric) ? count : 0;

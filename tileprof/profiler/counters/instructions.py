@@ -42,8 +42,8 @@ class InstructionPlan:
         """What somebody should know before the program runs."""
         what = f"counting {', '.join(self.asked.names)}"
         return (
-            f"{what} on {self.chip}: each kernel is patched when it is launched first, and runs"
-            " slower from then on; the times of this profile are those of patched kernels"
+            f"{what} on {self.chip}: kernels are patched when they are launched first, run one after"
+            " the other and much slower; the times of this profile are those of patched kernels"
         )
 
 
@@ -126,7 +126,7 @@ class InstructionCounting:
         if self.plan is None:
             return {}
         status = self._native.sass_status()
-        told = f"{', '.join(self.plan.asked.names)} on {self.plan.chip}; kernels ran patched"
+        told = f"{', '.join(self.plan.asked.names)} on {self.plan.chip}; kernels ran patched, one after the other"
         facts = {"instruction counts": told}
         if status["dropped"]:
             facts["instruction counts"] += f"; {status['dropped']:,} values lost"
