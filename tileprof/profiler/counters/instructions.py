@@ -42,8 +42,9 @@ class InstructionPlan:
         """What somebody should know before the program runs."""
         what = f"counting {', '.join(self.asked.names)}"
         return (
-            f"{what} on {self.chip}: kernels are patched when they are launched first, run one after"
-            " the other and much slower; the times of this profile are those of patched kernels"
+            f"{what} on {self.chip}: kernels are patched when they are launched first, run one"
+            " after the other and much slower; the times of this profile are those of patched"
+            " kernels"
         )
 
 
@@ -126,8 +127,8 @@ class InstructionCounting:
         if self.plan is None:
             return {}
         status = self._native.sass_status()
-        told = f"{', '.join(self.plan.asked.names)} on {self.plan.chip}; kernels ran patched, one after the other"
-        facts = {"instruction counts": told}
+        told = f"{', '.join(self.plan.asked.names)} on {self.plan.chip}"
+        facts = {"instruction counts": f"{told}; kernels ran patched, one after the other"}
         if status["dropped"]:
             facts["instruction counts"] += f"; {status['dropped']:,} values lost"
         if status["hung"]:
