@@ -374,14 +374,19 @@ def test_a_stop_and_a_launch_do_not_meet(sampling: Sampling) -> None:
     sampling.recorder.pc_configure(12, drain_ms=5)
     assert sampling.fake.start() == (0, "")
     sampling.launch()
-    c, done = sampling.fake.c, []
+    c, done = sampling.fake.c, list[object]()
     under_way = c.fake_enter(LAUNCH)
     pausing = threading.Thread(target=lambda: done.append(sampling.recorder.gpu_pause()))
     pausing.start()
     time.sleep(0.1)
     assert sampling.state() == 3
     sampling.fake.option("pc_stop_ms", 100)
-    later = threading.Thread(target=lambda: (sampling.launch(), done.append(sampling.state())))
+
+    def launch() -> None:
+        sampling.launch()
+        done.append(sampling.state())
+
+    later = threading.Thread(target=launch)
     later.start()
     time.sleep(0.1)
     assert not done
