@@ -95,6 +95,7 @@ constexpr struct {
     {cupti::kMemcpy, cupti::MemcpyRecord::least},
     {cupti::kMemset, cupti::MemsetRecord::least},
     {cupti::kKernel, cupti::KernelRecord::least},
+    {cupti::kSerialKernel, cupti::KernelRecord::least},
     {cupti::kOverhead, cupti::OverheadRecord::least},
     {cupti::kMemcpyPeer, cupti::PeerRecord::least},
     {cupti::kMemory, cupti::MemoryRecord::least},

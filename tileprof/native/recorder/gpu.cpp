@@ -24,6 +24,9 @@ constexpr const char *kNone = "there is no recording";
 // tells no instruction to the end of the process. Fills are the rarest. It forgets to when kernels'
 // are turned off, so this kind is turned on after that.
 constexpr uint32_t kInPauses = cupti::kMemset;
+// While instructions are counted, these records alone: beside those of concurrent kernels all counts
+// are 0, beside those of fills there are none, and without any only until they are read first.
+constexpr uint64_t kBesideCounts = uint64_t(1) << cupti::kSerialKernel;
 
 void buffer_requested(uint8_t **buffer, size_t *size, size_t *most_records) {
   *most_records = 0;
@@ -108,6 +111,7 @@ GpuStatus Gpu::start(const std::string &path, const GpuOptions &options) {
   const std::string problem = load_cupti(path, cupti_);
   if (!problem.empty()) return {kNotLoaded, problem};
   options_ = options;
+  if (sass.wanted() && options_.kinds) options_.kinds = kBesideCounts;
   buffers.set_size(options.buffer_bytes);
   if (inherited) inherited->subscriber.unsubscribe();
   inherited = nullptr;
@@ -163,7 +167,7 @@ CuptiResult Gpu::collect(bool on) {
     if (!((on ? options_.kinds : collected_) & bit)) continue;
     const CuptiResult result = on ? cupti_.enable(kind) : cupti_.disable(kind);
     if (result == cupti::kSuccess) collected_ = on ? collected_ | bit : collected_ & ~bit;
-    if (kind == cupti::kKernel) kernels = result;
+    if (kind == cupti::kKernel || kind == cupti::kSerialKernel) kernels = result;
   }
   return kernels;
 }
