@@ -213,6 +213,7 @@ def two_contexts() -> None:
     recorder.gpu_pause()
     recorder.gpu_flush(True)
     print(recorder.pc_status(), recorder.pc_totals())
+    assert not recorder.pc_status()["hung"]
     assert recorder.pc_totals()["counted"] > 0
 
 

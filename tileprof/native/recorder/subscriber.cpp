@@ -175,6 +175,8 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const Call &call = calls_[number];
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (call.launches() && gated()) {
+    // Of a thread's launch before, the end may not have been told.
+    if (calling.gated) pcs_.gate.leave(calling.gated_round);
     calling.gated = true;
     calling.gated_correlation = correlation;
     calling.gated_round = pcs_.gate.enter();
