@@ -23,7 +23,9 @@ groups. `python benchmarks/page.py` then writes this section.
 - Shares of stall reasons are beside those of Nsight Compute for one launch of the same kernel. It
   has no column for `warpgroup_arrive`: what its columns do not add up to is taken for that.
 - Samples that the compiler puts into a kernel (`--instrument sample`) and records (`ops`) are
-  beside those of the same kernel without marks, by the line of each op: what marks change.
+  beside those of the same kernel without marks, by the line of each op: what marks change. Without
+  them the compiler is free to move instructions of neighbouring ops among each other, and a wait
+  may have the line of the loop around it; a share that is missing at one op is then at the next.
 """
 Row = dict[str, Any]
 

@@ -153,10 +153,11 @@ def loss(seconds: float) -> Iterator[Row]:
 
 
 GROUPS: dict[str, Callable[[float], Iterator[Row]]] = {
+    # First: what has been disassembled once in a process is kept.
+    "attribution": checks.attribution,
     "lines": checks.lines,
     "ncu": checks.beside_ncu,
     "inside": checks.inside,
-    "attribution": checks.attribution,
     "ends": ends,
     "slowdown": slowdowns,
     "proton": proton,

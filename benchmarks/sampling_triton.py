@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def softmax_rows(out: Any, x: Any, columns: int, block: tl.constexpr) -> None:
+def softmax_rows(out, x, columns, block: tl.constexpr):
     """A row a program."""
     row = tl.program_id(0)
     at = tl.arange(0, block)
