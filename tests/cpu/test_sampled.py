@@ -190,7 +190,9 @@ def test_launches_of_several_threads_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(each is not None and each.samples.sum() == each.looks > 20 for each in found)
+    assert all(each is not None and each.samples.sum() == each.looks > 0 for each in found)
+    # On a busy machine one of them may be looked at seldom.
+    assert sum(each.looks for each in found if each is not None) > 20
 
 
 @pytest.mark.usefixtures("often")

@@ -153,12 +153,12 @@ def test_flushes_lose_nothing(counting: Counting) -> None:
 
 
 def test_pauses(counting: Counting) -> None:
-    """Code runs as it was meanwhile, and nothing that ran before is lost."""
+    """Code stays patched, as it cannot be a second time; what it does meanwhile is forgotten."""
     counting.begin()
     counting.launch()
     counting.execute(count=1)
     assert counting.recorder.gpu_pause() == (0, "")
-    assert not counting.enabled()
+    assert counting.enabled()
     counting.launch()
     counting.execute(count=10)
     assert counting.recorder.gpu_resume() == (0, "")

@@ -60,6 +60,7 @@ API void fake_counters_reset() {
   values.clear();
   known.clear();
   misuses = launches = 0;
+  fake().options["graph_ranges"] = 0;
 }
 API void fake_metric(const char *metric, int32_t pass) { known[metric] = pass; }
 API void fake_counter(const char *metric, const char *function, double value) {

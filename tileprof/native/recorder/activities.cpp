@@ -103,9 +103,12 @@ Activities::Place Activities::place_of(uint32_t correlation, uint64_t node) {
   return place;
 }
 
-// Where work of a device belongs; counts what belongs nowhere.
-Activities::Place Activities::place_of_work(uint32_t correlation, uint64_t node) {
-  const Place place = place_of(correlation, node);
+// Where work of a device belongs; counts what belongs nowhere, as what was launched during an
+// interruption, in which some kinds go on to leave records.
+Activities::Place Activities::place_of_work(uint32_t correlation, uint64_t node,
+                                            uint64_t start_ns) {
+  Place place = place_of(correlation, node);
+  if (!place.known && start_ns && start_ns < resumed_ns_) place.counts = false;
   if (!place.counts) ++counts_.outside;
   return place;
 }
@@ -158,24 +161,26 @@ void Activities::ran(const Place &place, const Times &times, Total &total) {
 void Activities::kernel(const uint8_t *record) {
   using At = cupti::KernelRecord;
   ++counts_.kernels;
+  const uint64_t start = read<uint64_t>(record, At::start);
   const Place place = place_of_work(read<uint32_t>(record, At::correlation),
-                                    read<uint64_t>(record, At::graph_node));
+                                    read<uint64_t>(record, At::graph_node), start);
   if (!place.counts) return;
   Total &sum = total(place, What::kernel, variants_.of_record(record));
   std::memcpy(sum.grid, record + At::grid, 12);
   sum.blocks += uint64_t(sum.grid[0]) * sum.grid[1] * sum.grid[2];
   ran(place,
-      {read<uint64_t>(record, At::start), read<uint64_t>(record, At::end),
-       read<uint32_t>(record, At::device), read<uint32_t>(record, At::stream), true, false},
+      {start, read<uint64_t>(record, At::end), read<uint32_t>(record, At::device),
+       read<uint32_t>(record, At::stream), true, false},
       sum);
 }
 
 void Activities::memcpy_(const uint8_t *record, bool peer) {
   using At = cupti::MemcpyRecord;
   using Peer = cupti::PeerRecord;
+  const uint64_t start = read<uint64_t>(record, At::start);
   const Place place =
       place_of_work(read<uint32_t>(record, peer ? Peer::correlation : At::correlation),
-                    read<uint64_t>(record, peer ? Peer::graph_node : At::graph_node));
+                    read<uint64_t>(record, peer ? Peer::graph_node : At::graph_node), start);
   if (!place.counts) return;
   const uint32_t device = read<uint32_t>(record, At::device);
   const uint32_t source = read<uint8_t>(record, At::source);
@@ -188,21 +193,16 @@ void Activities::memcpy_(const uint8_t *record, bool peer) {
   sum.bytes += read<uint64_t>(record, At::bytes);
   const bool from_host = source == cupti::kPageable || source == cupti::kPinned;
   ran(place,
-      {read<uint64_t>(record, At::start), read<uint64_t>(record, At::end), device,
-       read<uint32_t>(record, At::stream), false, from_host},
+      {start, read<uint64_t>(record, At::end), device, read<uint32_t>(record, At::stream), false,
+       from_host},
       sum);
 }
 
 void Activities::memset_(const uint8_t *record) {
   using At = cupti::MemsetRecord;
-  const Place place = place_of_work(read<uint32_t>(record, At::correlation),
-                                    read<uint64_t>(record, At::graph_node));
   const uint64_t start = read<uint64_t>(record, At::start);
-  // Of an interruption, in which fills go on to leave records.
-  if (!place.known && place.counts && start < resumed_ns_) {
-    ++counts_.outside;
-    return;
-  }
+  const Place place = place_of_work(read<uint32_t>(record, At::correlation),
+                                    read<uint64_t>(record, At::graph_node), start);
   if (!place.counts) return;
   const uint32_t device = read<uint32_t>(record, At::device);
   const bool async = read<uint16_t>(record, At::flags) & 1;

@@ -101,7 +101,7 @@ private:
   const uint8_t *after(const uint8_t *buffer, size_t valid, const uint8_t *record, uint32_t kind);
   void take(const uint8_t *record, uint32_t kind);
   Place place_of(uint32_t correlation, uint64_t node);
-  Place place_of_work(uint32_t correlation, uint64_t node);
+  Place place_of_work(uint32_t correlation, uint64_t node, uint64_t start_ns);
   ContextId captured(ContextId launch, uint64_t node);
   Total &total(const Place &place, What what, uint32_t detail);
   struct Times;

@@ -221,6 +221,8 @@ GpuStatus Gpu::pause() {
   sass.pause();
   counters.pause();
   const GpuStatus silent = status(subscriber.listen(false), "callbacks stay on");
+  // Functions whose instructions are counted stay patched, and need their records.
+  if (sass.wanted()) return silent;
   const GpuStatus dark = status(collect(false), "records stay on");
   if (options_.kinds >> kInPauses & 1 && cupti_.enable(kInPauses) == cupti::kSuccess)
     collected_ |= uint64_t(1) << kInPauses;

@@ -1,10 +1,6 @@
 #include "pc_sampling.h"
 
-#include <signal.h>
-
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "own_calls.h"
 
@@ -23,20 +19,6 @@ constexpr double kPatienceBetween_s = 0.5;
 // The same of one that cannot; less than who asks for it waits.
 constexpr double kPatienceForAll_s = 5;
 
-// All signals are the program's own threads' affair.
-class WithoutSignals {
-public:
-  WithoutSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-private:
-  sigset_t before_;
-};
-
 } // namespace
 
 PcSampling::PcSampling(Correlations &correlations) : counts_(modules, correlations) {}
@@ -53,9 +35,7 @@ void PcSampling::configure(const PcOptions &options) {
   status_ = {};
   reopened_ = 0;
   wanted_ = options.log2_period != 0;
-  std::lock_guard orders(orders_.mutex);
-  orders_.period_ms = options.drain_ms;
-  orders_.patience_s = options.patience_s;
+  worker_.pace(options.drain_ms, options.patience_s);
 }
 
 void PcSampling::want(bool on) {
@@ -72,118 +52,70 @@ void PcSampling::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
 }
 
 void PcSampling::begin() {
-  if (!wanted() || hung_) return;
-  {
-    std::lock_guard lock(orders_.mutex);
-    if (!orders_.running) {
-      WithoutSignals none;
-      std::thread([this] { run(); }).detach();
-      orders_.running = true;
-    }
-  }
-  ask(Order::start);
+  if (!wanted()) return;
+  worker_.begin();
+  tell(kStart);
 }
 
-void PcSampling::pause() { ask(Order::stop); }
+void PcSampling::pause() { tell(kStop); }
 
-void PcSampling::end() { ask(Order::disable); }
+void PcSampling::end() { tell(kDisable); }
 
 void PcSampling::abandon() {
-  std::lock_guard lock(orders_.mutex);
-  hung_ = true;
   sampling_ = false;
-  orders_.order = Order::leave;
-  orders_.asked.notify_one();
+  worker_.abandon();
+}
+
+void PcSampling::tell(Order order) {
+  sampling_ = false;  // no callback begins something meanwhile
+  if (!worker_.tell(order, order == kDisable)) gate.open();
 }
 
 PcStatus PcSampling::status() {
   std::unique_lock lock(mutex_, std::defer_lock);
   PcStatus status;
-  if (taken_within(lock, hung_ ? 0 : kPatience_s)) status = status_;
-  status.hung = hung_;
+  if (taken_within(lock, worker_.hung() ? 0 : kPatience_s)) status = status_;
+  status.hung = worker_.hung();
   return status;
 }
 
 // -- the thread
 
-bool PcSampling::ask(Order order) {
-  sampling_ = false;  // no callback begins something meanwhile
-  std::unique_lock lock(orders_.mutex);
-  if (!orders_.running || hung_) return !hung_;
-  orders_.order = order;
-  orders_.asked.notify_one();
-  const auto timeout = std::chrono::duration<double>(orders_.patience_s);
-  if (!orders_.done.wait_for(lock, timeout, [this] { return orders_.order == Order::none; })) {
-    hung_ = true;
-    gate.open();
-  }
-  return !hung_;
-}
-
-void PcSampling::run() {
-  std::unique_lock lock(orders_.mutex);
-  for (;;) {
-    const auto period = std::chrono::milliseconds(orders_.period_ms);
-    orders_.asked.wait_for(lock, period, [this] { return orders_.order != Order::none; });
-    const Order order = orders_.order;
-    if (order != Order::leave) {
-      lock.unlock();
-      obey(order);
-      lock.lock();
-    }
-    if (orders_.order != order) continue;
-    orders_.order = Order::none;
-    orders_.done.notify_all();
-    if (order != Order::disable && order != Order::leave) continue;
-    orders_.running = false;
-    return;
-  }
-}
-
-void PcSampling::obey(Order order) {
+void PcSampling::obey(int order) {
   std::lock_guard lock(mutex_);
   OwnCall ours;
   try {
-    switch (order) {
-    case Order::leave:
-      break;
-    case Order::none:
+    if (order == kRead) {
       for (PcContext &each : contexts_) drain(each);
-      break;
-    case Order::start:
-    case Order::stop:
-    case Order::disable:
-      if (!contexts_.empty() && !apart(kPatienceForAll_s, [&] { for_all(order); })) {
-        hung_ = true;
-        status_.code = kNeverIdle;
-        status_.text = "a launch did not return";
-      }
-      if (order == Order::start) go_on();
-      break;
+    } else if (!contexts_.empty() &&
+               !gate.closed_while(kPatienceForAll_s, [&] { for_all(order); })) {
+      status_.code = kNeverIdle;
+      status_.text = "a launch did not return";
     }
   } catch (...) {
     // No memory for more counts: what is counted stays.
   }
   note_problems();
+  if (order == kStart) go_on();
 }
 
-void PcSampling::for_all(Order order) {
+void PcSampling::for_all(int order) {
   for (PcContext &each : contexts_)
-    if (order == Order::stop)
+    if (order == kStop)
       each.stop();
-    else if (order == Order::disable)
+    else if (order == kDisable)
       each.disable();
     else if (each.full())
       reopen(each);
     else
       each.start();
-  if (order == Order::disable)
+  if (order == kDisable)
     contexts_.remove_if([](const PcContext &each) { return !each.problem(); });
 }
 
 void PcSampling::go_on() {
   seen_ = nullptr;
-  sampling_ = !hung_ && cupti_.samples_pcs();
+  sampling_ = cupti_.samples_pcs() && !worker_.hung();
   if (!cupti_.samples_pcs() && !status_.code)
     status_.code = kCannotSample;
 }
@@ -192,13 +124,13 @@ void PcSampling::drain(PcContext &context) {
   if (!context.started()) return;
   const size_t seen = context.read();
   if (context.full()) {
-    apart(kPatienceBetween_s, [&] { reopen(context); });
+    gate.closed_while(kPatienceBetween_s, [&] { reopen(context); });
   } else if (seen) {
     context.quiet = 0;
     context.look_at = kQuiet;
   } else if (++context.quiet >= context.look_at) {
     context.quiet = 0;
-    apart(kPatienceBetween_s, [&] {
+    gate.closed_while(kPatienceBetween_s, [&] {
       const bool late = context.stop();
       context.start();
       context.look_at = late ? kQuiet : std::min(2 * context.look_at, kMostQuiet);
@@ -241,7 +173,7 @@ void PcSampling::see_closely(void *context) {
 }
 
 void PcSampling::gone(void *context) {
-  if (OwnCall::under_way() || !context || !wanted() || hung_) return;
+  if (OwnCall::under_way() || !context || !wanted() || worker_.hung()) return;
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!taken_within(lock, kPatienceAtEnd_s)) return;
   OwnCall ours;

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -66,24 +65,14 @@ public:
   // Calls with the counts as they stand, unless sampling hangs; whether it did.
   template <typename Use> bool with_counts(Use use) {
     std::unique_lock lock(mutex_, std::defer_lock);
-    if (!taken_within(lock, hung_ ? 0 : kPatience_s)) return false;
+    if (!taken_within(lock, worker_.hung() ? 0 : kPatience_s)) return false;
     use(static_cast<const PcCounts &>(counts_));
     return true;
   }
 
 private:
-  enum class Order : uint8_t { none, start, stop, disable, leave };
+  enum Order { kRead, kStart, kStop, kDisable };
   static constexpr double kPatience_s = 10;
-
-  // What the thread is asked to do. Apart from the rest, so that asking never waits for CUPTI.
-  struct Orders {
-    std::mutex mutex;
-    std::condition_variable asked, done;
-    Order order = Order::none;
-    bool running = false;  // the thread
-    uint32_t period_ms = 100;  // between two reads
-    double patience_s = kPatience_s;
-  };
 
   std::mutex mutex_;  // of all below it up to the line; held during calls of CUPTI
   Cupti cupti_;
@@ -93,25 +82,13 @@ private:
   PcStatus status_;
   uint32_t reopened_ = 0;
   // --
-  std::atomic<bool> wanted_{false}, attached_{false}, sampling_{false}, hung_{false};
+  std::atomic<bool> wanted_{false}, attached_{false}, sampling_{false};
   std::atomic<void *> seen_{nullptr};  // the context of the last launch
-  Orders orders_;
+  Worker worker_{[this](int order) { obey(order); }};
 
-  bool ask(Order order);
-  // Does something while no launch is under way; whether that was in time.
-  template <typename Work> bool apart(double patience_s, Work work) {
-    if (!gate.close(patience_s)) return false;
-    try {
-      work();
-    } catch (...) {
-      // No memory for more counts: what is counted stays.
-    }
-    gate.open();
-    return true;
-  }
-  void run();
-  void obey(Order order);
-  void for_all(Order order);
+  void tell(Order order);
+  void obey(int order);
+  void for_all(int order);
   void go_on();
   void drain(PcContext &context);
   void reopen(PcContext &context);

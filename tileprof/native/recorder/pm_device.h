@@ -13,8 +13,8 @@
 
 namespace tileprof {
 
-// Beside CUPTI's own codes: the loaded version has no PM sampling; a launch did not return in time.
-inline constexpr CuptiResult kNoPmSampling = -20, kLaunchHangs = -21;
+// Beside CUPTI's own codes: the loaded version has no PM sampling.
+inline constexpr CuptiResult kNoPmSampling = -20;
 
 struct PmOptions {
   std::string chip;  // the plan is for devices of this kind alone

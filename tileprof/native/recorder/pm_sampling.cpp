@@ -99,7 +99,7 @@ void PmSampling::read_all() {
 
 void PmSampling::note_busy() {
   if (status_.code) return;
-  status_.code = kLaunchHangs;
+  status_.code = kNeverIdle;
   status_.text = "sampling was not started or stopped: a launch did not return";
 }
 

@@ -54,6 +54,7 @@ void SassMetrics::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
 void SassMetrics::begin() {
   if (!wanted()) return;
   worker_.begin();
+  worker_.tell(kForget);
   Lock lock = locked();
   if (!lock) return;
   seen_ = nullptr;
@@ -63,7 +64,7 @@ void SassMetrics::begin() {
 
 void SassMetrics::pause() {
   counting_ = false;
-  worker_.tell(kDisable);
+  worker_.tell(kRead);
 }
 
 void SassMetrics::end() {
@@ -80,21 +81,25 @@ void SassMetrics::abandon() {
 
 void SassMetrics::obey(int order) {
   if (!order) return;
-  std::lock_guard lock(mutex_);
   OwnCall ours;
-  if (!gate_.closed_while(options_.patience_s, [&] { read_all(order); }) && !status_.code) {
-    status_.code = kNeverIdle;
-    status_.text = "counts of instructions were not read: a launch did not return";
-  }
+  // The lock comes second: a launch that is under way may have it.
+  const bool idle = gate_.closed_while(options_.patience_s, [&] {
+    std::lock_guard lock(mutex_);
+    read_all(order);
+  });
+  std::lock_guard lock(mutex_);
+  if (idle || status_.code) return;
+  status_.code = kNeverIdle;
+  status_.text = "counts of instructions were not read: a launch did not return";
 }
 
 void SassMetrics::read_all(int order) {
   for (Target &each : targets_) {
     CurrentContext current(each.context);
-    read(each);
-    if (order != kRead) disable(each);
+    read(each, order != kForget);
+    if (order == kEnd) disable(each);
   }
-  if (order != kRead) seen_ = nullptr;
+  if (order == kEnd) seen_ = nullptr;
   if (order == kEnd) targets_.clear();
 }
 
@@ -111,8 +116,8 @@ bool SassMetrics::failed(CuptiResult result, const std::string &what) {
 
 void SassMetrics::see_closely(void *context) {
   if (OwnCall::under_way() || !context) return;
-  // A launch that finds the lock taken leaves its context to the next one: no callback waits.
-  std::unique_lock lock(mutex_, std::try_to_lock);
+  // It waits where another thread's first launch is enabling: what is not patched is not counted.
+  Lock lock = locked();
   if (!lock || !counting_) return;
   OwnCall ours;
   auto found = std::find_if(targets_.begin(), targets_.end(),
@@ -173,7 +178,7 @@ void SassMetrics::gone(void *context) {
   if (seen_ == context) seen_ = nullptr;
   for (Target &each : targets_) {
     if (each.context != context) continue;
-    read(each);
+    read(each, true);
     disable(each);
   }
   targets_.remove_if([context](const Target &each) { return each.context == context; });
@@ -181,15 +186,15 @@ void SassMetrics::gone(void *context) {
 
 // -- reading
 
-void SassMetrics::read(Target &target) {
+void SassMetrics::read(Target &target, bool counts) {
   try {
-    flush(target);
+    flush(target, counts);
   } catch (...) {
     // No memory for more counts: what is counted stays.
   }
 }
 
-void SassMetrics::flush(Target &target) {
+void SassMetrics::flush(Target &target, bool counts) {
   if (!target.enabled) return;
   cupti::SassExtent extent{sizeof(extent), nullptr, target.context, 0, 0};
   if (failed(cupti_.sass_extent(&extent), "cuptiSassMetricsGetDataProperties")) return;
@@ -207,7 +212,8 @@ void SassMetrics::flush(Target &target) {
                          extent.values, records.data()};
   if (failed(cupti_.sass_flush(&flush), "cuptiSassMetricsFlushData")) return;
   status_.records += records.size();
-  add(target, records.data(), records.size(), width);
+  if (counts) add(target, records.data(), records.size(), width);
+  for (cupti::SassRecord &record : records) std::free(record.name);
 }
 
 void SassMetrics::add(const Target &target, const void *all, size_t count, size_t width) {
@@ -225,7 +231,6 @@ void SassMetrics::add(const Target &target, const void *all, size_t count, size_
       counts_.rows[{found->second, record.offset, uint32_t(at - numbers.begin())}] +=
           record.values[v].value;
     }
-    std::free(record.name);
   }
 }
 

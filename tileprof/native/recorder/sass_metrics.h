@@ -68,11 +68,11 @@ public:
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   // Tells CUPTI whom to ask about cubins; best before CUDA begins.
   void attach(const Cupti &cupti, cupti::ComputeCrc compute_crc);
-  // Counts in each context from its next launch on.
+  // Counts in each context from its next launch on; what was executed in a pause is forgotten.
   void begin();
   // Reads what was counted. Work that is under way has to have ended, here and below.
   void cut() { worker_.tell(kRead); }
-  // The same; functions run as they were until `begin`.
+  // The same, until `begin`. Functions stay patched: CUPTI counts none a second time.
   void pause();
   // The same; contexts have to be found anew. What a device is to count stays set: CUPTI takes it
   // once in a process.
@@ -100,7 +100,7 @@ private:
     bool enabled = false, refused = false;
   };
 
-  enum Order { kRead = 1, kDisable, kEnd };
+  enum Order { kRead = 1, kForget, kEnd };
   using Lock = std::unique_lock<std::mutex>;
 
   PcModules &modules_;
@@ -129,8 +129,8 @@ private:
   bool enable(Target &target);
   bool configure_device(uint32_t device);
   void obey(int order);
-  void read(Target &target);
-  void flush(Target &target);
+  void read(Target &target, bool counts);
+  void flush(Target &target, bool counts);
   void add(const Target &target, const void *records, size_t count, size_t values);
   void disable(Target &target);
   void read_all(int order);
