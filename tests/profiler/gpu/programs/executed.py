@@ -10,8 +10,8 @@ import json
 import sys
 import threading
 
-import numpy as np
-from cuda.bindings import driver, nvrtc
+from bare_driver import checked, first_device, loaded
+from cuda.bindings import driver
 
 import tileprof
 
@@ -39,36 +39,14 @@ extern "C" __global__ void other(int *out, const int *in, int n) {
 GRID, BLOCK, TURNS = 3, 64, 10
 
 
-def checked(answer):
-    """What a call of the bindings returned."""
-    result, *values = answer
-    if int(result):
-        raise RuntimeError(result)
-    return values[0] if len(values) == 1 else values
-
-
 class Gpu:
     """The first GPU with the kernels, in its primary context."""
 
     def __init__(self) -> None:
-        checked(driver.cuInit(0))
-        device = checked(driver.cuDeviceGet(0))
+        device = first_device()
         self.context = checked(driver.cuDevicePrimaryCtxRetain(device))
         checked(driver.cuCtxSetCurrent(self.context))
-        kinds = driver.CUdevice_attribute
-        major, minor = (
-            checked(driver.cuDeviceGetAttribute(kind, device))
-            for kind in (
-                kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-            )
-        )
-        program = checked(nvrtc.nvrtcCreateProgram(SOURCE.encode(), b"counted.cu", 0, [], []))
-        options = [f"-arch=sm_{major}{minor}".encode(), b"-lineinfo"]
-        checked(nvrtc.nvrtcCompileProgram(program, len(options), options))
-        cubin = bytes(checked(nvrtc.nvrtcGetCUBINSize(program)))
-        checked(nvrtc.nvrtcGetCUBIN(program, cubin))
-        module = checked(driver.cuModuleLoadData(np.frombuffer(cubin, np.uint8).ctypes.data))
+        module = loaded(device, SOURCE, "counted.cu")
         names = ("counted", "other")
         self.kernels = {
             name: checked(driver.cuModuleGetFunction(module, name.encode())) for name in names

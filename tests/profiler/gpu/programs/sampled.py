@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 
-import numpy as np
-from cuda.bindings import driver, nvrtc
+from bare_driver import attribute, checked, first_device, loaded
+from cuda.bindings import driver
 
 import tileprof
 
@@ -30,40 +30,18 @@ extern "C" __global__ void hot(float *x, long long cycles) {
 HOT_LINE = 5
 
 
-def checked(answer):
-    """What a call of the bindings returned."""
-    result, *values = answer
-    if int(result):
-        raise RuntimeError(result)
-    return values[0] if len(values) == 1 else values
-
-
 class Gpu:
     """The first GPU with the kernel, in its primary context or in one of its own."""
 
     def __init__(self, own_context: bool = False) -> None:
-        checked(driver.cuInit(0))
-        self.device = checked(driver.cuDeviceGet(0))
+        self.device = first_device()
         if own_context:
             self.context = self.created()
         else:
             self.context = checked(driver.cuDevicePrimaryCtxRetain(self.device))
         checked(driver.cuCtxSetCurrent(self.context))
-        kinds = driver.CUdevice_attribute
-        self.sms, major, minor = (
-            checked(driver.cuDeviceGetAttribute(kind, self.device))
-            for kind in (
-                kinds.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-                kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-            )
-        )
-        program = checked(nvrtc.nvrtcCreateProgram(SOURCE.encode(), b"hot.cu", 0, [], []))
-        options = [f"-arch=sm_{major}{minor}".encode(), b"-lineinfo"]
-        checked(nvrtc.nvrtcCompileProgram(program, len(options), options))
-        cubin = bytes(checked(nvrtc.nvrtcGetCUBINSize(program)))
-        checked(nvrtc.nvrtcGetCUBIN(program, cubin))
-        self.module = checked(driver.cuModuleLoadData(np.frombuffer(cubin, np.uint8).ctypes.data))
+        self.sms = attribute(self.device, "MULTIPROCESSOR_COUNT")
+        self.module = loaded(self.device, SOURCE, "hot.cu")
         self.kernel = checked(driver.cuModuleGetFunction(self.module, b"hot"))
         self.memory = checked(driver.cuMemAlloc(4096))
 
