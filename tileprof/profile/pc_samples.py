@@ -118,7 +118,7 @@ class PcRecording:
     """All samples, those of no function included."""
     dropped: int = 0
     non_user: int = 0
-    """Samples of kernels that the device does not show."""
+    """Samples that the device tells no instruction of, as at the beginning of launches."""
     overflows: int = 0
     """How often the device's buffer was full."""
 

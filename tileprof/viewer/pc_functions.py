@@ -283,7 +283,7 @@ def sampling_text(held: PcSamples) -> str:
         said.append("kernels ran one after the other")
     sums = {
         "dropped": sum(each.dropped for each in held.recordings),
-        "of kernels that the device does not show": sum(e.non_user for e in held.recordings),
+        "without an instruction": sum(e.non_user for e in held.recordings),
     }
     said += [f"{format_value(count, '1')} {what}" for what, count in sums.items() if count]
     return "; ".join(said)
