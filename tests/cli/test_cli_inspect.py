@@ -15,6 +15,7 @@ from tests.cli.test_cli_compile import BOUND, FACTORY
 from tests.cli.test_cli_run import KERNEL
 from tests.viewer.pc_profile import pc_profile
 from tileprof.binary import disassembly
+from tileprof.cli import inspect_command
 from tileprof.profile import PcText, save
 from tileprof.profiler.native import native_recorder
 
@@ -37,6 +38,21 @@ def test_the_table_of_resources(cli: Any, cubin: str) -> None:
     assert table["spill"]["registers"] == "32"
     assert table["spill"]["local"] == "176"
     assert (table["inlined"]["registers"], table["inlined"]["local"]) == ("8", "0")
+
+
+def test_some_functions(cli: Any, cubin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a part of their name; many are disassembled together."""
+    whole = cli("inspect", cubin).out
+    out = cli("inspect", cubin, "-i", "^spi").out
+    assert out.startswith("small.cubin: sm_90a, 1 of 2 functions\n")
+    assert whole.partition("\nspill\n=====\n")[2] == out.partition("\nspill\n=====\n")[2]
+    (only,) = json.loads(cli("inspect", cubin, "-i", "lined$", "--json").out)["functions"]
+    assert only["name"] == "inlined"
+    monkeypatch.setattr(inspect_command, "FEW", 1)
+    assert cli("inspect", cubin).out == whole
+    found = cli("inspect", cubin, "-i", "nowhere")
+    assert (found.code, found.out) == (2, "")
+    assert found.err == "tileprof: no function matches `nowhere`\nWithout -i all are listed.\n"
 
 
 def test_the_details_of_each_kernel(cli: Any, cubin: str) -> None:
@@ -274,9 +290,9 @@ def test_texts_that_are_not_there(cli: Any, folder: Path, arguments: str, messag
 
 def test_options_of_profiles_and_profiles_without_samples(cli: Any, sample: str) -> None:
     """One sentence and a way out."""
-    found = cli("inspect", "x.cubin", "-i", "scale")
+    found = cli("inspect", "x.cubin", "-t", "5")
     assert (found.code, found.err) == (
-        2, "tileprof: `-i` is for profiles\nName a .tprof file.\n",
+        2, "tileprof: `-t` is for profiles\nName a .tprof file.\n",
     )  # fmt: skip
     found = cli("inspect", sample)
     assert (found.code, found.out) == (2, "")

@@ -13,7 +13,7 @@ from tileprof.errors import UsageError
 
 from . import terminal
 from .compile_cuda import CudaCompilation
-from .inspect_text import render_details, render_resources
+from .inspect_text import matching, render_details, render_resources
 from .kernels import bindings, check_target, find, traced
 from .parsing import Command, Parser, number, one_of
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 USAGE = (
-    "FILE.cubin [--json]\n"
-    "       tileprof inspect FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [--json]\n"
+    "FILE.cubin [-i RE] [--json]\n"
+    "       tileprof inspect FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [-i RE] [--json]\n"
     "       tileprof inspect FILE.tprof [-i RE] [-t PERCENT | --emit ttgir|ptx] [--json]"
 )
 SCHEMA = 1
 TARGET = "sm_90a"
 OF_KERNELS = {"--target": "target", "--set": "bindings"}
-OF_PROFILES = {"-i": "include", "-t": "threshold", "--emit": "emit"}
+OF_PROFILES = {"-t": "threshold", "--emit": "emit"}
+FEW = 8
+"""Functions that are rather disassembled one by one than with all others of a large cubin."""
 
 
 def _parser() -> Parser:
@@ -57,7 +59,7 @@ def _parser() -> Parser:
         metavar="NAME=VALUE",
         help="of FILE:KERNEL: bind what is known at compile time; repeat for several",
     )
-    add("-i", dest="include", metavar="RE", help="of a profile: only functions that match")
+    add("-i", dest="include", metavar="RE", help="only functions whose name matches")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "-t",
@@ -91,13 +93,24 @@ def main(arguments: Sequence[str]) -> int:
         from tileprof import binary
 
         cubin = binary.read(args.file)
+    functions = matching(cubin, args.include)
+    if not functions and args.include is not None:
+        raise UsageError(f"no function matches `{args.include}`", hint="Without -i all are listed.")
     if args.json:
-        terminal.show(json.dumps(_cubin(cubin), indent=1) + "\n")
+        _read(cubin, functions)
+        terminal.show(json.dumps(_cubin(cubin, functions), indent=1) + "\n")
         return 0
-    terminal.show(render_resources(args.file, cubin))
-    for function in cubin.functions.values():
+    terminal.show(render_resources(args.file, cubin, functions))
+    _read(cubin, functions)
+    for function in functions:
         terminal.show(render_details(function))
     return 0
+
+
+def _read(cubin: Cubin, functions: Sequence[Function]) -> None:
+    """Have the code of many functions disassembled together."""
+    if len(functions) > FEW:
+        cubin.read_code()
 
 
 def _refuse(args: argparse.Namespace, options: Mapping[str, str], what: str, hint: str) -> None:
@@ -152,12 +165,12 @@ def _profile(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cubin(cubin: Cubin) -> dict[str, Any]:
+def _cubin(cubin: Cubin, functions: Sequence[Function]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "architecture": cubin.architecture,
         "sha256": cubin.sha256,
-        "functions": [_function(each) for each in cubin.functions.values()],
+        "functions": [_function(each) for each in functions],
     }
 
 

@@ -14,24 +14,36 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tileprof.binary import Cubin, Function, Loop, Spill
 
-__all__ = ["render_details", "render_resources"]
+__all__ = ["matching", "render_details", "render_resources"]
 
 TITLES = ("registers", "shared", "local", "stack", "barriers", "constants", "parameters", "code")
 UNKNOWN = "?"
 _MANGLED = re.compile(r"\b_Z\w+")
 
 
-def render_resources(path: str, cubin: Cubin) -> str:
+def render_resources(path: str, cubin: Cubin, functions: Sequence[Function]) -> str:
     """One line a function; sizes in bytes, of a thread (registers, local, stack) or a block."""
-    functions = list(cubin.functions.values())
     rows = [(*TITLES, "threads", "function"), *map(_resources, functions)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(TITLES) + 1)]
     lines = [
         "  ".join([*(f"{cell:>{width}}" for cell, width in zip(row, widths)), row[-1]])
         for row in rows
     ]
-    head = f"{path}: {cubin.architecture}, {_plural(len(functions), 'function')}"
+    of_all = "" if len(functions) == len(cubin.functions) else f"{len(functions)} of "
+    head = f"{path}: {cubin.architecture}, {of_all}{_plural(len(cubin.functions), 'function')}"
     return "\n".join([head, *map(_readable, lines), ""])
+
+
+def matching(cubin: Cubin, pattern: str | None) -> list[Function]:
+    """The functions whose name matches, in the symbol table or as one writes it; or all."""
+    everything = list(cubin.functions.values())
+    if pattern is None:
+        return everything
+    from tileprof.profile.operations import regular
+
+    named = regular(pattern)
+    names = ((each, each.name, _readable(each.name)) for each in everything)
+    return [each for each, *known in names if any(map(named.search, known))]
 
 
 def _readable(text: str) -> str:
