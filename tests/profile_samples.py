@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import replace
 
 from tileprof.errors import Location
 from tileprof.profile import (
     CounterSeries,
     DevicePeak,
+    InstructionCounts,
     KernelInfo,
     PcBlame,
     PcFunction,
@@ -88,7 +90,7 @@ def full_profile() -> Profile:
                 "time / launches",
             ),
         ),
-        pc=pc_samples(kernel),
+        pc=replace(pc_samples(kernel), counts=instruction_counts()),
         series=(
             CounterSeries.of(
                 "cuda:0",
@@ -125,3 +127,11 @@ def pc_samples(node: int) -> PcSamples:
         (PcRecording(4096, "exact", 160, dropped=2, non_user=1),),
         {"ab" * 32: zlib.compress(b"ELF")},
     )  # fmt: skip
+
+
+def instruction_counts() -> InstructionCounts:
+    """Return counts of the functions of `pc_samples`, in one run."""
+    metrics = ("executions", "global_requests")
+    return InstructionCounts.added(
+        metrics, [metrics], [0, 0, 0, 1], [16, 16, 32, 64], [0, 1, 0, 0], [10, 10, 2**40, 5]
+    )

@@ -326,7 +326,8 @@ def test_parquet_is_a_folder_of_all_ranks(cli: Any, folder: Path, sample: str) -
     table = pandas.read_parquet(folder / "made" / "out" / "nodes")
     assert table.groupby("rank")["time"].sum().tolist() == [load(sample).whole["time"]] * 3
     assert sorted(os.listdir("made/out")) == [
-        "kernels", "nodes", "pc_samples", "provenance", "remarks", "sites", "sources",
+        "counter_series", "instruction_counts", "kernels", "nodes", "pc_samples", "provenance",
+        "remarks", "sites", "sources",
     ]  # fmt: skip
 
 

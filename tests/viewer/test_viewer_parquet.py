@@ -22,7 +22,10 @@ from tileprof.profile import KernelInfo, Metric, Profile, Tables, load, prune, s
 from tileprof.viewer import FOLDER_EXPORTS, export, export_folder
 from tileprof.viewer.exports.parquet import rank_of
 
-KINDS = ["nodes", "kernels", "sites", "remarks", "pc_samples", "sources", "provenance"]
+KINDS = [
+    "nodes", "kernels", "sites", "remarks", "pc_samples", "instruction_counts", "counter_series",
+    "sources", "provenance",
+]  # fmt: skip
 
 
 def tables(**named: Profile) -> dict[str, Any]:
@@ -254,20 +257,3 @@ def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError, match=r'pip install "tileprof\[parquet\]"'):
         export_folder({"m": matmul()}, "parquet")
-
-
-def test_samples_of_program_counters() -> None:
-    """A row for an instruction, a reason and a node, with code and line where they are known."""
-    found = rows(tables(m=full_profile())["pc_samples/m"])
-    assert [each["samples"] for each in found] == [3, 90, 60, 7]
-    assert [each["counted"] for each in found] == [True, True, False, True]
-    assert found[1] == {
-        "profile": "m", "kernel": "matmul(float*)", "mangled": "_Z6matmulPf", "module": "ab" * 32,
-        "architecture": "sm_90a", "offset": 32, "sass": "FADD R4, R4, R4", "depth": 1,
-        "file": "m.py", "line": 2, "function": "helper", "stall": "long_scoreboard",
-        "counted": True, "node": 1, "samples": 90,
-    }  # fmt: skip
-    assert found[3] == {
-        "profile": "m", "kernel": "gemm_kernel", "mangled": "gemm_kernel", "offset": 64,
-        "stall": "long_scoreboard", "counted": True, "samples": 7,
-    }  # fmt: skip

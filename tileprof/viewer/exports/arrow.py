@@ -6,47 +6,53 @@ In: profiles that are to be read as one, each with its name and rank.  Out: tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tileprof.errors import Location
 from tileprof.profile import Attribute, KernelInfo, Metric, Profile
 from tileprof.profile import metrics as law
 from tileprof.profile.join import held, united_metrics
 from tileprof.viewer.columns import PERCENTS, quantile_column, sketched
+from tileprof.viewer.exports.arrow_fields import (
+    INT,
+    PLACE,
+    TEXT,
+    Fields,
+    Row,
+    free_name,
+    names_of,
+    number_field,
+    place_of,
+)
+from tileprof.viewer.exports.arrow_gpu import (
+    count_fields,
+    counter_fields,
+    counter_series,
+    instruction_counts,
+    pc_samples,
+)
 from tileprof.viewer.text import encodable
 
 __all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
 
-_Row: TypeAlias = dict[str, Any]
-_Fields: TypeAlias = list[tuple[str, pa.DataType]]
-
-_INT, _TEXT = pa.int32(), pa.string()
-_PLACE: _Fields = [("file", _TEXT), ("line", _INT), ("function", _TEXT)]
-_NODE: _Fields = [
-    ("id", _INT), ("parent", _INT), ("depth", _INT), ("kind", _TEXT), ("name", _TEXT), *_PLACE,
-    ("phase", _TEXT), ("kernel", _INT), ("path", pa.list_(_TEXT)),
+_NODE: Fields = [
+    ("id", INT), ("parent", INT), ("depth", INT), ("kind", TEXT), ("name", TEXT), *PLACE,
+    ("phase", TEXT), ("kernel", INT), ("path", pa.list_(TEXT)),
 ]  # fmt: skip
 _TEXTS = ("name", "device", "ir", "source", "source_file", "code", "code_language")
-_KERNEL: _Fields = [
-    ("kernel", _INT), *((name, _TEXT) for name in _TEXTS), ("source_line", _INT),
-    ("attributes", pa.map_(_TEXT, _TEXT)),
+_KERNEL: Fields = [
+    ("kernel", INT), *((name, TEXT) for name in _TEXTS), ("source_line", INT),
+    ("attributes", pa.map_(TEXT, TEXT)),
 ]  # fmt: skip
-_SITE: _Fields = [
-    ("kernel", _INT), ("id", _INT), ("parent", _INT), ("name", _TEXT), ("kind", _TEXT), *_PLACE,
+_SITE: Fields = [
+    ("kernel", INT), ("id", INT), ("parent", INT), ("name", TEXT), ("kind", TEXT), *PLACE,
 ]  # fmt: skip
-_REMARK: _Fields = [
-    ("kernel", _INT), ("op", _TEXT), *_PLACE, ("chosen", _TEXT), ("severity", _TEXT),
-    ("rejected", pa.list_(pa.struct([("candidate", _TEXT), ("reason", _TEXT)]))),
-]  # fmt: skip
-_PC_SAMPLE: _Fields = [
-    ("kernel", _TEXT), ("mangled", _TEXT), ("module", _TEXT), ("architecture", _TEXT),
-    ("offset", pa.int64()), ("sass", _TEXT), ("depth", _INT), *_PLACE, ("stall", _TEXT),
-    ("counted", pa.bool_()), ("node", _INT), ("samples", pa.int64()),
+_REMARK: Fields = [
+    ("kernel", INT), ("op", TEXT), *PLACE, ("chosen", TEXT), ("severity", TEXT),
+    ("rejected", pa.list_(pa.struct([("candidate", TEXT), ("reason", TEXT)]))),
 ]  # fmt: skip
 _COMMON = 0.5
 """Part of the kernels that have an attribute from which on it is a column of its own."""
@@ -76,41 +82,49 @@ class Columns:
 
     measures: tuple[Measure, ...]
     attributes: Mapping[str, pa.Field]
-    """By the attribute's name."""
+    """Of kernels, by the attribute's name."""
+    counts: Mapping[str, pa.Field]
+    """Of instructions, by metric."""
+    counters: Mapping[str, pa.Field]
+    """Over time, by metric."""
 
 
 def columns_of(profiles: Sequence[Profile]) -> Columns:
     """The columns that fit all profiles; raises UsageError where they declare a metric unlike."""
-    taken = {name for name, _ in _NODE} | {"profile", "rank"}
+    taken = names_of(_NODE)
     measures = []
     with_quantiles = {metric for profile in profiles for metric in sketched(profile)}
     for metric in united_metrics(profiles).values():
         parts = {"own": "", "total": "_total", "absorbed": "_absorbed"}
         if metric.name in with_quantiles:
             parts |= {f"p{percent}": f"_p{percent}" for percent in PERCENTS}
-        name = _free(metric.name, taken, parts.values())
+        name = free_name(metric.name, taken, parts.values())
         for part, suffix in parts.items():
             values = [_part(profile, metric, part) for profile in profiles]
             if part != "absorbed" or any(law.present(metric, column).any() for column in values):
                 measures.append(_measure(f"{name}{suffix}", metric, part, values))
     kernels = [kernel for profile in profiles for kernel in profile.tables.kernels]
-    return Columns(tuple(measures), _attributes(kernels))
+    return Columns(
+        tuple(measures),
+        _attributes(kernels),
+        count_fields(profiles),
+        counter_fields(profiles),
+    )
 
 
 def table_of(name: str, profile: Profile, origin: Origin, columns: Columns) -> pa.Table:
     """The table called `name`, one of `TABLES`; node ids and kernel numbers are the profile's."""
     table = TABLES[name](profile, columns)
-    ranks = pa.array([origin.rank] * len(table), _INT)
-    profiles = pa.array([encodable(origin.profile)] * len(table), _TEXT)
+    ranks = pa.array([origin.rank] * len(table), INT)
+    profiles = pa.array([encodable(origin.profile)] * len(table), TEXT)
     return table.add_column(0, "rank", ranks).add_column(0, "profile", profiles)
 
 
 def _measure(name: str, metric: Metric, part: str, values: list[law.Column]) -> Measure:
     exact = all(column.dtype.kind == "i" for column in values)
-    about = {"metric": metric.name, "unit": metric.unit, "adds": metric.adds, "part": part}
-    metadata = {key: encodable(text) for key, text in about.items()}
     kind = pa.int64() if exact else pa.float64()
-    return Measure(pa.field(encodable(name), kind, metadata=metadata), metric, part)
+    about = {"metric": metric.name, "unit": metric.unit, "adds": metric.adds, "part": part}
+    return Measure(number_field(name, kind, **about), metric, part)
 
 
 def _part(profile: Profile, metric: Metric, part: str) -> law.Column:
@@ -124,22 +138,14 @@ def _part(profile: Profile, metric: Metric, part: str) -> law.Column:
     return held(columns, metric, len(profile))
 
 
-def _free(name: str, taken: set[str], suffixes: Collection[str] = ("",)) -> str:
-    """`name` with as many `_` as make it and its forms unlike all others; capitals do not count."""
-    while any((name + suffix).casefold() in taken for suffix in suffixes):
-        name += "_"
-    taken.update((name + suffix).casefold() for suffix in suffixes)
-    return name
-
-
 def _attributes(kernels: list[KernelInfo]) -> dict[str, pa.Field]:
-    taken = {name for name, _ in _KERNEL} | {"profile", "rank"}
+    taken = names_of(_KERNEL)
     values: dict[str, list[Attribute]] = {}
     for kernel in kernels:
         for name, value in kernel.attributes.items():
             values.setdefault(name, []).append(value)
     return {
-        name: pa.field(encodable(_free(name, taken)), _type_of(found))
+        name: pa.field(encodable(free_name(name, taken)), _type_of(found))
         for name, found in sorted(values.items())
         if len(found) >= _COMMON * len(kernels)
     }
@@ -148,7 +154,7 @@ def _attributes(kernels: list[KernelInfo]) -> dict[str, pa.Field]:
 def _type_of(values: list[Attribute]) -> pa.DataType:
     """The type that holds every value as it is; text where no other does."""
     if any(isinstance(v, str) or (isinstance(v, int) and abs(v) >= 2**63) for v in values):
-        return _TEXT
+        return TEXT
     return pa.int64() if all(isinstance(v, int) for v in values) else pa.float64()
 
 
@@ -156,14 +162,14 @@ def _nodes(profile: Profile, columns: Columns) -> pa.Table:
     places = profile.locations
     count = len(profile)
     kernels = [profile.tables.node_kernels.get(node) for node in range(count)]
-    by_place = [_place(place) for place in places]
+    by_place = [place_of(place) for place in places]
     plain = {
         "id": np.arange(count),
         "parent": [None if parent < 0 else parent for parent in profile.parents.tolist()],
         "depth": profile.depths,
         "kind": profile.kinds,
         "name": [encodable(name) for name in profile.names],
-        **{name: [place.get(name) for place in by_place] for name, _ in _PLACE},
+        **{name: [place.get(name) for place in by_place] for name, _ in PLACE},
         "phase": [phase or None for phase in profile.phases],
         "kernel": kernels,
         "path": _paths(profile),
@@ -192,22 +198,12 @@ def _paths(profile: Profile) -> pa.Array:
         above = profile.parents[nodes]
         inside = above >= 0
         nodes, places = above[inside], places[inside] - 1
-    names = pa.array([encodable(symbol.name) for symbol in profile.symbols], _TEXT)
+    names = pa.array([encodable(symbol.name) for symbol in profile.symbols], TEXT)
     starts = np.concatenate(([0], ends)).astype(np.int32)
     return pa.ListArray.from_arrays(starts, names.take(pa.array(symbols)))
 
 
-def _place(place: Location | None) -> _Row:
-    if place is None:
-        return {}
-    return {
-        "file": encodable(place.file),
-        "line": place.line or None,
-        "function": encodable(place.function) or None,
-    }
-
-
-def _of_rows(fields: _Fields, rows: Iterator[_Row]) -> pa.Table:
+def _of_rows(fields: Fields, rows: Iterator[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), pa.schema(fields))
 
 
@@ -216,10 +212,10 @@ def _kernels(profile: Profile, columns: Columns) -> pa.Table:
     return _of_rows(fields, _kernel_rows(profile, columns.attributes))
 
 
-def _kernel_rows(profile: Profile, common: Mapping[str, pa.Field]) -> Iterator[_Row]:
+def _kernel_rows(profile: Profile, common: Mapping[str, pa.Field]) -> Iterator[Row]:
     for number, kernel in enumerate(profile.tables.kernels):
         attributes = sorted(kernel.attributes.items())
-        row: _Row = {name: encodable(getattr(kernel, name)) for name in _TEXTS}
+        row: Row = {name: encodable(getattr(kernel, name)) for name in _TEXTS}
         row |= {"kernel": number, "source_line": kernel.source_line or None}
         row["attributes"] = [(encodable(name), encodable(str(v))) for name, v in attributes]
         for name, value in attributes:
@@ -232,7 +228,7 @@ def _kernel_rows(profile: Profile, common: Mapping[str, pa.Field]) -> Iterator[_
 def _sites(profile: Profile, _: Columns) -> pa.Table:
     rows = (
         {"kernel": number, "id": site.id, "parent": site.parent, "name": encodable(site.name)}
-        | {"kind": site.kind, **_place(site.location)}
+        | {"kind": site.kind, **place_of(site.location)}
         for number, kernel in enumerate(profile.tables.kernels)
         for site in kernel.sites
     )
@@ -241,7 +237,7 @@ def _sites(profile: Profile, _: Columns) -> pa.Table:
 
 def _remarks(profile: Profile, _: Columns) -> pa.Table:
     rows = (
-        {"kernel": number, "op": encodable(remark.op), **_place(remark.location)}
+        {"kernel": number, "op": encodable(remark.op), **place_of(remark.location)}
         | {"chosen": encodable(remark.chosen), "severity": encodable(remark.severity)}
         | {"rejected": [tuple(map(encodable, pair)) for pair in remark.rejected]}
         for number, kernel in enumerate(profile.tables.kernels)
@@ -250,38 +246,9 @@ def _remarks(profile: Profile, _: Columns) -> pa.Table:
     return _of_rows(_REMARK, rows)
 
 
-def _pc_samples(profile: Profile, _: Columns) -> pa.Table:
-    """A row for an instruction, a stall reason and a node; texts are looked up once each."""
-    held, arrays = profile.tables.pc, {}
-    rows = held.rows
-    codes = [{each.offset: each for each in function.code} for function in held.functions]
-    pairs = list(zip(rows.function.tolist(), rows.offset.tolist()))
-    found = [codes[function].get(offset) for function, offset in pairs]
-    by_place = [_place(each.place if each is not None else None) for each in found]
-    texts = {"kernel": "title", "mangled": "name", "module": "module"}
-    for name, attribute in {**texts, "architecture": "architecture"}.items():
-        known = pa.array([encodable(getattr(f, attribute)) or None for f in held.functions], _TEXT)
-        arrays[name] = known.take(pa.array(rows.function))
-    stalls = pa.array([encodable(name) for name in held.stalls], _TEXT)
-    arrays |= {
-        "offset": rows.offset,
-        "sass": [None if each is None else each.text for each in found],
-        "depth": [None if each is None else each.depth for each in found],
-        **{name: [place.get(name) for place in by_place] for name, _ in _PLACE},
-        "stall": stalls.take(pa.array(rows.stall)),
-        "counted": held.is_counted[rows.stall] if len(rows) else [],
-        "node": [None if node < 0 else node for node in rows.node.tolist()],
-        "samples": rows.samples,
-    }
-    schema = pa.schema(_PC_SAMPLE)
-    return pa.Table.from_arrays(
-        [pa.array(arrays[n], kind) for n, kind in _PC_SAMPLE], schema=schema
-    )
-
-
 def _pairs(first: str, second: str, pairs: Mapping[str, str]) -> pa.Table:
     rows = ({first: encodable(a), second: encodable(b)} for a, b in sorted(pairs.items()))
-    return _of_rows([(first, _TEXT), (second, _TEXT)], rows)
+    return _of_rows([(first, TEXT), (second, TEXT)], rows)
 
 
 TABLES: dict[str, Callable[[Profile, Columns], pa.Table]] = {
@@ -289,7 +256,9 @@ TABLES: dict[str, Callable[[Profile, Columns], pa.Table]] = {
     "kernels": _kernels,
     "sites": _sites,
     "remarks": _remarks,
-    "pc_samples": _pc_samples,
+    "pc_samples": lambda profile, _: pc_samples(profile),
+    "instruction_counts": lambda profile, columns: instruction_counts(profile, columns.counts),
+    "counter_series": lambda profile, columns: counter_series(profile, columns.counters),
     "sources": lambda profile, _: _pairs("file", "text", profile.tables.sources),
     "provenance": lambda profile, _: _pairs("key", "value", profile.tables.provenance),
 }
