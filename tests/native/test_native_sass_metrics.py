@@ -218,6 +218,10 @@ def test_a_call_that_does_not_return(counting: Counting) -> None:
     counting.fake.option("sass_flush_ms", 400)
     assert counting.recorder.gpu_flush(True) == (0, "")
     assert counting.status()["hung"]
+    # Nor do launches wait for it.
+    began = time.monotonic()
+    counting.launch()
+    assert time.monotonic() - began < 0.2
     assert counting.recorder.gpu_pause() == (0, "")
     # The library comes back; its context is given back by nobody, for nothing is called any more.
     time.sleep(0.5)

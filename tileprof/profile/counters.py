@@ -25,6 +25,7 @@ __all__ = [
     "Counter",
     "CounterRate",
     "counters_of",
+    "is_count",
     "is_part",
     "is_percent",
     "metric_name",
@@ -142,9 +143,10 @@ def counters_of(name: str) -> tuple[Counter, ...]:
     if name in SETS:
         return SETS[name]
     whole = metric_name(name, SETS)
-    if found := _COUNTED.fullmatch(whole):
+    if is_count(whole):
         laws: dict[str, Adds] = {"max": "max", "min": "min"}
-        return (Counter(Metric(whole, unit_of(whole), laws.get(found[1], "sum")), (whole,)),)
+        law = laws.get(whole.rpartition(".")[2], "sum")
+        return (Counter(Metric(whole, unit_of(whole), law), (whole,)),)
     if (found := _OF_PEAK.fullmatch(whole)) and "throughput" not in found[1]:
         parts = (f"{found[1]}.sum",), (f"{found[1]}.sum.{found[3]}",)
         return _above(whole, parts[0]), _below(whole, parts[1])
@@ -184,6 +186,11 @@ def rate_of(metric: str) -> tuple[str, CounterRate] | None:
     name = metric.removeprefix(_ABOVE)
     unit = "share" if is_percent(name) else "1"
     return name, CounterRate(metric, f"{_BELOW}{name}", 1.0, unit)
+
+
+def is_count(name: str) -> bool:
+    """Whether one of CUPTI's metrics, by its whole name, counts what happens."""
+    return _COUNTED.fullmatch(name) is not None
 
 
 def is_percent(name: str) -> bool:

@@ -22,6 +22,7 @@ from tileprof.profile.pc_samples import (
     PcSamples,
     PcText,
 )
+from tileprof.profile.schema import has_table
 
 _ROW = [("function", "i4"), ("offset", "i8"), ("stall", "i4"), ("node", "i4"), ("samples", "i8")]
 
@@ -42,14 +43,8 @@ def read(database: sqlite3.Connection, places: Mapping[int, Location]) -> PcSamp
     )
 
 
-def _has(database: sqlite3.Connection, table: str) -> bool:
-    """Files of earlier versions lack some tables."""
-    found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,))
-    return found.fetchone() is not None
-
-
 def _counts(database: sqlite3.Connection) -> InstructionCounts:
-    if not _has(database, "instruction_counts"):
+    if not has_table(database, "instruction_counts"):
         return InstructionCounts()
     names = [
         name for (name,) in database.execute("SELECT name FROM instruction_metrics ORDER BY id")
@@ -66,7 +61,7 @@ def _counts(database: sqlite3.Connection) -> InstructionCounts:
 
 
 def _texts(database: sqlite3.Connection) -> dict[tuple[str, str], PcText]:
-    if not _has(database, "pc_texts"):
+    if not has_table(database, "pc_texts"):
         return {}
     rows = database.execute("SELECT module, form, content, note FROM pc_texts")
     return {(module, form): PcText(content, note) for module, form, content, note in rows}

@@ -18,6 +18,7 @@ from tileprof.profile.ctas import Cta, CtaLaunch, CtaTimelines, CtaWarp
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile, build
 from tileprof.profile.pc_samples import PcSamples
+from tileprof.profile.schema import has_table
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
@@ -56,7 +57,7 @@ def from_database(database: sqlite3.Connection) -> Profile:
         ctas=_ctas(database),
         pc=_pc_samples(database, places),
         device_peaks=_device_peaks(database),
-        series=series_tables.read(database) if _has(database, "counter_series") else (),
+        series=series_tables.read(database) if has_table(database, "counter_series") else (),
     )
     return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
 
@@ -82,7 +83,7 @@ def _values(
 
 
 def _sketches(database: sqlite3.Connection, which: str) -> dict[tuple[int, str], Sketch]:
-    if not _has(database, "sketches"):
+    if not has_table(database, "sketches"):
         return {}
     rows = database.execute(
         f"SELECT node, name, {which} FROM sketches JOIN metrics ON metrics.id = metric "
@@ -93,7 +94,7 @@ def _sketches(database: sqlite3.Connection, which: str) -> dict[tuple[int, str],
 
 
 def _timeline(database: sqlite3.Connection, nodes: int) -> Timeline:
-    if not _has(database, "timeline"):
+    if not has_table(database, "timeline"):
         return Timeline()
     rows = database.execute("SELECT kind, name, number, device FROM timeline_tracks ORDER BY id")
     tracks = tuple(Track(*row) for row in rows)
@@ -102,7 +103,7 @@ def _timeline(database: sqlite3.Connection, nodes: int) -> Timeline:
 
 
 def _ctas(database: sqlite3.Connection) -> CtaTimelines:
-    if not _has(database, "cta_launches"):
+    if not has_table(database, "cta_launches"):
         return CtaTimelines()
 
     def rows(table: str, columns: str) -> list[tuple[Any, ...]]:
@@ -121,21 +122,15 @@ def _ctas(database: sqlite3.Connection) -> CtaTimelines:
 
 
 def _pc_samples(database: sqlite3.Connection, places: dict[int, Location]) -> PcSamples:
-    return pc_reading.read(database, places) if _has(database, "pc_samples") else PcSamples()
+    return pc_reading.read(database, places) if has_table(database, "pc_samples") else PcSamples()
 
 
 def _device_peaks(database: sqlite3.Connection) -> tuple[DevicePeak, ...]:
-    if not _has(database, "device_peaks"):
+    if not has_table(database, "device_peaks"):
         return ()
     columns = ", ".join(field.name for field in fields(DevicePeak))
     rows = database.execute(f"SELECT {columns} FROM device_peaks ORDER BY rowid")
     return tuple(DevicePeak(*row) for row in rows)
-
-
-def _has(database: sqlite3.Connection, table: str) -> bool:
-    """Whether there is a table that files of earlier versions lack."""
-    found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-    return found is not None
 
 
 def _locations(database: sqlite3.Connection) -> dict[int, Location]:

@@ -7,6 +7,7 @@ The file is a SQLite database whose `application_id` says that it is a profile a
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
 APPLICATION_ID: Final = 0x54505246
@@ -252,3 +253,9 @@ CREATE TABLE pc_texts (
 ) WITHOUT ROWID;
 """
 """What files with samples or counts of instructions have beside; others need no room for it."""
+
+
+def has_table(database: sqlite3.Connection, table: str) -> bool:
+    """Whether there is a table that files of earlier versions lack."""
+    found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    return found is not None

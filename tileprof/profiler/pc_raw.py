@@ -45,7 +45,7 @@ class RawPcSamples:
     """All samples of the device, those of no instruction included."""
     dropped: int
     non_user: int
-    """Samples of kernels that the device does not let one see."""
+    """Samples that the device tells no instruction of."""
     overflows: int
     """How many times the device's buffer was full, which loses what came after."""
 

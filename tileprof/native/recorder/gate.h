@@ -1,4 +1,6 @@
-// Keeps launches out while something is done that must not meet one.
+// Keeps launches out while something is done that must not meet one: CUPTI's starting, stopping and
+// reading on another thread and a launch wait for each other's locks for ever (CUPTI 13.0, driver
+// 580).
 //
 // In: launches of all threads, each for as long as its call takes. Out: whether none is under way.
 // A launch costs two additions to a number that threads share.
@@ -25,19 +27,6 @@ public:
     uint64_t inside = inside_.load();
     while (inside >> 32 == round && uint32_t(inside))
       if (inside_.compare_exchange_weak(inside, inside - 1)) return;
-  }
-  // Lets nobody in; whether all were out within the time given. If not, it stays open.
-  bool close(double timeout_s) {
-    const auto until = Clock::now() + std::chrono::duration<double>(timeout_s);
-    closed_ = true;
-    while (uint32_t(inside_.load())) {
-      if (Clock::now() > until) {
-        open();
-        return false;
-      }
-      nap();
-    }
-    return true;
   }
   void open() { closed_ = false; }
   // Does something while it is closed; whether all were out in time, else it is not done.
@@ -70,9 +59,24 @@ private:
     do {
       leave(round);
       while (closed_.load() && Clock::now() <= until) nap();
+      // Who closed it does not come back.
+      if (Clock::now() > until) open();
       round = uint32_t(inside_.fetch_add(1) >> 32);
     } while (closed_.load() && Clock::now() <= until);
     return round;
+  }
+  // Lets nobody in; whether all were out within the time given. If not, it stays open.
+  bool close(double timeout_s) {
+    const auto until = Clock::now() + std::chrono::duration<double>(timeout_s);
+    closed_ = true;
+    while (uint32_t(inside_.load())) {
+      if (Clock::now() > until) {
+        open();
+        return false;
+      }
+      nap();
+    }
+    return true;
   }
   static void nap() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 };

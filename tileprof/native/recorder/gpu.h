@@ -39,11 +39,12 @@ public:
   Graphs graphs;
   Waits waits;
   Activities activities{correlations, graphs};
-  PcSampling pcs{correlations};
+  Gate gate;
+  PcSampling pcs{correlations, gate};
   Counters counters;
-  PmSampling pms{pcs.gate};
-  SassMetrics sass{pcs.modules, pcs.gate};
-  Subscriber subscriber{correlations, graphs, waits, pcs, pms, sass, counters};
+  PmSampling pms{gate};
+  SassMetrics sass{pcs.modules, gate};
+  Subscriber subscriber{correlations, graphs, waits, gate, pcs, pms, sass, counters};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);

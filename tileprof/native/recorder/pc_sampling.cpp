@@ -21,13 +21,21 @@ constexpr double kPatienceForAll_s = 5;
 
 } // namespace
 
-PcSampling::PcSampling(Correlations &correlations) : counts_(modules, correlations) {}
+PcSampling::PcSampling(Correlations &correlations, Gate &gate)
+    : gate_(gate), counts_(modules, correlations) {}
+
+// The lock; without it where it was not to be had in time.
+PcSampling::Lock PcSampling::locked(double patience_s) {
+  Lock lock(mutex_, std::defer_lock);
+  taken_within(lock, worker_.hung() ? 0 : patience_s);
+  return lock;
+}
 
 // -- what is wanted
 
 void PcSampling::configure(const PcOptions &options) {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (!taken_within(lock, kPatience_s)) return;
+  Lock lock = locked(kPatience_s);
+  if (!lock) return;
   options_ = options;
   counts_.clear();
   counts_.by_launch = options.exact;
@@ -45,8 +53,8 @@ void PcSampling::want(bool on) {
 
 void PcSampling::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
   if (!wanted() || attached_.exchange(true)) return;
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (!taken_within(lock, kPatience_s)) return;
+  Lock lock = locked(kPatience_s);
+  if (!lock) return;
   cupti_ = cupti;
   if (cupti_.register_crc) cupti_.register_crc(compute_crc);
 }
@@ -68,13 +76,13 @@ void PcSampling::abandon() {
 
 void PcSampling::tell(Order order) {
   sampling_ = false;  // no callback begins something meanwhile
-  if (!worker_.tell(order, order == kDisable)) gate.open();
+  worker_.tell(order, order == kDisable);
 }
 
 PcStatus PcSampling::status() {
-  std::unique_lock lock(mutex_, std::defer_lock);
+  Lock lock = locked(kPatience_s);
   PcStatus status;
-  if (taken_within(lock, worker_.hung() ? 0 : kPatience_s)) status = status_;
+  if (lock) status = status_;
   status.hung = worker_.hung();
   return status;
 }
@@ -88,7 +96,7 @@ void PcSampling::obey(int order) {
     if (order == kRead) {
       for (PcContext &each : contexts_) drain(each);
     } else if (!contexts_.empty() &&
-               !gate.closed_while(kPatienceForAll_s, [&] { for_all(order); })) {
+               !gate_.closed_while(kPatienceForAll_s, [&] { for_all(order); })) {
       status_.code = kNeverIdle;
       status_.text = "a launch did not return";
     }
@@ -124,13 +132,13 @@ void PcSampling::drain(PcContext &context) {
   if (!context.started()) return;
   const size_t seen = context.read();
   if (context.full()) {
-    gate.closed_while(kPatienceBetween_s, [&] { reopen(context); });
+    gate_.closed_while(kPatienceBetween_s, [&] { reopen(context); });
   } else if (seen) {
     context.quiet = 0;
     context.look_at = kQuiet;
   } else if (++context.quiet >= context.look_at) {
     context.quiet = 0;
-    gate.closed_while(kPatienceBetween_s, [&] {
+    gate_.closed_while(kPatienceBetween_s, [&] {
       const bool late = context.stop();
       context.start();
       context.look_at = late ? kQuiet : std::min(2 * context.look_at, kMostQuiet);
@@ -174,8 +182,8 @@ void PcSampling::see_closely(void *context) {
 
 void PcSampling::gone(void *context) {
   if (OwnCall::under_way() || !context || !wanted() || worker_.hung()) return;
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (!taken_within(lock, kPatienceAtEnd_s)) return;
+  Lock lock = locked(kPatienceAtEnd_s);
+  if (!lock) return;
   OwnCall ours;
   if (seen_ == context) seen_ = nullptr;
   for (PcContext &each : contexts_)

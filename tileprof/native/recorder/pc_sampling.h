@@ -29,12 +29,10 @@ struct PcStatus {
 
 class PcSampling {
 public:
-  explicit PcSampling(Correlations &correlations);
+  // CUPTI starts and stops while no launch is under way: launches go through the gate.
+  PcSampling(Correlations &correlations, Gate &gate);
 
   PcModules modules;
-  // Each launch goes through it: CUPTI's starting and stopping on another thread and a launch wait for
-  // each other's locks for ever (CUPTI 13.0, driver 580).
-  Gate gate;
 
   // What is wanted from now on; forgets what was counted. Not while sampling goes on.
   void configure(const PcOptions &options);
@@ -64,16 +62,18 @@ public:
   PcStatus status();
   // Calls with the counts as they stand, unless sampling hangs; whether it did.
   template <typename Use> bool with_counts(Use use) {
-    std::unique_lock lock(mutex_, std::defer_lock);
-    if (!taken_within(lock, worker_.hung() ? 0 : kPatience_s)) return false;
+    Lock lock = locked(kPatience_s);
+    if (!lock) return false;
     use(static_cast<const PcCounts &>(counts_));
     return true;
   }
 
 private:
   enum Order { kRead, kStart, kStop, kDisable };
+  using Lock = std::unique_lock<std::mutex>;
   static constexpr double kPatience_s = 10;
 
+  Gate &gate_;
   std::mutex mutex_;  // of all below it up to the line; held during calls of CUPTI
   Cupti cupti_;
   PcOptions options_;
@@ -84,8 +84,9 @@ private:
   // --
   std::atomic<bool> wanted_{false}, attached_{false}, sampling_{false};
   std::atomic<void *> seen_{nullptr};  // the context of the last launch
-  Worker worker_{[this](int order) { obey(order); }};
+  Worker worker_{gate_, [this](int order) { obey(order); }};
 
+  Lock locked(double patience_s);
   void tell(Order order);
   void obey(int order);
   void for_all(int order);

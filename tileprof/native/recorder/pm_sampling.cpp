@@ -13,7 +13,7 @@ constexpr double kPatienceBetween_s = 0.5;
 } // namespace
 
 PmSampling::PmSampling(Gate &gate)
-    : gate_(gate), worker_([this](int order) { obey(order); }) {}
+    : gate_(gate), worker_(gate, [this](int order) { obey(order); }) {}
 
 // The lock; without it where it was not to be had in time.
 PmSampling::Lock PmSampling::locked() {

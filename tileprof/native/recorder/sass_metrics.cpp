@@ -19,7 +19,7 @@ constexpr uint32_t kSeldom_ms = 60'000;
 } // namespace
 
 SassMetrics::SassMetrics(PcModules &modules, Gate &gate)
-    : modules_(modules), gate_(gate), worker_([this](int order) { obey(order); }) {}
+    : modules_(modules), gate_(gate), worker_(gate, [this](int order) { obey(order); }) {}
 
 // The lock; without it where it was not to be had in time.
 SassMetrics::Lock SassMetrics::locked() {
@@ -82,6 +82,10 @@ void SassMetrics::abandon() {
 void SassMetrics::obey(int order) {
   if (!order) return;
   OwnCall ours;
+  {
+    std::lock_guard lock(mutex_);
+    if (targets_.empty()) return;
+  }
   // The lock comes second: a launch that is under way may have it.
   const bool idle = gate_.closed_while(options_.patience_s, [&] {
     std::lock_guard lock(mutex_);

@@ -40,10 +40,10 @@ std::string_view without_version(std::string_view name) {
 
 } // namespace
 
-Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
-                       PmSampling &pms, SassMetrics &sass, Counters &counters)
-    : correlations_(correlations), graphs_(graphs), waits_(waits), pcs_(pcs), pms_(pms),
-      sass_(sass), counters_(counters), calls_(new Call[kCalls]) {}
+Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
+                       PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), gate_(gate), pcs_(pcs),
+      pms_(pms), sass_(sass), counters_(counters), calls_(new Call[kCalls]) {}
 
 // -- which calls
 
@@ -112,7 +112,7 @@ void Subscriber::unsubscribe() {
   listening_ = false;
   if (handle_) cupti_.unsubscribe(handle_);
   handle_ = nullptr;
-  pcs_.gate.reset();
+  gate_.reset();
 }
 
 CuptiResult Subscriber::listen(bool on) {
@@ -126,7 +126,7 @@ CuptiResult Subscriber::listen(bool on) {
   // Samples can go on without a recording, and then launches have to pass their gate.
   for (uint32_t number : numbers_)
     if (on || !gated() || !calls_[number].launches()) enable(cupti::kDriver, number);
-  if (!on && !gated()) pcs_.gate.reset();
+  if (!on && !gated()) gate_.reset();
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
   // captured during an interruption are replayed after it, so these two stay.
   if (on && cupti_.graph_node_id) {
@@ -174,12 +174,13 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (number >= kCalls) return;
   const Call &call = calls_[number];
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
-  if (call.launches() && gated()) {
+  const bool sampled = call.launches() && gated();
+  if (sampled) {
     // Of a thread's launch before, the end may not have been told.
-    if (calling.gated) pcs_.gate.leave(calling.gated_round);
+    if (calling.gated) gate_.leave(calling.gated_round);
     calling.gated = true;
     calling.gated_correlation = correlation;
-    calling.gated_round = pcs_.gate.enter();
+    calling.gated_round = gate_.enter();
   }
   if (call.kind == CallKind::none || !listening()) return;
   const uint32_t round = round_.load(std::memory_order_relaxed);
@@ -209,9 +210,12 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (call.wait == Wait::none && !counters_.wanted()) correlations_.put(correlation, launch);
   if (call.launches() && counters_.wanted()) count(data, launch);
   if (!call.launches() || !launch.epoch) return;
-  pcs_.see(read<void *>(data, cupti::CallbackData::context));
-  pms_.see(read<void *>(data, cupti::CallbackData::context));
-  sass_.see(read<void *>(data, cupti::CallbackData::context));
+  if (sampled) {
+    void *context = read<void *>(data, cupti::CallbackData::context);
+    pcs_.see(context);
+    pms_.see(context);
+    sass_.see(context);
+  }
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
   counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
 }
@@ -232,7 +236,7 @@ void Subscriber::leave(const void *data) {
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
   if (calling.gated && calling.gated_correlation == correlation) {
     calling.gated = false;
-    pcs_.gate.leave(calling.gated_round);
+    gate_.leave(calling.gated_round);
   }
   uint32_t at = calling.depth;
   while (at && calling.open[at - 1].correlation != correlation) --at;

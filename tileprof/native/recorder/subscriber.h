@@ -12,6 +12,7 @@
 #include "correlations.h"
 #include "counters.h"
 #include "cupti_api.h"
+#include "gate.h"
 #include "graphs.h"
 #include "pc_sampling.h"
 #include "pm_sampling.h"
@@ -22,8 +23,8 @@ namespace tileprof {
 
 class Subscriber {
 public:
-  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, PcSampling &pcs,
-             PmSampling &pms, SassMetrics &sass, Counters &counters);
+  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
+             PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -51,6 +52,7 @@ private:
   Correlations &correlations_;
   Graphs &graphs_;
   Waits &waits_;
+  Gate &gate_;
   PcSampling &pcs_;
   PmSampling &pms_;
   SassMetrics &sass_;

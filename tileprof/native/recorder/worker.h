@@ -1,6 +1,7 @@
 // A thread that does its work every so often, and at once what it is told to: for calls of a
 // library that may take long, or never return. Who tells it something waits for that, but not for
-// ever: a thread that did not obey in time is told nothing more.
+// ever: a thread that did not obey in time is told nothing more, and launches that it keeps waiting
+// go on.
 //
 // In: work, by order; 0 is no order, and done every so often. Out: whether an order was obeyed.
 #pragma once
@@ -15,6 +16,8 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "gate.h"
 
 namespace tileprof {
 
@@ -31,7 +34,8 @@ inline bool taken_within(std::unique_lock<std::mutex> &lock, double timeout_s) {
 
 class Worker {
 public:
-  explicit Worker(std::function<void(int order)> work) : work_(std::move(work)) {}
+  // The gate is the one that the work closes.
+  Worker(Gate &gate, std::function<void(int order)> work) : gate_(gate), work_(std::move(work)) {}
 
   void pace(uint32_t period_ms, double patience_s) {
     std::lock_guard lock(mutex_);
@@ -60,18 +64,19 @@ public:
     using Clock = std::chrono::system_clock;
     const auto patience = std::chrono::duration<double>(patience_s_);
     const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
-    if (!done_.wait_until(lock, until, [this] { return order_ == 0; })) hung_ = true;
+    if (!done_.wait_until(lock, until, [this] { return order_ == 0; })) give_up();
     return !hung_;
   }
   // Lets the thread go, wherever it is: the library hangs.
   void abandon() {
     std::lock_guard lock(mutex_);
-    hung_ = true;
+    give_up();
     told_.notify_one();
   }
   bool hung() const { return hung_; }
 
 private:
+  Gate &gate_;
   std::function<void(int)> work_;
   std::mutex mutex_;
   std::condition_variable told_, done_;
@@ -82,6 +87,10 @@ private:
   double patience_s_ = 10;
   std::chrono::system_clock::time_point begun_ = std::chrono::system_clock::now();
 
+  void give_up() {
+    hung_ = true;
+    gate_.open();
+  }
   void run() {
     using Clock = std::chrono::system_clock;  // the one whose waits sanitizers know
     std::unique_lock lock(mutex_);

@@ -8,13 +8,12 @@ of them at once, and not of launches but of all that it does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tileprof.errors import UsageError
 from tileprof.profile import SeriesMetric
-from tileprof.profile.counters import is_percent, metric_name, unit_of
+from tileprof.profile.counters import is_count, is_percent, metric_name, unit_of
 
 from .asked import metric_names
 
@@ -105,14 +104,11 @@ def series_of(name: str) -> tuple[Series, ...]:
     if name in SERIES_SETS:
         return SERIES_SETS[name]
     whole = metric_name(name, SERIES_SETS)
-    if _COUNTED.fullmatch(whole):
+    if is_count(whole):
         return (_rate(whole, whole, "bytes/s" if unit_of(whole) == "bytes" else "1/s"),)
     if is_percent(whole):
         return (Series(SeriesMetric(whole, "share"), whole, factor=0.01),)
     return (Series(SeriesMetric(whole, "1/s" if whole.endswith(".per_second") else "1"), whole),)
-
-
-_COUNTED = re.compile(r"\w+\.(sum|avg|max|min)")
 
 
 def parse_pm_sampling(
