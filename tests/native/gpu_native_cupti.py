@@ -46,6 +46,7 @@ def test_on_a_gpu(program: str) -> None:
         "modules_come_and_go",
         "modules_of_before",
         "two_contexts",
+        "another_process",
         "call_costs",
     ],
 )

@@ -5,6 +5,7 @@ Each is run in a process of its own by `gpu_native_cupti.py`, and prints what it
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from tileprof.native import _recorder as recorder
 
 MS = 1_000_000
 GRID = 64
+HARDWARE_BUSY = 26
 
 
 @contextmanager
@@ -201,20 +203,52 @@ def modules_of_before() -> None:
 
 
 def two_contexts() -> None:
-    """A second context of a GPU: sampled as well, or refused and told."""
+    """A second context of a GPU is refused and told; launches of both are recorded."""
     real = Real()
     recorder.pc_configure(12)
     assert real.start(KINDS) == (0, "")
     devices = [Device(), Device(own_context=True)]
+    count = 0
     for _ in range(5):
         for each in devices:
             each.enter()
-            busy(each, 0.1)
-    recorder.gpu_pause()
-    recorder.gpu_flush(True)
-    print(recorder.pc_status(), recorder.pc_totals())
-    assert not recorder.pc_status()["hung"]
+            count += busy(each, 0.1)
+    assert recorder.gpu_pause() == (0, "")
+    assert recorder.gpu_flush(True) == (0, "")
+    status = recorder.pc_status()
+    print(status, recorder.pc_totals())
+    assert (status["sampled"], status["refused"], status["hung"]) == (1, 1, False)
     assert recorder.pc_totals()["counted"] > 0
+    assert recorder.gpu_counts()["launches"] == count
+    assert sum(row.count for row in real.rows("kernel")) == count
+
+
+def another_process() -> None:
+    """While another process samples the GPU, this one does not, says so and goes on."""
+    with sampled():
+        gpu = Device()
+        busy(gpu, 0.3)
+        command = [sys.executable, "-m", "tests.native.gpu_pc_programs", "beside_a_process"]
+        beside = subprocess.Popen(command)
+        while beside.poll() is None:
+            busy(gpu, 0.1)
+        ended()
+    assert beside.returncode == 0
+
+
+def beside_a_process() -> None:
+    """What `another_process` starts; CUPTI ends the subscription of who asks in vain."""
+    real = Real()
+    recorder.pc_configure(12)
+    assert real.start(KINDS) == (0, "")
+    busy(Device(), 0.5)
+    status, health = recorder.pc_status(), recorder.gpu_health()
+    began = time.monotonic()
+    print(status, health, recorder.gpu_pause(), recorder.gpu_flush(True), recorder.gpu_stop(5))
+    assert time.monotonic() - began < 2
+    assert (status["sampled"], status["refused"], status["hung"]) == (0, 1, False)
+    assert status["code"] == HARDWARE_BUSY
+    assert health[0] == recorder.GPU_CODES["subscription_lost"]
 
 
 def call_costs() -> None:

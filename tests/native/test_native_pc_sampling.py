@@ -292,7 +292,8 @@ def test_what_cupti_launches_itself_is_not_recorded(sampling: Sampling) -> None:
 
 
 def test_several_contexts_are_sampled(sampling: Sampling) -> None:
-    """As many as there are devices; where a device takes one only, the others are told."""
+    """One of each device."""
+    sampling.fake.option("devices", 3)
     # A launch that comes while samples are read leaves its context to the next launch.
     sampling.start(drain_ms=5000)
     for context in (1, 2, 3, 2, 1):
@@ -306,17 +307,18 @@ def test_several_contexts_are_sampled(sampling: Sampling) -> None:
 
 
 def test_a_second_context_of_a_device_is_refused(sampling: Sampling) -> None:
-    """Once; the first one is sampled."""
-    sampling.fake.option("pc_second_result", 7)
+    """Without asking the device; the first one is sampled, launches of both are recorded."""
     sampling.start(drain_ms=5000)
     for context in (1, 2, 2, 1, 2):
         sampling.launch(context)
         sampling.sample("f", context=context)
     sampling.finish()
     assert sampling.counted().samples() == {("f", 0, "wait"): 2}
-    assert sampling.calls_of("enable") == 2
+    assert sampling.calls_of("enable") == 1
+    assert sampling.fake.counts()["launches"] == 5
     assert sampling.recorder.pc_status() == {
-        "code": 7, "text": "enabling: FAKE_ERROR", "sampled": 1, "refused": 1, "hung": False,
+        "code": 26, "text": "a second context of its device: FAKE_ERROR",
+        "sampled": 1, "refused": 1, "hung": False,
     }  # fmt: skip
 
 
@@ -346,10 +348,26 @@ def test_failures_end_sampling_and_nothing_else(
         sampling.sample()
         time.sleep(0.02)
     sampling.finish()
+    assert sampling.fake.counts()["launches"] == 3
     assert sum(row.count for row in sampling.fake.rows("kernel")) == 3
     status = sampling.recorder.pc_status()
     assert (status["code"], status["text"]) == (code, text)
     assert sampling.calls_of("enable") == 1
+    assert sampling.state() == 0
+
+
+def test_a_device_that_another_process_samples(sampling: Sampling) -> None:
+    """CUPTI ends the subscription then, which is told; nobody waits for the launch's end."""
+    sampling.fake.option("pc_start_result", 26)
+    sampling.start()
+    sampling.launch()
+    began = time.monotonic()
+    assert sampling.recorder.gpu_health()[0] == sampling.recorder.GPU_CODES["subscription_lost"]
+    sampling.recorder.gpu_pause()
+    sampling.recorder.gpu_stop(5)
+    assert time.monotonic() - began < 2
+    status = sampling.recorder.pc_status()
+    assert (status["code"], status["text"]) == (26, "starting: FAKE_ERROR")
     assert sampling.state() == 0
 
 
@@ -432,6 +450,7 @@ def test_launches_of_a_pause_do_not_meet_the_end(sampling: Sampling) -> None:
 
 def test_threads_that_launch_at_once(sampling: Sampling) -> None:
     """One of them begins to sample, and none waits for ever."""
+    sampling.fake.option("devices", 3)
     sampling.start()
 
     def work(context: int) -> None:

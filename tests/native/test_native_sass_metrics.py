@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -78,6 +79,20 @@ def counting(stopped: Fake) -> Iterator[Counting]:
     stopped.c.fake_current(C.c_uint64(0))
     assert stopped.c.fake_sass_misuses() == 0
     assert not made.enabled()
+
+
+def test_launches_go_one_at_a_time(counting: Counting) -> None:
+    """CUPTI patches a function as it is launched first, and two of them at once end never."""
+    counting.begin()
+    under_way = counting.fake.c.fake_enter(LAUNCH)
+    another = threading.Thread(target=counting.launch)
+    another.start()
+    another.join(0.2)
+    assert another.is_alive()
+    counting.fake.c.fake_exit(LAUNCH, under_way, 0)
+    another.join(5)
+    assert not another.is_alive()
+    assert counting.fake.counts()["launches"] == 2
 
 
 def test_executions_are_added_up(counting: Counting) -> None:

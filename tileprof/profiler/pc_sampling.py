@@ -23,6 +23,7 @@ _PRIVILEGES = (35, 40)
 _UNSUPPORTED = (27, 33, 41, 42, 43, 44, 45)
 """Results of CUPTI, by which there are no samples on a device or with its driver."""
 _OTHER_INTERFACE = 36
+_BUSY = 26
 _INSTEAD = "`--instrument sample` needs no permission"
 
 
@@ -119,6 +120,11 @@ class PcSampling:
             return f"{_refused(text)}; {_INSTEAD}"
         if code in _UNSUPPORTED:
             return f"this device or its driver does not allow it ({text}); {_INSTEAD}"
+        if code == _BUSY and not status["sampled"]:
+            return (
+                f"another process samples this GPU ({text}); CUPTI has told of no launch since, so"
+                f" most is missing here: run again when that has ended, or without samples"
+            )
         if code == _OTHER_INTERFACE:
             return f"another profiling interface was used in the process before ({text})"
         if code == self._codes["cannot_sample"]:

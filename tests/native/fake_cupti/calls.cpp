@@ -18,12 +18,13 @@ API void fake_reset() {
   for (auto &domain : f.listened)
     for (auto &one : domain) one = 0;
   f.kinds = 0;
+  f.mute = false;
   f.queue.clear();
   f.witness.clear();
   f.dropped = 0;
   for (const char *name :
        {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms",
-        "unfinished", "pc_enable_result", "pc_second_result", "pc_attribute", "pc_start_result",
+        "unfinished", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
         "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
         "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
         "range_enable_result", "range_size_result", "range_image_result", "range_config_result",

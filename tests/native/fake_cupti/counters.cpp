@@ -82,8 +82,9 @@ void count_launch(const void *context, const char *symbol) {
 
 // -- the device's side
 
-API int32_t cuptiGetDeviceId(void *, uint32_t *device) {
-  *device = uint32_t(option("device"));
+API int32_t cuptiGetDeviceId(void *context, uint32_t *device) {
+  const uint64_t devices = option("devices");
+  *device = uint32_t(devices ? reinterpret_cast<uint64_t>(context) % devices : option("device"));
   return 0;
 }
 API int32_t cuptiDeviceGetChipName(void *parameters) {

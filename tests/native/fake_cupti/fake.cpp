@@ -23,7 +23,7 @@ void set_sizes() {
 }
 
 bool on(uint32_t domain, uint32_t number) {
-  return fake().callback && number < kCalls && fake().listened[domain][number].load();
+  return fake().callback && !fake().mute && number < kCalls && fake().listened[domain][number].load();
 }
 
 void queue(Record record) {

@@ -25,7 +25,7 @@ using Requested = void (*)(uint8_t **, size_t *, size_t *);
 using Completed = void (*)(void *, uint32_t, uint8_t *, size_t, size_t);
 
 constexpr uint32_t kDriver = 1, kResource = 3, kKinds = 64, kCalls = 1024;
-constexpr int32_t kMaxLimit = 12, kInvalidKind = 21, kInvalidParameter = 1, kOther = 39;
+constexpr int32_t kMaxLimit = 12, kInvalidKind = 21, kHardwareBusy = 26, kInvalidParameter = 1, kOther = 39;
 
 struct Record {
   uint8_t bytes[256];
@@ -47,6 +47,8 @@ struct Fake {
   Completed completed = nullptr;
   uint64_t (*clock)() = nullptr;
   std::atomic<uint32_t> correlation{0};
+  // Nobody is called back any more, as by CUPTI 13.0 once a device that is busy refused to sample.
+  std::atomic<bool> mute{false};
   std::vector<Record> queue;
   std::set<std::string> names;
   std::map<uint32_t, Witness> witness;
@@ -69,6 +71,7 @@ const char *kept(const char *name);
 void queue(Record record);
 // Forgets all samples of program counters, and how they were set up.
 void reset_pcs();
+API int32_t cuptiGetDeviceId(void *context, uint32_t *device);
 // Forgets which contexts were patched, and what was executed in them.
 void reset_sass();
 // A launch that has run; a range, where its context is profiled.

@@ -63,7 +63,7 @@ API int32_t cuptiEnableCallback(uint32_t enable, void *, uint32_t domain, uint32
   return 0;
 }
 API int32_t cuptiGetCallbackState(uint32_t *enabled, void *, uint32_t domain, uint32_t number) {
-  if (!fake().callback || option("lost")) return kInvalidParameter;
+  if (!fake().callback || fake().mute || option("lost")) return kInvalidParameter;
   *enabled = on(domain, number);
   return 0;
 }

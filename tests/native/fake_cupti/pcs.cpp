@@ -51,7 +51,7 @@ struct Sampled {
 };
 struct Pcs {
   std::mutex mutex;
-  std::map<const void *, Sampled> contexts;
+  std::map<void *, Sampled> contexts;
   void (*crc)(const void *, size_t, uint64_t *) = nullptr;
   std::map<std::string, uint64_t> calls;
   uint64_t misuses = 0, names = 0;
@@ -93,6 +93,18 @@ size_t hand_over(Sampled &sampled, std::vector<Sample> &samples, Data &data) {
   while (given < samples.size() && hand_over(sampled, samples[given], data)) ++given;
   samples.erase(samples.begin(), samples.begin() + long(given));
   return given;
+}
+
+// A device samples one context at a time.
+bool busy_beside(const Sampled &sampled) {
+  uint32_t device = 0, another = 0;
+  for (const auto &[context, each] : pcs().contexts)
+    if (&each == &sampled) cuptiGetDeviceId(context, &device);
+  for (const auto &[context, each] : pcs().contexts) {
+    cuptiGetDeviceId(context, &another);
+    if (&each != &sampled && each.started && another == device) return true;
+  }
+  return false;
 }
 
 template <typename Call> int32_t locked(const char *name, void *parameters, size_t size, Call call) {
@@ -183,8 +195,6 @@ API int32_t cuptiPCSamplingEnable(void *parameters) {
   return locked("enable", parameters, 24, [](Params &, Sampled &sampled) -> int32_t {
     if (sampled.enabled) return misused();
     if (const uint64_t result = option("pc_enable_result")) return int32_t(result);
-    for (auto &[context, other] : pcs().contexts)
-      if (other.enabled && option("pc_second_result")) return int32_t(option("pc_second_result"));
     sampled.enabled = true;
     sampled.full = false;
     // CUPTI's own work in the context.
@@ -211,9 +221,10 @@ API int32_t cuptiPCSamplingDisable(void *parameters) {
 API int32_t cuptiPCSamplingStart(void *parameters) {
   return locked("start", parameters, 24, [](Params &, Sampled &sampled) -> int32_t {
     if (!sampled.configured || sampled.started || !sampled.attributes[6]) return misused();
-    if (const uint64_t result = option("pc_start_result")) return int32_t(result);
-    sampled.started = true;
-    return 0;
+    const int32_t result = busy_beside(sampled) ? kHardwareBusy : int32_t(option("pc_start_result"));
+    sampled.started = !result;
+    if (result == kHardwareBusy) fake().mute = true;
+    return result;
   });
 }
 API int32_t cuptiPCSamplingStop(void *parameters) {

@@ -17,8 +17,8 @@ using CuptiResult = int32_t;
 namespace cupti {
 
 // -- results
-inline constexpr CuptiResult kSuccess = 0, kOutOfMemory = 8, kNoPrivilege = 35,
-                             kOtherSubscriber = 39;
+inline constexpr CuptiResult kSuccess = 0, kOutOfMemory = 8, kHardwareBusy = 26,
+                             kNoPrivilege = 35, kOtherSubscriber = 39;
 
 // -- domains and sites of callbacks
 inline constexpr uint32_t kDriver = 1, kResource = 3;

@@ -3,7 +3,8 @@
 // 580).
 //
 // In: launches of all threads, each for as long as its call takes. Out: whether none is under way.
-// A launch costs two additions to a number that threads share.
+// A launch costs two additions to a number that threads share. On request launches are let in one at
+// a time, for a CUPTI whose own work in two of them at once does not end.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,8 @@ class Gate {
 public:
   // Waits while it is closed, but not for ever; what `leave` has to be told.
   uint32_t enter() {
-    const uint32_t round = uint32_t(inside_.fetch_add(1) >> 32);
-    return closed_.load() ? enter_later(round) : round;
+    uint32_t round;
+    return admitted(round) ? round : enter_later();
   }
   void leave(uint32_t round) {
     uint64_t inside = inside_.load();
@@ -29,6 +30,7 @@ public:
       if (inside_.compare_exchange_weak(inside, inside - 1)) return;
   }
   void open() { closed_ = false; }
+  void one_at_a_time(bool on) { one_at_a_time_ = on; }
   // Does something while it is closed; whether all were out in time, else it is not done.
   template <typename Work> bool closed_while(double timeout_s, Work work) {
     if (!close(timeout_s)) return false;
@@ -52,18 +54,25 @@ private:
   static constexpr std::chrono::seconds kLongest{10};
 
   std::atomic<uint64_t> inside_{0};  // round << 32 | launches
-  std::atomic<bool> closed_{false};
+  std::atomic<bool> closed_{false}, one_at_a_time_{false};
 
-  uint32_t enter_later(uint32_t round) {
+  bool admitted(uint32_t &round) {
+    const uint64_t before = inside_.fetch_add(1);
+    round = uint32_t(before >> 32);
+    if (!closed_.load() && !(one_at_a_time_.load() && uint32_t(before))) return true;
+    leave(round);
+    return false;
+  }
+  uint32_t enter_later() {
     const auto until = Clock::now() + kLongest;
+    uint32_t round;
     do {
-      leave(round);
-      while (closed_.load() && Clock::now() <= until) nap();
-      // Who closed it does not come back.
-      if (Clock::now() > until) open();
-      round = uint32_t(inside_.fetch_add(1) >> 32);
-    } while (closed_.load() && Clock::now() <= until);
-    return round;
+      nap();
+      if (admitted(round)) return round;
+    } while (Clock::now() <= until);
+    // Who closed it, or is inside, does not come back.
+    open();
+    return uint32_t(inside_.fetch_add(1) >> 32);
   }
   // Lets nobody in; whether all were out within the time given. If not, it stays open.
   bool close(double timeout_s) {

@@ -87,7 +87,10 @@ bool PcContext::configure() {
 // -- sampling
 
 bool PcContext::start() {
-  if (enabled_ && !started_ && !problem_) started_ = call(cupti_.pc_start, "starting");
+  if (!enabled_ || started_ || problem_) return started_;
+  started_ = call(cupti_.pc_start, "starting");
+  // Left enabled, it lets CUPTI 13.0 crash when another context stops.
+  if (!started_) disable();
   return started_;
 }
 

@@ -49,10 +49,11 @@ public:
   // Stops, reads, and gives the device's memory back.
   void disable();
   // Samples no more, for a reason of ours.
-  void give_up(CuptiResult reason) { failed(reason, "sampling"); }
+  void give_up(CuptiResult reason, const char *tried) { failed(reason, tried); }
 
   // Reads without samples in a row, and at how many to stop for what there may be.
   uint32_t quiet = 0, look_at = 0;
+  uint32_t device = 0;
 
 private:
   const Cupti &cupti_;

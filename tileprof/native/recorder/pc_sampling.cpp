@@ -95,8 +95,7 @@ void PcSampling::obey(int order) {
   try {
     if (order == kRead) {
       for (PcContext &each : contexts_) drain(each);
-    } else if (!contexts_.empty() &&
-               !gate_.closed_while(kPatienceForAll_s, [&] { for_all(order); })) {
+    } else if (sampled() && !gate_.closed_while(kPatienceForAll_s, [&] { for_all(order); })) {
       status_.code = kNeverIdle;
       status_.text = "a launch did not return";
     }
@@ -105,6 +104,11 @@ void PcSampling::obey(int order) {
   }
   note_problems();
   if (order == kStart) go_on();
+}
+
+bool PcSampling::sampled() const {
+  return std::any_of(contexts_.begin(), contexts_.end(),
+                     [](const PcContext &each) { return each.enabled(); });
 }
 
 void PcSampling::for_all(int order) {
@@ -150,7 +154,7 @@ void PcSampling::drain(PcContext &context) {
 void PcSampling::reopen(PcContext &context) {
   context.disable();
   if (++reopened_ > kMostOverflows)
-    context.give_up(kOverflows);
+    context.give_up(kOverflows, "sampling");
   else if (context.enable())
     context.start();
 }
@@ -171,11 +175,19 @@ void PcSampling::see_closely(void *context) {
   if (!lock || !sampling_) return;
   OwnCall ours;
   seen_ = context;
-  for (const PcContext &each : contexts_)
+  bool alone = true;
+  uint32_t device = 0;
+  const bool known = cupti_.device_of && cupti_.device_of(context, &device) == cupti::kSuccess;
+  for (const PcContext &each : contexts_) {
     if (each.handle() == context) return;
+    if (known && each.enabled() && each.device == device) alone = false;
+  }
   PcContext &fresh = contexts_.emplace_back(cupti_, context, options_, counts_);
+  fresh.device = device;
   fresh.look_at = kQuiet;
-  const bool sampled = fresh.enable() && fresh.start();
+  // The device would refuse it, and with that CUPTI 13.0 ends the subscription, for all contexts.
+  if (!alone) fresh.give_up(cupti::kHardwareBusy, "a second context of its device");
+  const bool sampled = alone && fresh.enable() && fresh.start();
   ++(sampled ? status_.sampled : status_.refused);
   note_problems();
 }

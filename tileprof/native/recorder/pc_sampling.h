@@ -89,6 +89,7 @@ private:
   Lock locked(double patience_s);
   void tell(Order order);
   void obey(int order);
+  bool sampled() const;
   void for_all(int order);
   void go_on();
   void drain(PcContext &context);

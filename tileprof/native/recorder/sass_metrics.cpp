@@ -53,6 +53,8 @@ void SassMetrics::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
 
 void SassMetrics::begin() {
   if (!wanted()) return;
+  // Two first launches at once of a function, which each patch it, end never (CUPTI 13.0).
+  gate_.one_at_a_time(true);
   worker_.begin();
   worker_.tell(kForget);
   Lock lock = locked();
@@ -70,6 +72,7 @@ void SassMetrics::pause() {
 void SassMetrics::end() {
   counting_ = attached_ = false;
   worker_.tell(kEnd, true);
+  gate_.one_at_a_time(false);
 }
 
 void SassMetrics::abandon() {
