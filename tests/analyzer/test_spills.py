@@ -1,0 +1,64 @@
+"""Spills: costly in a loop, harmless elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, report_of, stored
+
+HOT = [
+    ("LDL R0, [R1+0x50]", {"lg_throttle": 3000}, 1, 5),
+    ("FFMA R2, R0, R3, R4", {"long_scoreboard": 1000, "selected": 4000}, 1, 6),
+    ("EXIT", {"selected": 2000}, 0, 9),
+]
+WAITS = [(1, "long_scoreboard", 0)]
+
+
+def test_a_loop_that_spills_on_a_gpu() -> None:
+    """Of the sixteen stored kernels the one that was written so, at its line."""
+    findings = [each for each in report_of("h200-stalls").findings if each.rule == "spill-hot"]
+    assert [(each.place.kernel, each.severity) for each in findings] == [("spilled", "suggestion")]
+    gain = findings[0].kernel_gain
+    assert gain is not None
+    assert gain.low > 1.2
+    assert not found(stored("h200-gemm"), "spill-hot")
+
+
+def test_what_is_at_them_and_what_waits_for_them() -> None:
+    """4,000 of 10,000 samples, of which 85 % come back likely."""
+    finding = only(program(Made(code=HOT, blames=WAITS)), "spill-hot")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.85 * 0.4))
+    assert 1 < finding.kernel_gain.low < finding.kernel_gain.mid < finding.kernel_gain.high
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+    assert finding.confidence == "high"
+
+
+def test_cold_spills_are_to_be_ignored() -> None:
+    """A path that hardly runs."""
+    cold = [("STL [R1], R0", {"selected": 5}, 0, 5), *HOT[1:]]
+    finding = only(program(Made(code=cold)), "spill-hot")
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_without_samples_there_is_no_number() -> None:
+    """Counts of instructions alone bring the code."""
+    code: list[tuple[str, dict[str, int], int, int]] = [(t, {}, d, line) for t, _, d, line in HOT]
+    finding = only(program(Made(code=code, counts={"executions": [9, 9, 1]})), "spill-hot")
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_too_few_samples_make_no_number() -> None:
+    """Fewer than a hundred."""
+    few = [(t, {r: n // 100 for r, n in s.items()}, d, line) for t, s, d, line in HOT]
+    finding = only(program(Made(code=few, blames=WAITS)), "spill-hot")
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_a_gain_ends_at_the_roof() -> None:
+    """The work takes 0.8 of the millisecond at best."""
+    made = Made(code=HOT, blames=WAITS, metrics={"bytes": 800_000})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), "spill-hot")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.high == pytest.approx(1.25)

@@ -1,0 +1,243 @@
+"""The kernels of a program, and the program around them, as rules ask about them.
+
+In: a profile.  Out: `Program` with a `KernelCase` for each kernel, the longest first: its launches
+and times, its compiler's remarks, its code with samples, the flops and bytes of its work, counters,
+and what its device does at most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.findings import TIERS, Place, Tier
+from tileprof.errors import Location
+from tileprof.profile import Attribute, DevicePeak, KernelInfo, Profile, RemarkInfo
+from tileprof.profile.counters import RATES, SETS
+
+__all__ = ["KernelCase", "Program"]
+
+_NUMBERED = re.compile(r"_\d+$")
+_SITE_TIMES = {"block_time", "kernel_samples"}
+_COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCase:
+    """One kernel of a program: all its launches."""
+
+    program: Program
+    name: str
+    nodes: tuple[int, ...]
+    """Its nodes in the tree, the longest first."""
+    info: KernelInfo | None = None
+
+    # -- time
+
+    @cached_property
+    def time(self) -> float:
+        """What its device worked on it, ns; 0 where that was not measured."""
+        return self.total("time")
+
+    @cached_property
+    def launches(self) -> int:
+        """How often it was launched."""
+        return int(self.total("count"))
+
+    @cached_property
+    def share(self) -> float:
+        """Of the time of all kernels."""
+        return self.time / self.program.kernel_time if self.program.kernel_time else 0.0
+
+    @cached_property
+    def exposed(self) -> float:
+        """Of its device's time, idle time included: how much of the program shrinks with it."""
+        return self.time / self.program.device_time if self.program.device_time else 0.0
+
+    def total(self, metric: str) -> float:
+        """A metric of its launches, 0 where there is none."""
+        profile = self.program.profile
+        if metric not in profile.metrics:
+            return 0.0
+        values = profile.own[metric][list(self.nodes)] if self.nodes else np.zeros(0)
+        return float(np.nansum(values))
+
+    def rate(self, name: str) -> float | None:
+        """A rate of hardware counters by the name that views show it by, None where not counted."""
+        rate = RATES[name]
+        below = self.total(rate.below)
+        return rate.factor * self.total(rate.above) / below if below else None
+
+    # -- what the compiler says
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """Facts about the kernel as it was compiled and launched."""
+        return self.info.attributes if self.info else {}
+
+    def number(self, attribute: str) -> float | None:
+        """A fact that is a number."""
+        value = self.attributes.get(attribute)
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def remarks(self) -> tuple[RemarkInfo, ...]:
+        """What the compiler decided."""
+        return self.info.remarks if self.info else ()
+
+    @cached_property
+    def device(self) -> str:
+        """`cuda:0`, or nothing where it is not known."""
+        return self.info.device if self.info else ""
+
+    # -- its code
+
+    @cached_property
+    def code(self) -> KernelCode | None:
+        """Its function with the most samples; None where nothing of it was sampled or counted."""
+        held = self.program.profile.tables.pc
+        for place in held.hottest:
+            function = held.functions[place]
+            if self.name in (function.title, function.name, _NUMBERED.sub("", function.name)):
+                return KernelCode(held, place)
+        return None
+
+    @property
+    def sampled(self) -> KernelCode | None:
+        """Its code, where there are samples of it."""
+        return self.code if self.code is not None and self.code.whole else None
+
+    # -- its work, and what the device does at most
+
+    @cached_property
+    def peaks(self) -> Mapping[str, DevicePeak]:
+        """What its device was measured to do at most, by name."""
+        held = self.program.profile.tables.device_peaks
+        return {each.name: each for each in held if each.device == self.device}
+
+    @cached_property
+    def matrix_dtype(self) -> str:
+        """The element type of its matrix products, or nothing."""
+        text = self.info.ir if self.info else ""
+        operand = re.search(r"\bgemm (%\w+)", text)
+        if not operand:
+            return ""
+        made = re.search(rf"{re.escape(operand[1])} = alloc .*?, (\w+)> *$", text, re.MULTILINE)
+        return made[1] if made else ""
+
+    @cached_property
+    def floors(self) -> Mapping[str, float]:
+        """By roof, the least time in ns that all its work takes there."""
+        found = {}
+        moved, computed = self.total("bytes"), self.total("flops")
+        memory = self.peaks.get("hbm_copy") or self.peaks.get("hbm_read")
+        if moved and memory:
+            found[memory.name] = moved / memory.value * 1e9
+        dtype = self.matrix_dtype
+        names = (f"tensor_{dtype}", "tensor_tf32") if dtype else ("fma_float32",)
+        compute = next((self.peaks[name] for name in names if name in self.peaks), None)
+        if computed and compute:
+            found[compute.name] = computed / compute.value * 1e9
+        return found
+
+    @cached_property
+    def most_gain(self) -> float:
+        """How many times as fast it can be at most by measured roofs; inf where none is known."""
+        floor = max(self.floors.values(), default=0.0)
+        return self.time / floor if floor else float("inf")
+
+    # -- places
+
+    @cached_property
+    def path(self) -> tuple[str, ...]:
+        """The names down to the longest of its nodes."""
+        return self.program.path(self.nodes[0]) if self.nodes else (self.name,)
+
+    def place(
+        self, location: Location | None = None, op: str = "", sass: tuple[int, int] | None = None
+    ) -> Place:
+        """A place in this kernel; without one, that of the kernel."""
+        return Place(self.name, self.path, op, location or self.location, sass)
+
+    @cached_property
+    def location(self) -> Location | None:
+        """Where the kernel is in its source."""
+        if self.info and self.info.source_file:
+            return Location(self.info.source_file, self.info.source_line)
+        return self.program.profile.locations[self.nodes[0]] if self.nodes else None
+
+    def user_line(self, location: Location | None) -> Location | None:
+        """The line of the kernel's own source that code came from, through what was inlined."""
+        here = location
+        while here is not None:
+            if self.info is None or here.file == self.info.source_file:
+                return here
+            here = here.caller
+        return location
+
+    def op_at(self, location: Location | None) -> str:
+        """The op that a remark names at that line, or nothing."""
+        here = self.user_line(location)
+        for each in self.remarks:
+            if here and each.location and (each.location.file, each.location.line) == (
+                here.file, here.line,
+            ):  # fmt: skip
+                return each.op
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What ran."""
+
+    profile: Profile
+
+    @cached_property
+    def kernels(self) -> tuple[KernelCase, ...]:
+        """The longest first."""
+        cases = [KernelCase(self, *each) for each in self._grouped()]
+        return tuple(sorted(cases, key=lambda case: -case.time))
+
+    def _grouped(self) -> Iterator[tuple[str, tuple[int, ...], KernelInfo | None]]:
+        profile, groups = self.profile, dict[tuple[str, int], list[int]]()
+        for node in profile.find(kind="kernel"):
+            info = profile.tables.node_kernels.get(node, -1)
+            groups.setdefault((profile.names[node], info), []).append(node)
+        times = profile.own["time"] if "time" in profile.metrics else np.zeros(len(profile))
+        for (name, info), nodes in groups.items():
+            nodes.sort(key=lambda node: -float(times[node]))
+            yield name, tuple(nodes), profile.tables.kernels[info] if info >= 0 else None
+
+    @cached_property
+    def kernel_time(self) -> float:
+        """Of all kernels, ns."""
+        return sum(case.time for case in self.kernels)
+
+    @cached_property
+    def device_time(self) -> float:
+        """What devices worked and waited, ns."""
+        profile = self.profile
+        names = [name for name in ("time", "idle_time") if name in profile.metrics]
+        return sum(float(profile.whole[name]) for name in names)
+
+    @cached_property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The kinds of evidence in the profile."""
+        tables, metrics = self.profile.tables, self.profile.metrics
+        present = {
+            "static": bool(tables.kernels),
+            "activities": self.kernel_time > 0,
+            "scopes": bool(_SITE_TIMES & metrics.keys()),
+            "samples": bool(tables.pc.recordings),
+            "counters": bool(tables.pc.counts.recordings or _COUNTERS & metrics.keys()),
+        }
+        return tuple(tier for tier in TIERS if present[tier])
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """The names from the top down to a node."""
+        return tuple(self.profile.names[each] for each in self.profile.path(node))

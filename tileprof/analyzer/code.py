@@ -1,0 +1,200 @@
+"""A kernel's machine code with its samples and counts, as rules ask about it.
+
+In: a function of a profile.  Out: how many samples are at which instructions for which reasons,
+what waits for what, what was executed how often. `n` counts samples of a warp that did not issue;
+`idle` those of them at which no other warp of its scheduler issued either: only such waits can be
+hidden by other work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import Location
+from tileprof.profile import PcFunction, PcInstruction, PcSamples
+from tileprof.profile.pc_samples import NOT_ISSUED
+
+__all__ = ["ISSUED", "Instruction", "KernelCode", "opcode_of"]
+
+_Mask = npt.NDArray[np.bool_]
+_Weights = npt.NDArray[np.float64]
+ISSUED = "selected"
+"""The reason of samples of warps that did issue."""
+_PREDICATE = re.compile(r"^@!?U?P\w+\s+")
+
+
+def opcode_of(text: str) -> str:
+    """The opcode with its modifiers: `LDS.128`."""
+    return _PREDICATE.sub("", text).partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction of a function."""
+
+    index: int
+    """Place in the function."""
+    offset: int
+    opcode: str
+    text: str
+    place: Location | None
+    depth: int
+    """Loops around it."""
+
+    @property
+    def name(self) -> str:
+        """The opcode without modifiers."""
+        return self.opcode.partition(".")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCode:
+    """A function in a profile."""
+
+    held: PcSamples
+    position: int
+    """Place in `held.functions`."""
+
+    @property
+    def function(self) -> PcFunction:
+        """As the profile has it."""
+        return self.held.functions[self.position]
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All, by offset; none where the code is not known."""
+        return tuple(_read(index, each) for index, each in enumerate(self.function.code))
+
+    # -- samples: rows of one instruction and one reason
+
+    @cached_property
+    def _rows(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(self.held.rows.function == self.position)
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """By row, its samples."""
+        return self.held.rows.samples[self._rows]
+
+    @cached_property
+    def at(self) -> npt.NDArray[np.int64]:
+        """By row, the place of its instruction; -1 where the code is not known."""
+        offsets = np.array([each.offset for each in self.function.code], np.int64)
+        rows = self.held.rows.offset[self._rows]
+        if not len(offsets):
+            return np.full(len(rows), -1)
+        found = np.searchsorted(offsets, rows).clip(0, len(offsets) - 1)
+        return np.where(offsets[found] == rows, found, -1)
+
+    @cached_property
+    def reasons(self) -> list[str]:
+        """By row, the stall reason; `…_not_issued` for the part at which nobody issued."""
+        return [self.held.stalls[i] for i in self.held.rows.stall[self._rows].tolist()]
+
+    @cached_property
+    def is_counted(self) -> _Mask:
+        """By row, whether it is in sums: `…_not_issued` is a part of another row."""
+        return ~np.array([each.endswith(NOT_ISSUED) for each in self.reasons], bool)
+
+    @cached_property
+    def whole(self) -> int:
+        """All samples."""
+        return int(self.counts[self.is_counted].sum())
+
+    @cached_property
+    def issued(self) -> int:
+        """Samples of warps that issued."""
+        return self.n(reasons=(ISSUED,))
+
+    def rows(
+        self, where: Collection[int] | None = None, reasons: Iterable[str] | None = None,
+        idle: bool = False,
+    ) -> _Mask:  # fmt: skip
+        """By row, whether it is at one of these instructions, for one of these reasons."""
+        mask = ~self.is_counted if idle else self.is_counted.copy()
+        if where is not None:
+            mask &= np.isin(self.at, np.fromiter(where, np.int64, len(where)))
+        if reasons is not None:
+            ends = NOT_ISSUED if idle else ""
+            wanted = {f"{each}{ends}" for each in reasons}
+            mask &= np.array([each in wanted for each in self.reasons], bool)
+        return mask
+
+    def n(
+        self, where: Collection[int] | None = None, reasons: Iterable[str] | None = None,
+        idle: bool = False,
+    ) -> int:  # fmt: skip
+        """Samples there."""
+        return int(self.counts[self.rows(where, reasons, idle)].sum())
+
+    def taken(self, mask: _Mask) -> _Weights:
+        """By row, the samples in it that go away, for `Saving.rows`."""
+        return np.where(mask & self.is_counted, self.counts, 0).astype(float)
+
+    def by_reason(self, where: Collection[int] | None = None) -> dict[str, int]:
+        """Samples by reason, the most first."""
+        mask, found = self.rows(where), dict[str, int]()
+        for reason, count in zip(np.array(self.reasons)[mask].tolist(), self.counts[mask].tolist()):
+            found[reason] = found.get(reason, 0) + count
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def waiting_for(
+        self, producers: Collection[int], reasons: Iterable[str] | None = None
+    ) -> _Weights:
+        """By row, its samples that wait for one of these instructions.
+
+        Where one waits for several, each has the same part of it.
+        """
+        offsets = {self.instructions[index].offset for index in producers}
+        wanted = None if reasons is None else set(reasons)
+        blamed = dict[tuple[int, str], list[int]]()
+        for blame in self.function.blames:
+            blamed.setdefault((blame.offset, blame.stall), []).append(blame.producer)
+        found = np.zeros(len(self.counts))
+        for row, (index, reason) in enumerate(zip(self.at.tolist(), self.reasons)):
+            if index < 0 or not self.is_counted[row] or (wanted and reason not in wanted):
+                continue
+            of = blamed.get((self.instructions[index].offset, reason), [])
+            if of:
+                found[row] = self.counts[row] * sum(each in offsets for each in of) / len(of)
+        return found
+
+    # -- instructions
+
+    def where(self, wanted: Callable[[Instruction], bool]) -> list[int]:
+        """The places of instructions for which something holds."""
+        return [each.index for each in self.instructions if wanted(each)]
+
+    def named(self, *names: str) -> list[int]:
+        """The places of instructions of these opcodes: `LDL`, or `LDS.128`."""
+        return self.where(lambda each: each.name in names or each.opcode in names)
+
+    def hottest(self, where: Collection[int]) -> Instruction | None:
+        """The one of these with the most samples, else the first; None for none."""
+        if not where:
+            return None
+        sums = np.zeros(len(self.instructions), np.int64)
+        known = self.is_counted & (self.at >= 0)
+        np.add.at(sums, self.at[known], self.counts[known])
+        return self.instructions[max(sorted(where), key=lambda index: int(sums[index]))]
+
+    def executed(self, where: Collection[int], metric: str = "executions") -> int | None:
+        """A count of these instructions; None where it was not asked for."""
+        counts = self.held.counts
+        if metric not in counts.metrics:
+            return None
+        rows = counts.rows_of(self.position)
+        offsets = {self.instructions[index].offset for index in where}
+        column = counts.metrics.index(metric)
+        chosen = [o in offsets for o in counts.offset[rows].tolist()]
+        return int(counts.values[rows][chosen][:, column].sum())
+
+
+def _read(index: int, held: PcInstruction) -> Instruction:
+    return Instruction(index, held.offset, opcode_of(held.text), held.text, held.place, held.depth)

@@ -1,0 +1,124 @@
+"""How much shorter a kernel becomes: from the share of its time that goes away to a gain.
+
+In: samples that a change takes away, or hides, of all samples of a kernel.  Out: shares of its
+time, and gains. Formulas of elimination, of hiding and of more warps are those of GPA (Zhou et al.,
+CGO 2021), section 5; Amdahl's law joins a kernel to its program.
+
+A share of samples is as good as their number: N samples of one multiprocessor are not N independent
+ones, so ranges are those of fewer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.analyzer.findings import Gain
+
+__all__ = [
+    "FEWEST_SAMPLES", "Saving", "Weights", "capped", "eliminated", "gain_of", "hidden",
+    "more_warps", "of_program", "united",
+]  # fmt: skip
+
+FEWEST_SAMPLES = 100
+"""Of the samples that a change would take away, below which no number is told."""
+Weights: TypeAlias = npt.NDArray[np.float64]
+"""By row of a kernel's samples, how many of them."""
+_INDEPENDENT = 0.1
+"""Of samples, the part that counts as independent: neighbours of one multiprocessor see one
+phase of one wave."""
+_LONGEST = 0.98
+"""Of a kernel's time, the most that one change takes away."""
+
+
+@dataclass(frozen=True, eq=False)
+class Saving:
+    """The share of a kernel's time that a change takes away: a range, and the likeliest."""
+
+    low: float
+    mid: float
+    high: float
+    rows: Weights | None = None
+    """By row of the kernel's samples, how many go; None where that is not told by samples."""
+    samples: int = 0
+    """Of program counters, that it is made of."""
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.low <= self.mid <= self.high <= 1, self
+
+
+def eliminated(taken: Weights, whole: float, part: float = 1.0, sure: float = 0.5) -> Saving:
+    """Samples that go away: the work, or its wait, is not there any more.
+
+    Of the samples `taken`, by row, `part` goes likely, all of them at most, `sure` of that part at
+    least.
+    """
+    lost = float(taken.sum())
+    if whole <= 0:
+        return Saving(0, 0, 0)
+    share = min(lost / whole, _LONGEST)
+    error = 2 * math.sqrt(share * (1 - share) / max(_INDEPENDENT * whole, 1))
+    low, mid = max(0.0, sure * part * share - error), part * share
+    return Saving(low, mid, min(max(mid, share + error), _LONGEST), part * taken, int(lost))
+
+
+def hidden(waiting: Weights, issued: float, whole: float, sure: float = 0.5) -> Saving:
+    """Waiting that other work of the same loop can cover: no more than there is of that work.
+
+    `waiting` are samples, by row, at which no warp issued, `issued` those in which the loop's warps
+    did.
+    """
+    lost = float(waiting.sum())
+    return eliminated(waiting, whole, part=min(1.0, issued / lost) if lost else 0.0, sure=sure)
+
+
+def more_warps(issuing: float, warps: float, after: float, schedulers: int = 4) -> float:
+    """How many times as often a multiprocessor issues with `after` warps instead of `warps`.
+
+    `issuing` is the probability that a warp is ready to. Warps are taken for independent, so what
+    memory or a pipe gives at most has to cap it.
+    """
+    if not 0 < issuing < 1 or after <= warps or warps <= 0:
+        return 1.0
+    busy = 1 - (1 - issuing) ** (warps / schedulers)
+    return float(max(1.0, (1 - (1 - issuing) ** (after / schedulers)) / busy))
+
+
+def gain_of(saving: Saving) -> Gain:
+    """Time before by time after."""
+    low, mid, high = (
+        1 / (1 - min(share, _LONGEST)) for share in (saving.low, saving.mid, saving.high)
+    )
+    return Gain(low, mid, high)
+
+
+def capped(gain: Gain, most: float) -> Gain:
+    """The gain, where nothing is faster than `most` times as fast; `most` is below 1 where a
+    measured roof is passed already."""
+    most = max(most, 1.0)
+    return Gain(*(min(each, most) for each in (gain.low, gain.mid, gain.high)))
+
+
+def of_program(gain: Gain, share: float) -> Gain:
+    """What a kernel's gain is for a program of whose time it has a share (Amdahl)."""
+    return Gain(*(1 / (1 - share * (1 - 1 / each)) for each in (gain.low, gain.mid, gain.high)))
+
+
+def united(savings: list[Saving], whole: float) -> Saving:
+    """All changes together: each sample goes once, by the change that takes most of it.
+
+    Savings that are not told by samples multiply what is left, as if independent.
+    """
+    told = [(each, each.rows) for each in savings if each.rows is not None]
+    left = Saving(0, 0, 0)
+    if told:
+        sure = min(each.low / each.mid if each.mid else 0.0 for each, _ in told)
+        left = eliminated(np.max([rows for _, rows in told], axis=0), whole, sure=sure)
+    parts = [left, *(each for each in savings if each.rows is None)]
+    shares = [[getattr(each, name) for each in parts] for name in ("low", "mid", "high")]
+    low, mid, high = (1 - math.prod(1 - share for share in each) for each in shares)
+    return Saving(low, mid, max(mid, high), samples=left.samples)

@@ -1,0 +1,93 @@
+"""What an analysis says: findings, and the parts that they are made of.
+
+A finding that names a cause and has seen it cost time is a `suggestion`, with the gain that a
+change would bring. Seen without a cause it is a `symptom`; a cause that nothing was measured of is
+a `warning`. Both have no number. `ignore` says of a warning that is true that it costs nothing,
+`stop` that there is nothing left to gain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from tileprof.errors import Location
+
+__all__ = ["TIERS", "Confidence", "Evidence", "Finding", "Gain", "Place", "Severity", "Tier"]
+
+Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+Tier: TypeAlias = Literal["static", "activities", "scopes", "samples", "counters"]
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+"""Kinds of evidence: what the compiler and the machine code say; launches and their times; time by
+scope inside kernels, or samples that the compiler put there; samples of program counters; hardware
+counters and counts of instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is, as far as it is known."""
+
+    kernel: str = ""
+    path: tuple[str, ...] = ()
+    """From the program's entry to the kernel, or to the node of the finding."""
+    op: str = ""
+    """As remarks name it: `copy A → A_shared`."""
+    location: Location | None = None
+    sass: tuple[int, int] | None = None
+    """Offsets of the first and the last instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One fact that a finding rests on."""
+
+    tier: Tier
+    text: str
+    samples: int = 0
+    """How many samples it is made of, where it is made of samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Time before a change by time after it, at least 1: a range, and the likeliest."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __post_init__(self) -> None:
+        assert 1 <= self.low <= self.mid <= self.high, self
+
+    def __str__(self) -> str:
+        return f"{self.mid:.2f}× ({self.low:.2f}–{self.high:.2f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer: what is wrong where, how that is known, what to do, what it would bring."""
+
+    rule: str
+    severity: Severity
+    title: str
+    """A sentence without a full stop."""
+    place: Place
+    evidence: tuple[Evidence, ...]
+    author: str
+    """What who wrote the kernel, or the program, can do."""
+    compiler: str = ""
+    """What who develops the compiler can do; empty where it is not the compiler's doing."""
+    confidence: Confidence = "medium"
+    kernel_gain: Gain | None = None
+    program_gain: Gain | None = None
+
+    @property
+    def static(self) -> tuple[Evidence, ...]:
+        """What is known without running."""
+        return tuple(each for each in self.evidence if each.tier == "static")
+
+    @property
+    def dynamic(self) -> tuple[Evidence, ...]:
+        """What was measured."""
+        return tuple(each for each in self.evidence if each.tier != "static")

@@ -1,0 +1,142 @@
+"""From a profile to findings in order.
+
+In: a profile.  Out: `Report`: findings with their gains, the greatest for the program first, then
+what was seen without a cause, warnings, and what is to be left as it is; for each kernel all
+changes together; the kinds of evidence that there were, and which run would add one.
+
+A gain is told only where time was measured, is no more than the device's measured roofs allow, and
+no less than the noise of a measurement. Gains are never added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, capped, gain_of, of_program, united
+from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier
+from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
+from tileprof.profile import Profile
+
+__all__ = ["Answers", "Report", "analyze"]
+
+NOISE = 1.02
+"""Gains below are not told: what a measurement of a kernel differs by from the next one."""
+_LEAST_SHARE = 0.01
+"""Of the time of all kernels, below which nothing is said about a kernel."""
+_ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
+_RUNS: dict[Tier, str] = {
+    "static": "`tileprof run SCRIPT` on a GPU: kernels are kept with what the compiler said",
+    "activities": "`tileprof run SCRIPT` on a GPU: launches are timed",
+    "scopes": "`tileprof run --instrument sample SCRIPT`: where in a tile kernel its warps are",
+    "samples": "`tileprof run --pc-sampling SCRIPT`: which instructions wait, and for what",
+    "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: traffic and pipes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """A kernel with what was found about it."""
+
+    case: KernelCase
+    findings: tuple[Finding, ...]
+    together: Gain | None
+    """Of all suggestions, each sample taken away once; None for fewer than two."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What an analysis found."""
+
+    program: Program
+    findings: tuple[Finding, ...]
+    """In order of use."""
+    kernels: tuple[Answers, ...]
+    """The longest first; those that take little of the time are left out."""
+    runs: tuple[tuple[Tier, str, tuple[str, ...]], ...]
+    """Kinds of evidence that there were not, the run that adds each, and the rules that it would
+    make surer."""
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The kinds of evidence that there were."""
+        return self.program.tiers
+
+
+def analyze(profile: Profile) -> Report:
+    """Say where the time of a profile goes, why, and what a change would bring."""
+    program = Program(profile)
+    answers = [
+        _answers(case) for case in program.kernels if case.share >= _LEAST_SHARE or not case.time
+    ]
+    findings = [finding for each in answers for finding in each.findings]
+    for rule in PROGRAM_RULES:
+        for draft in rule.find(program):
+            findings += _of_program(rule.name, draft)
+    return Report(
+        program, tuple(_ranked(findings)), tuple(answers), tuple(_runs(program, findings))
+    )
+
+
+def _answers(case: KernelCase) -> Answers:
+    found: list[tuple[Finding, Saving | None]] = []
+    for rule in KERNEL_RULES:
+        for draft in rule.find(case):
+            found += ((finding, draft.saving) for finding in _of_kernel(rule.name, draft, case))
+    savings = [saving for each, saving in found if saving is not None and each.kernel_gain]
+    together = None
+    if len(savings) > 1:
+        whole = case.sampled.whole if case.sampled else 0
+        together = capped(gain_of(united(savings, whole)), case.most_gain)
+    return Answers(case, tuple(_ranked([finding for finding, _ in found])), together)
+
+
+def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
+    """The finding; nothing where its gain is noise."""
+    saving = draft.saving
+    few = saving is not None and saving.rows is not None and saving.samples < FEWEST_SAMPLES
+    if saving is None or few or not case.time:
+        yield _finding(rule, draft, None, None)
+        return
+    gain = capped(capped(gain_of(saving), draft.most), case.most_gain)
+    if gain.mid >= NOISE:
+        yield _finding(rule, draft, gain, of_program(gain, case.exposed))
+
+
+def _of_program(rule: str, draft: Draft) -> Iterator[Finding]:
+    if draft.saving is None:
+        yield _finding(rule, draft, None, None)
+        return
+    gain = capped(gain_of(draft.saving), draft.most)
+    if gain.mid >= NOISE:
+        yield _finding(rule, draft, None, gain)
+
+
+def _finding(rule: str, draft: Draft, kernel: Gain | None, program: Gain | None) -> Finding:
+    severity = draft.severity
+    if severity == "suggestion" and kernel is None and program is None:
+        severity = "warning"  # a cause that nothing was measured of, or by too few samples
+    return Finding(
+        rule, severity, draft.title, draft.place, draft.evidence, draft.author, draft.compiler,
+        draft.confidence, kernel, program,
+    )  # fmt: skip
+
+
+def _ranked(findings: list[Finding]) -> list[Finding]:
+    def key(each: Finding) -> tuple[int, float, float]:
+        program = each.program_gain.mid if each.program_gain else 0.0
+        kernel = each.kernel_gain.mid if each.kernel_gain else 0.0
+        return _ORDER.index(each.severity), -program, -kernel
+
+    return sorted(findings, key=key)
+
+
+def _runs(program: Program, findings: list[Finding]) -> Iterator[tuple[Tier, str, tuple[str, ...]]]:
+    named = {finding.rule for finding in findings if finding.severity in ("warning", "symptom")}
+    rules: tuple[KernelRule | ProgramRule, ...] = (*KERNEL_RULES, *PROGRAM_RULES)
+    for tier in TIERS:
+        if tier not in program.tiers:
+            surer = [rule.name for rule in rules if tier in rule.sharper and rule.name in named]
+            yield tier, _RUNS[tier], tuple(surer)

@@ -1,0 +1,43 @@
+"""Kernels that are as fast as their device: nothing is left to tune.
+
+Static: flops and bytes of the work. Dynamic: its time, beside what the device was measured to do at
+most. Within a tenth of a roof only less work helps: fusion, or smaller elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_NEAR = 0.9
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """The roof that a kernel is at."""
+    if not case.floors or not case.time:
+        return
+    roof, floor = max(case.floors.items(), key=lambda item: item[1])
+    used = floor / case.time
+    if used < _NEAR:
+        return
+    peak = case.peaks[roof]
+    text = f"{used:.0%} of {peak.value / 1e12:.3g} T{peak.unit}, as measured ({roof})"
+    memory = roof.startswith("hbm")
+    author = (
+        "Stop tuning it: only less traffic helps, by fusing it with its neighbours or by smaller"
+        " elements."
+        if memory
+        else "Stop tuning it: only fewer operations help, or elements of fewer bits."
+    )
+    yield Draft(
+        "stop", f"at the roof of the {'memory' if memory else 'arithmetic units'}", case.place(),
+        (Evidence("activities", text),), author, confidence="high",
+    )  # fmt: skip
+
+
+RULE = KernelRule("at-roofline", find, ("activities",))
