@@ -1,0 +1,94 @@
+"""What becomes of drafts: gains, order, all changes together, runs that would tell more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, report_of, stored
+from tileprof.analyzer import analyze
+from tileprof.analyzer.cases import Program
+
+SPILLS = [
+    ("LDL R0, [R1+0x50]", {"lg_throttle": 4000}, 1, 5),
+    ("FFMA R2, R0, R3, R4", {"selected": 6000}, 1, 6),
+]
+CONFLICTS = [
+    ("LDS R0, [R1]", {"mio_throttle": 4000}, 1, 5),
+    ("FFMA R2, R0, R3, R4", {"selected": 6000}, 1, 6),
+]
+PASSES = {"shared_wavefronts": [80, 0], "shared_wavefronts_ideal": [10, 0]}
+
+
+def test_the_greatest_gain_of_the_program_is_first() -> None:
+    """Not that of the kernel."""
+    short = Made(
+        "short", 1e5, code=[(t, {r: 2 * n for r, n in s.items()}, *r_) for t, s, *r_ in SPILLS]
+    )
+    long = Made("long", 9e5, code=SPILLS)
+    report = analyze(program(short, long))
+    assert [each.place.kernel for each in report.findings if each.rule == "spill-hot"] == [
+        "long", "short",
+    ]  # fmt: skip
+    assert [each.case.name for each in report.kernels] == ["long", "short"]
+
+
+def test_a_kernel_is_a_part_of_its_program() -> None:
+    """Of the device's time, idle time included, it has a half."""
+    finding = only(program(Made(code=SPILLS), idle=1e6), "spill-hot")
+    kernel, whole = finding.kernel_gain, finding.program_gain
+    assert kernel is not None
+    assert whole is not None
+    assert whole.mid == pytest.approx(1 / (1 - 0.5 * (1 - 1 / kernel.mid)))
+
+
+def test_changes_together_take_a_sample_once() -> None:
+    """Two rules that want the same samples bring no more than one of them."""
+    both = [
+        ("LDL R0, [R1+0x50]", {"lg_throttle": 2000}, 1, 5),
+        ("LDS R0, [R1]", {"mio_throttle": 2000}, 1, 6),
+        ("FFMA R2, R0, R3, R4", {"selected": 6000}, 1, 7),
+    ]
+    passes = {"shared_wavefronts": [0, 80, 0], "shared_wavefronts_ideal": [0, 10, 0]}
+    (answers,) = analyze(program(Made(code=both, counts=passes))).kernels
+    assert answers.together is not None
+    taken = 0.85 * 0.2 + 7 / 8 * 0.2
+    assert answers.together.mid == pytest.approx(1 / (1 - taken))
+
+
+def test_kernels_that_take_no_time_are_left_out() -> None:
+    """A two-hundredth of all kernels' time."""
+    report = analyze(program(Made("long", 1e6), Made("short", 5e3, code=SPILLS)))
+    assert not [each for each in report.findings if each.place.kernel == "short"]
+
+
+def test_noise_is_no_gain() -> None:
+    """One percent."""
+    little = [
+        ("LDL R0, [R1]", {"lg_throttle": 150}, 1, 5),
+        ("FFMA R2, R0, R3, R4", {"selected": 9850}, 1, 6),
+    ]
+    assert not found(program(Made(code=little)), "spill-hot")
+
+
+def test_kinds_of_evidence() -> None:
+    """Those that are there, and runs that add the others."""
+    report = report_of("h200-gemm")
+    assert report.tiers == ("static", "activities", "samples")
+    assert [tier for tier, _, _ in report.runs] == ["scopes", "counters"]
+    warned = analyze(program(Made(code=[(t, {}, d, line) for t, _, d, line in SPILLS],
+                                  counts={"executions": [9, 9]})))  # fmt: skip
+    (rules,) = (rules for tier, _, rules in warned.runs if tier == "samples")
+    assert "spill-hot" in rules
+
+
+def test_a_kernel_and_its_function() -> None:
+    """A tile kernel's function has a number behind its name; a kernel's launches are one case."""
+    (case,) = Program(stored("h200-gemm")).kernels
+    assert case.sampled is not None
+    assert (case.name, case.sampled.function.name) == ("matmul_nt", "matmul_nt_0")
+    assert case.launches == 150
+    assert case.matrix_dtype == "bfloat16"
+    assert case.sampled.whole == 626_717
+    names = {case.name: case.sampled for case in Program(stored("h200-stalls")).kernels}
+    assert len(names) == 16
+    assert all(code is not None and code.function.title == name for name, code in names.items())
