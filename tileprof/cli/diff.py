@@ -18,7 +18,8 @@ def _parser() -> Parser:
     parser = Parser(
         "diff",
         USAGE,
-        "Compare two profiles node by node. With --fail-if, exit with 1 where the expression "
+        "Compare two profiles node by node, and say at which level kernels whose time changed "
+        "first differ. With --fail-if, exit with 1 where the expression "
         "holds for the whole program: 'time > +5%' where it takes over 5 % longer.",
     )
     add = parser.add_argument
@@ -41,25 +42,21 @@ def _parser() -> Parser:
 def main(arguments: Sequence[str]) -> int:
     """Print the difference; 1 where the gate's expression holds."""
     args = _parser().parse_args(arguments)
+    from tileprof.analyzer.changes import explain
     from tileprof.profile import diff, fail_if, load
-    from tileprof.viewer import DiffOptions, diff_json, render_diff
+    from tileprof.viewer import DiffOptions, diff_json, render_changes, render_diff
 
-    found = diff(load(args.old), load(args.new))
+    old, new = load(args.old), load(args.new)
+    found, changes = diff(old, new), explain(old, new)
     # The expression is read before anything is printed: a typing mistake costs no output.
     failed = args.gate is not None and fail_if(found, args.gate)
     if args.json:
-        terminal.show(diff_json(found))
+        terminal.show(diff_json(found, changes))
     else:
         options = DiffOptions(split_names(args.metrics), args.threshold, args.depth)
         out = sys.stdout
-        text = render_diff(
-            found,
-            options,
-            terminal.width(out),
-            terminal.has_color(out),
-            terminal.has_unicode(out),
-        )
-        terminal.show(text)
+        shape = terminal.width(out), terminal.has_color(out), terminal.has_unicode(out)
+        terminal.show(render_diff(found, options, *shape) + render_changes(changes, *shape))
     if failed:
         terminal.complain(f"the gate failed: {args.gate}")
     return int(failed)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.viewer.changes import render_changes
 from tileprof.viewer.columns import available as available_metrics
 from tileprof.viewer.cta_text import render_cta
 from tileprof.viewer.data import diff_json, view_csv, view_json
@@ -39,6 +40,7 @@ __all__ = [
     "export",
     "export_folder",
     "render",
+    "render_changes",
     "render_cta",
     "render_diff",
     "render_lines",

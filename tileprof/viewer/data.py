@@ -10,7 +10,9 @@ import csv
 import io
 import json
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from tileprof.profile import Diff, Profile, diff_to_json, to_json
 from tileprof.viewer.columns import RATES, Column, column
@@ -18,6 +20,9 @@ from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.text import encodable
+
+if TYPE_CHECKING:
+    from tileprof.analyzer.changes import KernelChange
 
 __all__ = ["diff_json", "view_csv", "view_document", "view_json"]
 
@@ -42,9 +47,10 @@ def view_document(profile: Profile, options: ViewOptions) -> dict[str, Any]:
     return document
 
 
-def diff_json(diff: Diff) -> str:
-    """The documented JSON of a diff as one line."""
-    return json.dumps(diff_to_json(diff)) + "\n"
+def diff_json(diff: Diff, changes: Sequence[KernelChange] = ()) -> str:
+    """The documented JSON of a diff as one line, with the kernels whose time changed."""
+    kernels = [asdict(each) | {"ratio": each.ratio} for each in changes]
+    return json.dumps(diff_to_json(diff) | {"kernels": kernels}) + "\n"
 
 
 def view_csv(profile: Profile, options: ViewOptions) -> str:
