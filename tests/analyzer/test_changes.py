@@ -43,7 +43,8 @@ def after(change: Change, time: float = 1.3e6) -> KernelChange:
 def test_the_first_level_that_differs(change: Change, level: str, text: str) -> None:
     """One at a time."""
     found = after(change)
-    assert (found.level, found.ratio) == (level, pytest.approx(1.3))
+    assert found.level == level
+    assert found.ratio == pytest.approx(1.3)
     assert text in found.text
 
 

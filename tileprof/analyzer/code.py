@@ -93,14 +93,19 @@ class KernelCode:
         return np.where(offsets[found] == rows, found, -1)
 
     @cached_property
+    def stall(self) -> npt.NDArray[np.int32]:
+        """By row, the place of its reason among the device's."""
+        return self.held.rows.stall[self._rows]
+
+    @cached_property
     def reasons(self) -> list[str]:
         """By row, the stall reason; `…_not_issued` for the part at which nobody issued."""
-        return [self.held.stalls[i] for i in self.held.rows.stall[self._rows].tolist()]
+        return [self.held.stalls[i] for i in self.stall.tolist()]
 
     @cached_property
     def is_counted(self) -> _Mask:
         """By row, whether it is in sums: `…_not_issued` is a part of another row."""
-        return ~np.array([each.endswith(NOT_ISSUED) for each in self.reasons], bool)
+        return self.held.is_counted[self.stall]
 
     @cached_property
     def whole(self) -> int:
@@ -123,7 +128,7 @@ class KernelCode:
         if reasons is not None:
             ends = NOT_ISSUED if idle else ""
             wanted = {f"{each}{ends}" for each in reasons}
-            mask &= np.array([each in wanted for each in self.reasons], bool)
+            mask &= np.array([each in wanted for each in self.held.stalls], bool)[self.stall]
         return mask
 
     def n(
@@ -153,17 +158,26 @@ class KernelCode:
         """
         offsets = {self.instructions[index].offset for index in producers}
         wanted = None if reasons is None else set(reasons)
-        blamed = dict[tuple[int, str], list[int]]()
-        for blame in self.function.blames:
-            blamed.setdefault((blame.offset, blame.stall), []).append(blame.producer)
         found = np.zeros(len(self.counts))
-        for row, (index, reason) in enumerate(zip(self.at.tolist(), self.reasons)):
-            if index < 0 or not self.is_counted[row] or (wanted and reason not in wanted):
-                continue
-            of = blamed.get((self.instructions[index].offset, reason), [])
-            if of:
-                found[row] = self.counts[row] * sum(each in offsets for each in of) / len(of)
+        for row, reason, of in self._blamed:
+            if wanted is None or reason in wanted:
+                part = sum(each in offsets for each in of) / len(of)
+                found[row] = part * self.counts[row]
         return found
+
+    @cached_property
+    def _blamed(self) -> list[tuple[int, str, list[int]]]:
+        """Rows in sums of which it is known what they wait for: the offsets of that."""
+        of = dict[tuple[int, str], list[int]]()
+        for blame in self.function.blames:
+            of.setdefault((blame.offset, blame.stall), []).append(blame.producer)
+        offsets = self.held.rows.offset[self._rows].tolist()
+        keys = zip(offsets, self.reasons, self.is_counted.tolist())
+        return [
+            (row, reason, of[offset, reason])
+            for row, (offset, reason, counted) in enumerate(keys)
+            if counted and (offset, reason) in of
+        ]
 
     # -- instructions
 
