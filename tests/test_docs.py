@@ -26,8 +26,6 @@ NEEDED = {
     "listing": ["tileprof.native._recorder"],
 }
 """Modules without which a page has nothing to show."""
-LATER = {"report"}
-"""Commands that are known and not there yet: they say so, and that is wrong use."""
 COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "doctor"]
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
 """Files that a page speaks of and does not make, each with one that it does make."""
@@ -131,7 +129,7 @@ def test_help(
 ) -> None:
     """`--help` prints the options that the documentation speaks of."""
     monkeypatch.setenv("COLUMNS", "80")
-    assert help_of(command) == (2 if command in LATER else 0)
+    assert help_of(command) == 0
     printed = capsys.readouterr()
     golden(printed.out + printed.err)
 

@@ -14,6 +14,7 @@ from tileprof.profile import Profile, load
 from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start, step
 
 if TYPE_CHECKING:
+    from tileprof.analyzer.report import analyze
     from tileprof.compiler.cuda.controls import Controls
     from tileprof.lang.jit_function import compile, jit
     from tileprof.lang.saved import load_kernel
@@ -28,6 +29,7 @@ __all__ = [
     "TileprofError",
     "__version__",
     "activate",
+    "analyze",
     "compile",
     "deactivate",
     "device",
@@ -43,12 +45,13 @@ __all__ = [
 
 _LATE = {
     "Controls": "tileprof.compiler.cuda.controls",
+    "analyze": "tileprof.analyzer",
     "compile": "tileprof.lang",
     "jit": "tileprof.lang",
     "load_kernel": "tileprof.lang.saved",
     "device": "tileprof.runtime.selection",
 }
-"""Loaded at first use: a program that is only profiled never pays for the compiler."""
+"""Loaded at first use: a program that is only profiled pays for neither compiler nor analyzer."""
 
 
 def __getattr__(name: str) -> Any:

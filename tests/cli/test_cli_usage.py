@@ -27,7 +27,7 @@ def test_no_arguments_show_what_there_is(cli: Any, golden: Callable[..., None]) 
     golden(asked.out)
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "report"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: str) -> None:
     """`--help` says what each argument is, and ends well."""
     found = cli(command, "--help")
@@ -71,6 +71,10 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
         (
             ["view", "x", "-d", "1.5"],
             "argument -d: `1.5` is not a whole number\nSee `tileprof view --help`.",
+        ),
+        (
+            ["report", "x", "--for", "me"],
+            "argument --for: `me` is none of author, compiler\nSee `tileprof report --help`.",
         ),
         (
             ["run", "--context", "all", "x.py"],
@@ -119,7 +123,7 @@ def test_wrong_use(cli: Any, arguments: list[str], message: str) -> None:
     assert (found.code, found.out, found.err) == (2, "", f"tileprof: {message}\n")
 
 
-@pytest.mark.parametrize("arguments", [["view"], ["diff", "a"], ["export", "a"], ["compile"]])
+@pytest.mark.parametrize("arguments", [["view"], ["report"], ["diff", "a"], ["export", "a"], ["compile"]])
 def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
     """What is missing is named, and where the help is."""
     found = cli(*arguments)
@@ -131,7 +135,7 @@ def test_missing_arguments(cli: Any, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ("report x.tprof --html out", "tileprof report"),
+        ("report x.tprof --html out", "--html"),
         ("run --device cuda:1 there.py", "--device cuda:1"),
     ],
 )
@@ -176,6 +180,8 @@ def test_a_file_that_is_no_profile(
     for arguments in (
         ["view", sample],
         ["view", sample, "--json"],
+        ["report", sample],
+        ["report", "good.tprof", sample, "--json"],
         ["diff", sample, "good.tprof"],
         ["diff", "good.tprof", sample],
         ["export", sample, "--to", "chrome", "-o", "out.json"],

@@ -23,7 +23,7 @@ from tileprof.errors import (
     UsageError,
 )
 
-from . import compile_command, diff, doctor, export, inspect_command, later, run, terminal, view
+from . import compile_command, diff, doctor, export, inspect_command, report, run, terminal, view
 from .parsing import suggestion
 
 __all__ = ["COMMANDS", "main"]
@@ -33,7 +33,7 @@ COMMANDS = {
     for command in (
         run.COMMAND,
         view.COMMAND,
-        later.REPORT,
+        report.COMMAND,
         diff.COMMAND,
         export.COMMAND,
         compile_command.COMMAND,

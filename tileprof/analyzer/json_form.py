@@ -1,0 +1,98 @@
+"""A report as JSON objects; `docs/report.md` says what each field is.
+
+In: a report.  Out: a document of plain lists, dictionaries, texts and numbers. Gains are
+`[low, mid, high]`, times ns, offsets bytes; what is not known is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tileprof.analyzer.findings import Evidence, Finding, Gain, Place
+from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.analyzer.report import Answers, Report
+from tileprof.errors import Location
+
+__all__ = ["SCHEMA", "to_json"]
+
+SCHEMA = 1
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The document of one report."""
+    return {
+        "schema": SCHEMA,
+        "tiers": list(report.tiers),
+        "findings": [_finding(each) for each in report.findings],
+        "kernels": [_kernel(each) for each in report.kernels],
+        "runs": [
+            {"tier": tier, "run": run, "rules": list(rules)} for tier, run, rules in report.runs
+        ],
+        "reasons": [_reason(each) for each in reasons(each.case for each in report.kernels)],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "title": finding.title,
+        "place": _place(finding.place),
+        "evidence": {
+            "static": _evidence(finding.static),
+            "dynamic": _evidence(finding.dynamic),
+        },
+        "gain": {"kernel": _gain(finding.kernel_gain), "program": _gain(finding.program_gain)},
+        "confidence": finding.confidence,
+        "suggestion": {"author": finding.author, "compiler": finding.compiler},
+    }
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {
+        "path": list(place.path),
+        "kernel": place.kernel or None,
+        "op": place.op or None,
+        "location": _location(place.location),
+        "sass": None if place.sass is None else list(place.sass),
+    }
+
+
+def _location(location: Location | None) -> dict[str, Any] | None:
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line, "function": location.function}
+
+
+def _evidence(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
+    return [{"tier": each.tier, "text": each.text, "samples": each.samples} for each in evidence]
+
+
+def _gain(gain: Gain | None) -> list[float] | None:
+    return None if gain is None else [gain.low, gain.mid, gain.high]
+
+
+def _kernel(answers: Answers) -> dict[str, Any]:
+    case = answers.case
+    return {
+        "name": case.name,
+        "device": case.device or None,
+        "time": case.time,
+        "share": case.share,
+        "launches": case.launches,
+        "findings": len(answers.findings),
+        "together": _gain(answers.together),
+    }
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "op": reason.op,
+        "candidate": reason.candidate,
+        "reason": reason.reason,
+        "time": reason.time,
+        "kernels": reason.kernels,
+        "kernel": reason.kernel,
+        "location": _location(reason.location),
+    }

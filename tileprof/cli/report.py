@@ -1,0 +1,98 @@
+"""`tileprof report`: what to change in a program, and what it would bring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from . import terminal
+from .later import refuse
+from .parsing import Command, Parser, one_of
+
+if TYPE_CHECKING:
+    from tileprof.analyzer import Report
+
+__all__ = ["COMMAND"]
+
+USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --html OUT]"
+_HEIGHT = 50
+"""Lines of a report that goes to no terminal."""
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "report",
+        USAGE,
+        "Say what costs time and why, what to change, and what that would bring. Several profiles "
+        "are told one by one; for the compiler, all together.",
+    )
+    add = parser.add_argument
+    add("files", metavar="FILE", nargs="+", help="a .tprof file")
+    add("-i", dest="include", metavar="RE", help="all findings whose kernel, path or rule matches")
+    add(
+        "--for",
+        dest="voice",
+        metavar="WHO",
+        default="author",
+        type=one_of("author", "compiler"),
+        help="who reads: author (of kernels and programs; the default) or compiler (its developer)",
+    )
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="everything as JSON, a line for a FILE")
+    shape.add_argument("--html", metavar="OUT", help="a page that needs nothing but a browser")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the report."""
+    args = _parser().parse_args(arguments)
+    if args.html is not None:
+        return _page(args)
+    reports = _analyzed(args.files)
+    terminal.show(_json(reports, args) if args.json else _text(reports, args))
+    return 0
+
+
+def _analyzed(files: Sequence[str]) -> dict[str, Report]:
+    from tileprof.analyzer import analyze
+    from tileprof.profile import load
+
+    return {file: analyze(load(file)) for file in files}
+
+
+def _page(args: argparse.Namespace) -> int:
+    """Write the page."""
+    refuse("`--html`")
+
+
+def _json(reports: Mapping[str, Report], args: argparse.Namespace) -> str:
+    from tileprof.analyzer.json_form import to_json
+    from tileprof.viewer.findings import chosen
+
+    kept = chosen(reports, args.include)
+    return "".join(json.dumps(to_json(each)) + "\n" for each in kept.values())
+
+
+def _text(reports: Mapping[str, Report], args: argparse.Namespace) -> str:
+    from tileprof.viewer.findings import ReportOptions, render_reports
+
+    out = sys.stdout
+    return render_reports(
+        reports,
+        ReportOptions(args.voice, args.include, _height()),
+        width=terminal.width(out),
+        color=terminal.has_color(out),
+        unicode=terminal.has_unicode(out),
+    )
+
+
+def _height() -> int:
+    """Lines of the terminal."""
+    return shutil.get_terminal_size((120, _HEIGHT)).lines if sys.stdout.isatty() else _HEIGHT
+
+
+COMMAND = Command("report", "what to change, and what it would bring", main)

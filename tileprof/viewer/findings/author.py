@@ -1,0 +1,130 @@
+"""A report for whoever wrote the program: what was analysed, findings that fit a screen, what more
+a run would tell.
+
+In: a report.  Out: lines. The most useful findings come first; what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tileprof.analyzer import Report, Tier
+from tileprof.analyzer.findings import TIERS
+from tileprof.viewer.findings.entry import count_text, entry, gain_text
+from tileprof.viewer.findings.options import ReportOptions
+from tileprof.viewer.findings.paper import Paper
+from tileprof.viewer.notes import missing_from, title_of
+from tileprof.viewer.source_text import SourceTexts
+from tileprof.viewer.units import format_percent, format_value
+
+__all__ = ["author_text", "fitting", "tiers_text"]
+
+_WORDS: dict[Tier, str] = {
+    "static": "code and remarks of the compiler",
+    "activities": "times of launches",
+    "scopes": "time inside kernels",
+    "samples": "samples of instructions",
+    "counters": "hardware counters",
+}
+
+
+def author_text(
+    name: str, reports: Mapping[str, Report], options: ReportOptions, paper: Paper
+) -> list[str]:
+    """The lines of the report of this name."""
+    report = reports[name]
+    head = [*_title(name, report, paper, many=len(reports) > 1), *_about(report, options, paper)]
+    tail = [*_together(report, paper), *_runs(report, paper)]
+    sources = SourceTexts(report.program.profile)
+    entries = [entry(each, "author", paper, sources) for each in report.findings]
+    room = None if options.include is not None else options.height - len(head) - len(tail) - 2
+    shown = fitting(entries, room)
+    lines = head + [line for each in entries[:shown] for line in ["", *each]]
+    if shown < len(entries):
+        rest = count_text(report.findings[shown:])
+        said = f"{len(entries) - shown} more: {rest}; see them with -i RE (-i . shows all)."
+        lines += ["", *paper.sentence(said, "2")]
+    return lines + tail
+
+
+def fitting(entries: list[list[str]], room: int | None) -> int:
+    """How many entries fit so many lines, with one between them: one at least, all for None."""
+    if room is None:
+        return len(entries)
+    for shown, each in enumerate(entries):
+        room -= len(each) + 1
+        if room < 0:
+            return max(shown, 1)
+    return len(entries)
+
+
+def tiers_text(tiers: tuple[Tier, ...]) -> str:
+    """The kinds of evidence that there are, and those that there are not."""
+    seen = ", ".join(_WORDS[each] for each in tiers) or "nothing"
+    missed = ", ".join(_WORDS[each] for each in TIERS if each not in tiers)
+    return f"Seen: {seen}." + (f" Not seen: {missed}." if missed else "")
+
+
+def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]:
+    profile = report.program.profile
+    titles = title_of(profile, paper.width, paper.glyphs, paper.color)
+    if many or not titles:
+        yield paper.line(name, "1")
+    yield from titles
+    yield from paper.sentence(tiers_text(report.tiers))
+    yield from missing_from(profile, paper.width, paper.glyphs, paper.color)
+
+
+def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str]:
+    """How much was looked at, and what came of it."""
+    program, findings = report.program, report.findings
+    if not len(program.profile):
+        yield from paper.sentence("The profile is empty: nothing was recorded.", "33")
+        return
+    if not program.kernels:
+        said = "No kernel ran while it was recorded."
+        yield from paper.sentence(said if not findings else f"{said} {count_text(findings)}.")
+        return
+    count = len(program.kernels)
+    time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
+    said = f"{count} kernel{'s' if count > 1 else ''}, {time}: "
+    yield from paper.sentence(f"{said}{count_text(findings) or 'nothing was found'}.")
+    if findings and options.include is None:
+        yield from _silent(report, paper)
+
+
+def _silent(report: Report, paper: Paper) -> Iterator[str]:
+    """How much time nothing is said about."""
+    judged = [each for each in report.kernels if not each.findings]
+    small = len(report.program.kernels) - len(report.kernels)
+    if judged:
+        share = format_percent(sum(each.case.share for each in judged))
+        said = f"Nothing was found in {len(judged)} of them with {share} % of the time."
+        yield from paper.sentence(said, "2")
+    if small:
+        said = f"Left out: {small} with less than 1 % of the time each."
+        yield from paper.sentence(said, "2")
+
+
+def _together(report: Report, paper: Paper) -> Iterator[str]:
+    """Of kernels with several suggestions, all of them at once."""
+    several = [each for each in report.kernels if each.together is not None]
+    if not several:
+        return
+    yield from ["", *paper.sentence("All suggestions of a kernel together (gains do not add up):")]
+    for each in several:
+        assert each.together is not None
+        share = format_percent(each.case.share)
+        said = f"{gain_text(each.together)}  {each.case.name}, {share} % of the kernels' time"
+        yield paper.line(f"  {said}")
+
+
+def _runs(report: Report, paper: Paper) -> Iterator[str]:
+    """Which run would tell more, those that make a finding of this report surer first."""
+    runs = sorted(report.runs, key=lambda each: not each[2])
+    if not runs:
+        return
+    yield from ["", *paper.sentence("To know more:")]
+    for _, run, rules in runs:
+        surer = f"; makes surer: {', '.join(rules)}" if rules else ""
+        yield from paper.sentence(f"{run}{surer}", "", "  ")

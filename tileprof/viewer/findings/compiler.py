@@ -1,0 +1,163 @@
+"""A report for whoever develops the compiler: over all profiles, what of its doing costs the most.
+
+In: reports of one profile, or of a suite.  Out: lines: findings that are the compiler's doing, one
+entry for a cause however many kernels have it, those first that would save the most time; then the
+candidates that the compiler turned down, by the time of the kernels in which it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from tileprof.analyzer import Finding, Report
+from tileprof.analyzer.findings import TIERS, Severity
+from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.viewer.findings.author import fitting, tiers_text
+from tileprof.viewer.findings.entry import count_text, entry, short_place
+from tileprof.viewer.findings.options import ReportOptions
+from tileprof.viewer.findings.paper import Paper
+from tileprof.viewer.grid import Field, Label, arrange
+from tileprof.viewer.source_text import SourceTexts
+from tileprof.viewer.text import heat
+from tileprof.viewer.units import cells, format_percent, format_value
+
+__all__ = ["compiler_text"]
+
+_ORDER: tuple[Severity, ...] = get_args(Severity)
+_MOST_NAMED = 4
+_MOST_REASONS = 10
+_REASONS_ROOM = 8
+"""Lines of a screen that findings leave for reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A finding in its profile."""
+
+    file: str
+    report: Report
+    finding: Finding
+
+    @property
+    def saved(self) -> float:
+        """The time of the profile's program that would go, ns; 0 where no gain is told."""
+        gain = self.finding.program_gain
+        return self.report.program.device_time * (1 - 1 / gain.mid) if gain else 0.0
+
+    @property
+    def kernel_time(self) -> float:
+        """Of its kernel, ns."""
+        name = self.finding.place.kernel
+        return sum(each.case.time for each in self.report.kernels if each.case.name == name)
+
+
+def compiler_text(
+    reports: Mapping[str, Report], options: ReportOptions, paper: Paper
+) -> list[str]:  # fmt: skip
+    """The lines of all reports together."""
+    whole = sum(each.program.kernel_time for each in reports.values())
+    held = [_Case(name, each, f) for name, each in reports.items() for f in each.findings]
+    ours = _causes([each for each in held if each.finding.compiler])
+    head = [*_title(reports, whole, paper), *_counts(held, paper)]
+    table = list(_reasons(reports, options, whole, paper))
+    entries = [_entry(each, len(reports) > 1, whole, paper) for each in ours]
+    left = options.height - len(head) - min(len(table), _REASONS_ROOM) - 3
+    shown = fitting(entries, None if options.include is not None else left)
+    lines = head + [line for each in entries[:shown] for line in ["", *each]]
+    if shown < len(entries):
+        said = f"{len(entries) - shown} more of less use; see them with -i RE (-i . shows all)."
+        lines += ["", *paper.sentence(said, "2")]
+    return lines + table
+
+
+def _title(reports: Mapping[str, Report], whole: float, paper: Paper) -> Iterator[str]:
+    count = sum(len(each.program.kernels) for each in reports.values())
+    names = ", ".join(reports)
+    time = format_value(whole, "ns") if whole else "not timed"
+    yield paper.line(names, "1")
+    tiers = {tier for each in reports.values() for tier in each.tiers}
+    yield from paper.sentence(tiers_text(tuple(tier for tier in TIERS if tier in tiers)))
+    of = f" of {len(reports)} profiles" if len(reports) > 1 else ""
+    yield from paper.sentence(f"{count} kernel{'' if count == 1 else 's'}{of}, {time}.")
+
+
+def _counts(held: list[_Case], paper: Paper) -> Iterator[str]:
+    ours = [each.finding for each in held if each.finding.compiler]
+    others = len(held) - len(ours)
+    said = f"Of the compiler's doing: {count_text(ours) or 'nothing was found'}."
+    if others:
+        is_are = "is" if others == 1 else "are"
+        said += f" {others} of other causes {is_are} told with --for author."
+    yield from paper.sentence(said)
+
+
+def _causes(held: list[_Case]) -> list[list[_Case]]:
+    """Findings of one rule with one advice together, those that would save the most time first."""
+    groups = dict[tuple[Severity, str, str], list[_Case]]()
+    for each in held:
+        found = each.finding
+        groups.setdefault((found.severity, found.rule, found.compiler), []).append(each)
+    for group in groups.values():
+        group.sort(key=lambda each: (-each.saved, -each.kernel_time))
+    ordered = sorted(groups.items(), key=lambda item: _rank(item[0][0], item[1]))
+    return [group for _, group in ordered]
+
+
+def _rank(severity: Severity, group: list[_Case]) -> tuple[int, float, float]:
+    saved = sum(each.saved for each in group)
+    return _ORDER.index(severity), -saved, -sum(each.kernel_time for each in group)
+
+
+def _entry(group: list[_Case], several: bool, whole: float, paper: Paper) -> list[str]:
+    """The one that would save the most, and the names of the others."""
+    first, *others = group
+    sources = SourceTexts(first.report.program.profile)
+    lines = entry(first.finding, "compiler", paper, sources, first.file if several else "")
+    if others:
+        names = dict.fromkeys(_name(each, several) for each in others)
+        more = ", …" if len(names) > _MOST_NAMED else ""
+        lines += paper.field("also in", ", ".join(list(names)[:_MOST_NAMED]) + more)
+    kernels = {(each.file, each.finding.place.kernel): each.kernel_time for each in group}
+    if len(kernels) > 1 and whole:
+        share = format_percent(sum(kernels.values()) / whole)
+        lines += paper.field("in all", f"{len(kernels)} kernels with {share} % of the time")
+    return lines
+
+
+def _name(case: _Case, several: bool) -> str:
+    name = case.finding.place.kernel or "the program"
+    return f"{name} ({case.file})" if several else name
+
+
+def _reasons(
+    reports: Mapping[str, Report], options: ReportOptions, whole: float, paper: Paper
+) -> Iterator[str]:
+    """The table of what was turned down."""
+    found = reasons(answers.case for each in reports.values() for answers in each.kernels)
+    if not found:
+        return
+    shown = found if options.include is not None else found[:_MOST_REASONS]
+    said = "Turned down by the compiler; times are of the kernels in which it was, not its cost:"
+    yield from ["", *paper.sentence(said)]
+    shares = [each.time / whole if whole else 0.0 for each in shown]
+    fields = [
+        Field("time", cells([each.time for each in shown], "ns"), 1),
+        Field("%", [format_percent(each) for each in shares], 0, [heat(each) for each in shares]),
+        Field("kernels", [str(each.kernels) for each in shown], 2),
+    ]
+    grid = arrange(fields, paper.width, paper.glyphs, paper.color)
+    yield grid.header("what was not chosen, and why")
+    indent = " " * (paper.width - grid.room)
+    for row, each in enumerate(shown):
+        said = paper.text(f"{each.op}: not {each.candidate}")
+        yield grid.row(row, Label(said, notes=(paper.text(_where(each)),)))
+        yield from paper.sentence(each.reason, "", indent)
+    if len(found) > len(shown):
+        yield from paper.sentence(f"{len(found) - len(shown)} more; see them with -i RE.", "2")
+
+
+def _where(reason: Reason) -> str:
+    place = short_place(reason.location)
+    return f"{reason.kernel}, {place}" if place else reason.kernel

@@ -1,0 +1,114 @@
+"""One finding in some lines: what, where, what it would bring, how that is known, what to do.
+
+In: a finding.  Out: lines. Words say what a severity means where there is no number: why there is
+none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tileprof.analyzer import Evidence, Finding, Gain, Place
+from tileprof.errors import Location
+from tileprof.viewer.findings.options import Voice
+from tileprof.viewer.findings.paper import Paper
+from tileprof.viewer.source_text import SourceTexts
+from tileprof.viewer.text import shorten
+from tileprof.viewer.units import format_value
+
+__all__ = ["count_text", "entry", "gain_text", "place_text", "short_place"]
+
+_STYLES = {
+    "suggestion": "1;32", "symptom": "1;33", "warning": "33", "stop": "36", "ignore": "2",
+}  # fmt: skip
+_NO_GAIN = {
+    "suggestion": "not told",
+    "symptom": "not told: it costs time, but its cause is not known",
+    "warning": "not told: what it costs was not measured, or by too little",
+    "stop": "none is left",
+    "ignore": "none: it is true, and costs nothing",
+}
+_PLURALS = {
+    "suggestion": "suggestions", "symptom": "symptoms", "warning": "warnings",
+    "stop": "at their limit", "ignore": "to ignore",
+}  # fmt: skip
+_SINGULARS = {"stop": "at its limit", "ignore": "to ignore"}
+
+
+def entry(
+    finding: Finding, voice: Voice, paper: Paper, sources: SourceTexts, file: str = ""
+) -> list[str]:
+    """Its lines; `file` names the profile where there are several."""
+    style = _STYLES[finding.severity]
+    title = f"{finding.severity}: {finding.title} ({finding.rule})"
+    lines = paper.sentence(title, style)
+    lines += paper.field("where", place_text(finding.place, file))
+    lines += _further(finding.place, paper, sources)
+    lines += paper.field("gain", _gain(finding), "1" if finding.program_gain else "")
+    for number, each in enumerate(finding.evidence):
+        lines += paper.field("" if number else "because", _evidence(each))
+    advice = finding.compiler if voice == "compiler" else finding.author
+    return lines + (paper.field("do", advice) if advice else [])
+
+
+def place_text(place: Place, file: str = "") -> str:
+    """Kernel, op, line and instructions, as far as they are known; for a program its path."""
+    named = place.kernel or " → ".join(place.path) or "the program"
+    parts = [named, place.op, short_place(place.location), _sass(place.sass), file and f"in {file}"]
+    return ", ".join(part for part in parts if part)
+
+
+def gain_text(gain: Gain) -> str:
+    """`1.23× (1.10–1.40)`."""
+    return str(gain)
+
+
+def count_text(findings: Iterable[Finding]) -> str:
+    """`2 suggestions, 1 warning`, in the order in which they come."""
+    counts = Counter[str](each.severity for each in findings)
+    return ", ".join(
+        f"{count} {_PLURALS[name] if count > 1 else _SINGULARS.get(name, name)}"
+        for name, count in counts.items()
+    )
+
+
+def _further(place: Place, paper: Paper, sources: SourceTexts) -> Iterator[str]:
+    """The text of the line, and who launched the kernel, one line each."""
+    room = paper.width - 11
+    if place.location is not None:
+        text = sources.lines(place.location.file).get(place.location.line, "").strip()
+        if text:
+            yield from paper.field("", shorten(paper.text(text), room, paper.glyphs), "36")
+    above = " → ".join(place.path[:-1])
+    if place.kernel and above:
+        yield from paper.field("", shorten(paper.text(f"from {above}"), room, paper.glyphs), "2")
+
+
+def _gain(finding: Finding) -> str:
+    told = (("program", finding.program_gain), ("kernel", finding.kernel_gain))
+    parts = [f"{of} {gain_text(gain)}" for of, gain in told if gain is not None]
+    if not parts:
+        return _NO_GAIN[finding.severity]
+    return f"{', '.join(parts)}; confidence {finding.confidence}"
+
+
+def _evidence(evidence: Evidence) -> str:
+    if evidence.samples:
+        return f"{evidence.text} ({format_value(evidence.samples, '1')} samples)"
+    return evidence.text
+
+
+def short_place(location: Location | None) -> str:
+    """`kernel.py:57`, or nothing."""
+    if location is None:
+        return ""
+    name = location.file.replace("\\", "/").rpartition("/")[2]
+    return f"{name}:{location.line}" if location.line else name
+
+
+def _sass(offsets: tuple[int, int] | None) -> str:
+    if offsets is None:
+        return ""
+    first, last = offsets
+    return f"SASS {first:#06x}" if first == last else f"SASS {first:#06x}–{last:#06x}"

@@ -1,0 +1,24 @@
+"""What a reader asks a report to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+__all__ = ["VOICES", "ReportOptions", "Voice"]
+
+Voice: TypeAlias = Literal["author", "compiler"]
+
+VOICES: tuple[Voice, ...] = get_args(Voice)
+"""Who reads: whoever wrote the kernel or the program; whoever develops the compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """The choices of one report; the defaults are those of `tileprof report`."""
+
+    voice: Voice = "author"
+    include: str | None = None
+    """A regular expression: only findings whose kernel, path or rule matches, and all of these."""
+    height: int = 40
+    """Lines that a screen has; findings beyond are counted."""
