@@ -6,9 +6,9 @@ the machine code, its registers and memory, the device and its clocks. What lies
 difference follows from it; so the first one says who did it: the author, the lowering, ptxas, the
 machine.
 
-The noise of a mean is the standard error of its launches, with a standard deviation of IQR / 1.35, as
-for normal times; quartiles are known to 1.6 %, so they are taken to be that far apart at least. From
-one process to the next more changes than that, so changes below 2 % are told in no case.
+The noise of a mean is the standard error of its launches, with a standard deviation of IQR / 1.35,
+as for normal times; quartiles are known to 1.6 %, so they are taken to be that far apart at least.
+From one process to the next more changes than that, so changes below 2 % are told in no case.
 """
 
 from __future__ import annotations
