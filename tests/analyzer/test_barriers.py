@@ -1,0 +1,115 @@
+"""Warps that wait for each other at barriers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, report_of, stored
+
+RULE = "barrier-imbalance"
+SKEWED = [
+    ("ISETP.GT.U32.AND P0, PT, R7, 0x1f, PT", {"selected": 500}, 1, 4),
+    ("@P0 BRA 0x40", {"selected": 500}, 1, 5),
+    ("FFMA R5, R5, R0, 0.5", {"selected": 800, "wait": 2000, "wait_not_issued": 1500}, 1, 6),
+    ("FFMA R5, R5, R0, 0.5", {"selected": 200}, 1, 6),
+    ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 8),
+    ("@!P1 BRA 0x0", {"barrier": 6000, "barrier_not_issued": 4500}, 1, 3),
+    ("EXIT", {}, 0, 9),
+]
+WAITS = [(5, "barrier", 4)]
+
+
+def test_the_first_warp_works_and_the_others_wait_on_a_gpu() -> None:
+    """Of the sixteen stored kernels the one that was written so, and the line of the late warp.
+
+    Waits for products of warp groups, which are charged as `barrier` too, are none of it.
+    """
+    findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
+    assert [(each.place.kernel, each.severity) for each in findings] == [
+        ("barrier_skew", "suggestion")
+    ]
+    place = findings[0].place.location
+    assert place is not None
+    assert (place.line, findings[0].title[-8:]) == (106, "line 104")
+    gain = findings[0].kernel_gain
+    assert gain is not None
+    assert gain.low > 1.1
+    assert gain.high < 1 / 0.3  # schedulers issue in 31 % of all cycles already
+    assert not found(stored("h200-gemm"), RULE)
+
+
+def test_how_much_is_done_by_those_who_are_late() -> None:
+    """6,000 of 10,000 samples wait; 3,000 of the 4,000 others are behind the branch."""
+    finding = only(program(Made(code=SKEWED, blames=WAITS)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.6 * 0.75))
+    assert finding.kernel_gain.high <= 1 / 0.4 + 1e-9  # nobody issues in 60 % of the cycles
+    assert finding.title == "warps wait at a barrier for those that run line 6"
+    assert finding.place.location is not None
+    assert finding.place.location.line == 8
+
+
+def test_a_branch_that_all_warps_take_is_nobody_late() -> None:
+    """By counts; then who is late is not known."""
+    together = {"executions": [800, 800, 800, 800, 800, 800, 8]}
+    finding = only(program(Made(code=SKEWED, blames=WAITS, counts=together)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    one_of_eight = {"executions": [800, 800, 100, 100, 800, 800, 8]}
+    finding = only(program(Made(code=SKEWED, blames=WAITS, counts=one_of_eight)), RULE)
+    assert finding.severity == "suggestion"
+
+
+def test_work_behind_the_last_barrier_makes_nobody_late() -> None:
+    """The branch is behind the loop."""
+    code = [
+        ("FFMA R5, R5, R0, 0.5", {"selected": 1000}, 1, 6),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 8),
+        ("@!P1 BRA 0x0", {"barrier": 6000}, 1, 3),
+        ("@P0 BRA 0x50", {"selected": 10}, 0, 9),
+        ("STG.E [R2.64], R5", {"lg_throttle": 3000}, 0, 9),
+        ("EXIT", {}, 0, 9),
+    ]
+    finding = only(program(Made(code=code, blames=[(2, "barrier", 1)])), RULE)
+    assert finding.severity == "symptom"
+
+
+def test_waits_for_products_are_no_barrier() -> None:
+    """They have the same reason."""
+    code = [
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0", {"selected": 100}, 1, 4),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 9000}, 1, 5),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 10}, 1, 6),
+        ("@!P1 BRA 0x0", {"barrier": 20}, 1, 6),
+    ]
+    blames = [(1, "barrier", 0), (3, "barrier", 2)]
+    assert not found(program(Made(code=code, blames=blames)), RULE)
+
+
+def test_barriers_at_which_nobody_waits_are_not_told() -> None:
+    """A loop with barriers, as most have, of warps that come together."""
+    even = [*SKEWED[:5], ("@!P1 BRA 0x0", {"barrier": 20}, 1, 3)]
+    assert not found(program(Made(code=even, blames=WAITS)), RULE)
+
+
+@pytest.mark.parametrize(
+    ("waits", "severity"), [(0, "warning"), (3, "ignore"), (2000, "suggestion")]
+)
+def test_two_barriers_in_a_row(waits: int, severity: str) -> None:
+    """With no access to memory between them."""
+    work = {"selected": 8000} if waits else {}
+    stall = {"barrier": waits} if waits else {}
+    code = [
+        ("STS [R2], R5", work, 1, 5),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 6),
+        ("IADD3 R2, R2, 0x1, RZ", {}, 1, 7),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 7),
+        ("LDS R6, [R3]", stall, 1, 8),
+    ]
+    counts = {} if waits else {"executions": [9] * 5}
+    made = Made(code=code, blames=[(4, "barrier", 3)], counts=counts)
+    finding = only(program(made), RULE)
+    assert finding.severity == severity
+    assert (finding.kernel_gain is not None) == (severity == "suggestion")
+    between = [*code[:2], ("LDS R2, [R3]", {}, 1, 7), *code[3:]]
+    made = Made(code=between, blames=[(4, "barrier", 3)], counts=counts)
+    assert not [each for each in found(program(made), RULE) if "orders nothing" in each.title]

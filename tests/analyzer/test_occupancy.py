@@ -1,0 +1,108 @@
+"""Too few warps to hide latency."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.launched import launch, on_h200
+from tests.analyzer.made import Made, found, only, program, remark, stored
+
+RULE = "occupancy-limited"
+# 8 warps on a multiprocessor, 2 of a scheduler, which issues in a quarter of all cycles.
+FEW = launch(1320, held=1, threads=256, registers=132, limited_by="registers")
+LATENCY = {"selected": 1250, "long_scoreboard": 8750, "long_scoreboard_not_issued": 7500}
+WAITS = [("FADD R0, R0, R1", LATENCY, 1, 5)]
+
+
+def test_a_few_registers_from_the_next_block() -> None:
+    """From 2 to 4 warps of a scheduler that each are ready with p: 1 - (1 - p)² = 0.25."""
+    finding = only(on_h200(Made(attributes=FEW, code=WAITS)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx((1 - 0.75**2) / 0.25)
+    assert finding.kernel_gain.high <= 2  # by as many warps
+    assert finding.kernel_gain.low == 1  # no roof is known
+    assert (finding.severity, finding.confidence) == ("suggestion", "medium")
+    assert "at most 128 registers a thread instead of 132" in finding.author
+
+
+def test_a_step_is_to_the_next_block() -> None:
+    """Three blocks of 4 warps become four, and not as many as the device holds."""
+    three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")
+    finding = only(on_h200(Made(attributes=three, code=WAITS)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx((1 - 0.75 ** (4 / 3)) / 0.25)
+    assert finding.kernel_gain.high <= 4 / 3 + 1e-9
+
+
+def test_the_grid_has_blocks_for_it() -> None:
+    """1.5 waves of blocks become 1.5 blocks a multiprocessor; less than one leaves room already."""
+    some = FEW | launch(198, threads=256, registers=132)
+    finding = only(on_h200(Made(attributes=some, code=WAITS)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx((1 - 0.75**1.5) / 0.25)
+    none = FEW | launch(100, threads=256, registers=132)
+    assert not found(on_h200(Made(attributes=none, code=WAITS)), RULE)
+
+
+def test_memory_and_small_blocks_limit_too() -> None:
+    """A block of 120 KB; and 32 blocks of a warp, all that a multiprocessor takes."""
+    memory = launch(1320, held=1, threads=256, limited_by="shared memory")
+    memory["dynamic_shared_bytes"] = 120 * 1024
+    finding = only(on_h200(Made(attributes=memory, code=WAITS)), RULE)
+    assert "at most 113.0 KB of shared memory instead of 120.0" in finding.author
+    small = launch(132 * 64, held=32, threads=32, limited_by="blocks")
+    finding = only(on_h200(Made(attributes=small, code=WAITS)), RULE)
+    assert "blocks of 64 threads" in finding.author
+
+
+def test_the_compiler_said_what_is_needed() -> None:
+    """In its own words."""
+    said = remark("occupancy", 1, "1 block …", ("2 blocks", "they need at most 128 registers"))
+    finding = only(on_h200(Made(attributes=FEW, code=WAITS, remarks=[said])), RULE)
+    assert "which needs at most 128 registers:" in finding.author
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        {"selected": 4000, "not_selected": 4000, "wait": 2000, "wait_not_issued": 2000},
+        {"selected": 1000, "lg_throttle": 9000, "lg_throttle_not_issued": 8900},
+        {"selected": 1000, "sleeping": 9000, "sleeping_not_issued": 8900},
+    ],
+    ids=["busy", "a full queue", "naps"],
+)
+def test_what_more_warps_do_not_shorten(reasons: dict[str, int]) -> None:
+    """Schedulers have enough to do, or wait for what is no latency."""
+    code = [("STG.E [R2.64], R0", reasons, 1, 5)]
+    assert not found(on_h200(Made(attributes=FEW, code=code)), RULE)
+
+
+def test_engines_hide_latency_without_warps() -> None:
+    """Products of warp groups, by the code or the compiler's word; copies of tiles."""
+    code = [*WAITS, ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", {"selected": 10}, 1, 6)]
+    assert not found(on_h200(Made(attributes=FEW, code=code)), RULE)
+    said = [remark("copy A → A_shared", 5, "tma, issued by the producer warp group")]
+    assert not found(on_h200(Made(attributes=FEW, remarks=said)), RULE)
+
+
+def test_near_a_roof_and_with_all_warps() -> None:
+    """Seven tenths of the memory's bandwidth; all warps that there are."""
+    near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 700_000})
+    assert not found(on_h200(near, peaks={"hbm_copy": 1e9}), RULE)
+    full = launch(1320, held=8, threads=256, limited_by="threads, registers", registers=32)
+    assert not found(on_h200(Made(attributes=full, code=WAITS)), RULE)
+
+
+def test_without_samples_only_a_small_step_is_told() -> None:
+    """And without a number."""
+    finding = only(on_h200(Made(attributes=FEW)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    far = FEW | {"registers": 255}
+    assert not found(on_h200(Made(attributes=far)), RULE)
+    assert not found(program(Made(attributes=FEW)), RULE)
+
+
+def test_on_a_gpu() -> None:
+    """Grids that leave room, kernels with all warps, products of warp groups."""
+    assert not found(stored("h200-stalls"), RULE)
+    assert not found(stored("h200-gemm"), RULE)

@@ -1,0 +1,190 @@
+"""Too few warps to hide latency, where one step more is in reach.
+
+Static: what limits the blocks on a multiprocessor, and what one more needs. Dynamic: cycles in
+which schedulers issue nothing, and the latency that their warps wait for then.
+
+The gain is that of GPA's parallel optimizers (Zhou et al., CGO 2021, section 5): with W warps of a
+scheduler, each ready with probability p, it issues in 1 - (1 - p)^W of all cycles. p comes from the
+cycles in which it did issue, W from the warps that were there; W' is that of the next step, not the
+most that the device has. Of that gain only the part counts in which warps wait for latency: a full
+queue, a nap or a fence is not shorter with more warps. At most W' / W times as much is issued.
+
+Not told of: kernels whose grid leaves room already (fewer than a wave: more room would stay empty),
+kernels of products of warp groups or of copies of tiles, which hide latency by engines and not by
+warps, and kernels near a roof.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.estimates import Saving, Weights, eliminated, more_warps
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.launches import SCHEDULERS, Launch, busy_share, is_pipelined, launch_of
+from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
+
+__all__ = ["RULE"]
+
+_LATENCY = (
+    "long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving",
+    "no_instructions", "imc_miss",
+)  # fmt: skip
+"""Reasons that other warps cover, on devices where no product of a warp group is waited for."""
+_WAITING = 0.3
+"""Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
+_NEAR_ROOF = 0.6
+_FULL = 0.99
+_ALIKE = 0.75
+"""Of registers or memory, what the next step has to leave so that it is likely within reach."""
+_SMALL_STEP = 0.85
+"""The same, where nothing was measured."""
+_FEWEST_REGISTERS = 24
+_COMPILER = (
+    "See which values are alive across the loop, and whether the bound on registers, or the number"
+    " of stages, could be that of one block more."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What the next step needs."""
+
+    blocks: int
+    warps: float
+    """Of a multiprocessor, after it."""
+    needs: str
+    left: float
+    """Of what it needs least of, the part that stays."""
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """A kernel that a few registers, or some memory, keep from hiding its latency."""
+    launch, share = launch_of(case), case.number("occupancy") or 0.0
+    if launch is None or not 0 < share < _FULL or launch.waves < 1 or is_pipelined(case):
+        return
+    step = _next(case, launch)
+    if step is None or case.most_gain < 1 / _NEAR_ROOF:
+        return
+    static = Evidence("static", _static(case, launch, share, step))
+    title = "more warps would hide latency"
+    code = case.sampled
+    if code is None:
+        if step.left >= _SMALL_STEP:
+            yield Draft("warning", "one block more is nearly in reach", case.place(), (static,),
+                        _advice(step), _COMPILER)  # fmt: skip
+        return
+    waiting = code.n(reasons=_LATENCY, idle=True) / code.whole
+    if waiting < _WAITING:
+        return
+    warps = float(launch.held * launch.warps)
+    text = (
+        f"schedulers issue in {busy_share(code):.0%} of the cycles, and in {waiting:.0%} nobody"
+        " does while warps wait for latency"
+    )
+    evidence = (static, Evidence("samples", text, round(waiting * code.whole)))
+    yield Draft(
+        "suggestion", title, case.place(), evidence, _advice(step), _COMPILER,
+        _saving(case, code, warps, step.warps), most=step.warps / warps,
+        confidence="medium" if step.left >= _ALIKE else "low",
+    )  # fmt: skip
+
+
+def _saving(case: KernelCase, code: KernelCode, warps: float, after: float) -> Saving:
+    """Of the samples that wait for latency, as many as more warps cover."""
+    idle, busy = code.n(idle=True), busy_share(code)
+    ready = 1 - (1 - busy) ** (SCHEDULERS / warps)
+    share = 1 - 1 / more_warps(ready, warps, after)
+    share *= code.n(reasons=_LATENCY, idle=True) / idle
+    taken: Weights = code.taken(code.rows(reasons=_LATENCY))
+    part = min(1.0, share * code.whole / float(taken.sum()))
+    known = case.most_gain != float("inf")
+    return eliminated(taken, code.whole, part, sure=0.5 if known else 0.0)
+
+
+def _next(case: KernelCase, launch: Launch) -> _Step | None:
+    """The next step; None where no size helps, or the grid has no blocks for it."""
+    limits = str(case.attributes.get("limited_by", "")).split(", ")
+    rules = _multiprocessor(case)
+    if rules is None or "threads" in limits:
+        return None
+    room = rules.warps
+    if limits == ["blocks"]:
+        warps = min(2 * launch.held * launch.warps, room)
+        return _Step(launch.held, warps, f"blocks of {2 * launch.threads} threads", 1.0)
+    registers, shared = case.number("registers"), _shared(case)
+    if registers is None or set(limits) - {"registers", "shared memory"}:
+        return None
+    blocks = launch.held + 1
+    fewer = _fewest_change(int(registers), shared, launch.threads, blocks, rules)
+    if fewer is None:
+        return None
+    # A grid of one wave is made to fit, so it grows; another one has the blocks that it has.
+    there = min(blocks, launch.each) if launch.waves > 1 else blocks
+    needs, left = _needs(fewer, (int(registers), shared), limits)
+    return _Step(blocks, there * launch.warps, _told(case) or needs, left)
+
+
+def _told(case: KernelCase) -> str:
+    """What the compiler says that the next step needs, or nothing."""
+    said = (
+        each.rejected[0][1] for each in case.remarks if each.op == "occupancy" and each.rejected
+    )
+    return next(said, "").removeprefix("they need ")
+
+
+def _fewest_change(
+    registers: int, shared: int, threads: int, blocks: int, rules: Multiprocessor
+) -> tuple[int, int] | None:
+    """The most registers, and bytes, with which as many blocks fit; None where none do."""
+    memory = min(shared, rules.shared // blocks // rules.shared_unit * rules.shared_unit
+                 - rules.reserved_shared)  # fmt: skip
+    for fewer in range(registers, _FEWEST_REGISTERS - 1, -1):
+        if memory >= 0 and occupancy(fewer, memory, threads, rules).blocks >= blocks:
+            return fewer, memory
+    return None
+
+
+def _needs(after: tuple[int, int], before: tuple[int, int], limits: list[str]) -> tuple[str, float]:
+    said, left = list[str](), 1.0
+    if "registers" in limits:
+        said.append(f"at most {after[0]} registers a thread instead of {before[0]}")
+        left = min(left, after[0] / before[0])
+    if "shared memory" in limits:
+        said.append(f"at most {after[1] / 1024:.1f} KB of shared memory instead of"
+                    f" {before[1] / 1024:.1f}")  # fmt: skip
+        left = min(left, after[1] / before[1])
+    return " and ".join(said), left
+
+
+def _multiprocessor(case: KernelCase) -> Multiprocessor | None:
+    described = case.program.profile.tables.provenance.get(case.device, "")
+    found = re.search(r"\bsm_(\d+)(\d)\b", described)
+    return MULTIPROCESSORS.get((int(found[1]), int(found[2]))) if found else None
+
+
+def _shared(case: KernelCase) -> int:
+    return sum(int(case.number(f"{kind}_shared_bytes") or 0) for kind in ("static", "dynamic"))
+
+
+def _static(case: KernelCase, launch: Launch, share: float, step: _Step) -> str:
+    blocks = "1 block" if launch.held == 1 else f"{launch.held} blocks"
+    limit = case.attributes.get("limited_by", "")
+    return (
+        f"{blocks} of {launch.threads} threads a multiprocessor, {share:.0%} of its warps, limited"
+        f" by {limit}; the next step needs {step.needs}"
+    )
+
+
+def _advice(step: _Step) -> str:
+    return (
+        f"Make room for the next step, which needs {step.needs}: a smaller tile, fewer stages, or a"
+        " bound on registers. Look at the spills that it may bring."
+    )
+
+
+RULE = KernelRule("occupancy-limited", find, ("samples",))
