@@ -1,0 +1,127 @@
+"""Scattered accesses: by the layout, by counts, by counters, and waits without a cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+from tileprof.analyzer import Finding, Gain
+
+RULE = "uncoalesced-global"
+HOT = [
+    ("LDG.E R4, desc[UR6][R4.64]", {"lg_throttle": 1000}, 1, 5),
+    ("FADD R7, R4, R7", {"long_scoreboard": 6000, "selected": 1000}, 1, 6),
+    ("EXIT", {"selected": 2000}, 0, 9),
+]
+WAITS = [(1, "long_scoreboard", 0)]
+SCATTERED = {"global_requests": [100, 0, 0], "global_sectors": [1600, 0, 0]}
+BESIDE = (
+    "4 sectors a request",
+    "neighbouring threads are not at neighbouring addresses of `A`: let the last index follow",
+)
+SAID = remark(
+    "load A", 5, "4-byte accesses, 16 sectors a request, 4 needed", BESIDE, severity="missed"
+)
+IN_ORDER = remark("load A", 5, "4-byte accesses, 4 sectors a request, 4 needed")
+
+
+def gain(finding: Finding) -> Gain:
+    """That of the kernel."""
+    assert finding.kernel_gain is not None
+    return finding.kernel_gain
+
+
+def test_loads_without_more_knowledge_on_a_gpu_are_symptoms() -> None:
+    """Lanes in sectors of their own, and a chain of loads: samples cannot tell them apart."""
+    findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
+    seen = {each.place.kernel: each for each in findings}
+    assert seen.keys() == {"uncoalesced", "chased"}
+    for each in findings:
+        assert (each.severity, each.kernel_gain) == ("symptom", None)
+    line = seen["uncoalesced"].place.location
+    assert line is not None
+    assert line.line == 46
+    assert not found(stored("h200-gemm"), RULE)
+
+
+def test_sectors_by_instruction() -> None:
+    """16 sectors where 4 would do: of 7,000 of 10,000 samples 3 in 4 go; only those in the queue
+    are sure, as a long wait may be a long way."""
+    finding = only(program(Made(code=HOT, blames=WAITS, counts=SCATTERED)), RULE)
+    assert finding.severity == "suggestion"
+    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
+    assert gain(finding).low < 1.1
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+    assert "16.0 sectors a request of LDG.E, 4 needed" in finding.dynamic[0].text
+
+
+def test_the_use_of_memory_is_the_part_of_waiting_that_is_traffic() -> None:
+    """Memory is used by 60 %: 1,000 in the queue, and 0.6 of 6,000 that wait."""
+    made = Made(code=HOT, blames=WAITS, counts=SCATTERED, metrics={"dram_bytes": 600_000})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * (0.1 + 0.6 * 0.6)))
+    assert finding.confidence == "high"
+
+
+def test_the_layout_with_samples() -> None:
+    """The remark names the line; its instruction is found there."""
+    finding = only(program(Made(code=HOT, blames=WAITS, remarks=[SAID])), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.place.op == "load A"
+    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
+    assert [each.text for each in finding.static] == [f"load A: {SAID.chosen}, by the layout"]
+
+
+def test_the_layout_alone_is_a_warning() -> None:
+    """Nothing was measured; nor is there a number where samples stand in other lines."""
+    finding = only(program(Made(remarks=[SAID])), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    elsewhere = [(text, samples, depth, line + 10) for text, samples, depth, line in HOT]
+    finding = only(program(Made(code=elsewhere, blames=WAITS, remarks=[SAID])), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_counts_overrule_the_layout() -> None:
+    """A layout that was counted for full warps, and requests that were in order."""
+    counts = {"global_requests": [100, 0, 0], "global_sectors": [400, 0, 0]}
+    made = Made(code=HOT, blames=WAITS, remarks=[SAID], counts=counts)
+    assert not found(program(made), RULE)
+
+
+def test_what_is_in_order_is_no_symptom() -> None:
+    """By remark, by count, with wide accesses, and with few threads of a warp."""
+    assert not found(program(Made(code=HOT, blames=WAITS, remarks=[IN_ORDER])), RULE)
+    wide = [("LDG.E.128 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
+    assert not found(program(Made(code=wide, blames=WAITS, counts=SCATTERED)), RULE)
+    few = {"global_requests": [100], "global_sectors": [100], "executions": [100]}
+    few |= {"thread_executions": [800]}
+    assert not found(program(Made(code=HOT, blames=WAITS, counts=few)), RULE)
+
+
+def test_cold_ones_are_to_be_ignored() -> None:
+    """Scattered, and nobody waits."""
+    cold = [(HOT[0][0], {"selected": 5}, 0, 5), ("FADD R7, R4, R7", {"selected": 9995}, 1, 6)]
+    finding = only(program(Made(code=cold, remarks=[SAID])), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_counters_of_launches() -> None:
+    """32 sectors a request where 16 are the most that any needs, half of them found in L1: as many
+    reach the L2 as are needed. Without hits half of a memory's use goes."""
+    counters = {"load_sectors": 3200, "load_requests": 100, "dram_bytes": 800_000}
+    peaks = {"hbm_copy": 1e9}
+    finding = only(program(Made(metrics=counters), peaks=peaks), RULE)
+    assert finding.severity == "suggestion"
+    assert gain(finding).mid == pytest.approx(1 / (1 - 0.5 * 0.8))
+    cached = counters | {"l1_hit_sectors": 50, "l1_sectors": 100}
+    assert only(program(Made(metrics=cached), peaks=peaks), RULE).severity == "ignore"
+    unknown = only(program(Made(metrics=counters)), RULE)
+    assert (unknown.severity, unknown.kernel_gain) == ("warning", None)
+
+
+def test_at_the_roof_waiting_is_no_symptom() -> None:
+    """Memory gives no more."""
+    made = Made(code=HOT, blames=WAITS, metrics={"dram_bytes": 900_000})
+    assert not found(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert only(program(made, peaks={"hbm_copy": 2e9}), RULE).severity == "symptom"

@@ -1,0 +1,100 @@
+"""Fences, and the end of a kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+
+RULE = "epilogue-drain"
+FENCED = [
+    ("STG.E [R2.64], R5", {"lg_throttle": 200}, 1, 5),
+    ("MEMBAR.SC.GPU", {"selected": 100}, 1, 6),
+    ("ERRBAR", {"membar": 5000, "selected": 700}, 1, 6),
+    ("EXIT", {"selected": 4000}, 0, 9),
+]
+BLAMED = [(2, "membar", 1)]
+STORED = [
+    ("FFMA R0, R1, R2, R3", {"selected": 6000}, 1, 5),
+    ("STG.E.64 [R2.64], R5", {"lg_throttle": 2500, "selected": 200}, 0, 7),
+    ("EXIT", {"drain": 1000, "selected": 300}, 0, 9),
+]
+
+
+def test_fences_in_a_loop_on_a_gpu() -> None:
+    """Of the sixteen stored kernels the one that was written so; stores in a loop are no end."""
+    findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
+    assert [(each.place.kernel, each.severity) for each in findings] == [("fenced", "suggestion")]
+    assert findings[0].place.location is not None
+    assert findings[0].place.location.line == 192
+    assert findings[0].kernel_gain is not None
+    assert findings[0].kernel_gain.low > 1.2
+    assert not found(stored("h200-gemm"), RULE)
+
+
+def test_all_of_a_fence_in_a_loop_goes() -> None:
+    """5,000 of 10,000 samples."""
+    finding = only(program(Made(code=FENCED, blames=BLAMED)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(2)
+    assert finding.place.sass == (16, 16)
+
+
+def test_half_of_a_fence_that_runs_once_goes() -> None:
+    """What has to be seen has to get there."""
+    once = [(text, samples, 0, line) for text, samples, _, line in FENCED]
+    finding = only(program(Made(code=once, blames=BLAMED)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.25))
+
+
+def test_fences_that_cost_nothing() -> None:
+    """In a loop it is worth a word; those of a block wait for nothing."""
+    cold = [*FENCED[:2], ("ERRBAR", {"membar": 20, "selected": 5680}, 1, 6), FENCED[3]]
+    finding = only(program(Made(code=cold, blames=BLAMED)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+    block = [FENCED[0], ("MEMBAR.ALL.CTA", {"selected": 100}, 1, 6), *cold[2:]]
+    assert not found(program(Made(code=block)), RULE)
+
+
+def test_without_samples_there_is_no_number() -> None:
+    """Counts of instructions alone bring the code."""
+    code: list[tuple[str, dict[str, int], int, int]] = [
+        (text, {}, depth, line) for text, _, depth, line in FENCED
+    ]
+    finding = only(program(Made(code=code, counts={"executions": [9, 9, 9, 1]})), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_the_end() -> None:
+    """3,500 of 10,000 samples, of which likely half goes, and perhaps nothing."""
+    said = remark("copy C_local → C", 7, "stores from registers", ("tma", "sm_80 has none"))
+    finding = only(program(Made(code=STORED, remarks=[said])), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * 0.35))
+    assert finding.kernel_gain.low == 1
+    assert finding.place.location is not None
+    assert finding.place.location.line == 7
+    assert [each.text for each in finding.static] == [
+        "1 stores and 0 atomics behind the last loop, of 8 bytes a thread on",
+        "copy C_local → C: stores from registers: not tma: sm_80 has none",
+    ]
+
+
+def test_atomics_at_the_end() -> None:
+    """Another cause, another advice."""
+    code = [STORED[0], ("RED.E.ADD [R2.64], R5", *STORED[1][1:]), STORED[2]]
+    finding = only(program(Made(code=code)), RULE)
+    assert finding.title == "the end waits for its atomics"
+    assert finding.author.startswith("Add up in two steps")
+
+
+def test_stores_in_a_loop_are_not_the_end() -> None:
+    """Nor is a short end one, nor one at the roof of memory."""
+    looped = [STORED[0], (*STORED[1][:2], 1, 7), ("EXIT", {"selected": 1300}, 0, 9)]
+    assert not found(program(Made(code=looped)), RULE)
+    short = [STORED[0], (STORED[1][0], {"lg_throttle": 20}, 0, 7), STORED[0]]
+    assert not found(program(Made(code=short)), RULE)
+    made = Made(code=STORED, metrics={"dram_bytes": 900_000})
+    assert not found(program(made, peaks={"hbm_copy": 1e9}), RULE)

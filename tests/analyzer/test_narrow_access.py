@@ -1,0 +1,114 @@
+"""Narrow accesses: where lanes are side by side, and a queue of which no more is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+
+RULE = "narrow-access"
+HOT = [
+    ("LDG.E R4, desc[UR6][R4.64]", {"lg_throttle": 3000, "selected": 1000}, 1, 5),
+    ("FADD R7, R4, R7", {"long_scoreboard": 2000, "selected": 2000}, 1, 6),
+    ("EXIT", {"selected": 2000}, 0, 9),
+]
+SAID = remark("load A", 5, "4-byte accesses, 4 sectors a request, 4 needed")
+COPY = remark("copy A → A_shared", 5, "elementwise", ("tma", "row stride 2002 B is not …"))
+IN_ORDER = {"global_requests": [100, 0, 0], "global_sectors": [400, 0, 0]}
+PEAKS = {"hbm_copy": 1e9}
+ROOM = {"dram_bytes": 500_000}
+
+
+def test_stores_without_end_on_a_gpu_are_a_symptom() -> None:
+    """4 bytes a thread fill the queue; whether the memory has room was not recorded."""
+    findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
+    assert [(each.place.kernel, each.severity) for each in findings] == [("stored", "symptom")]
+    assert findings[0].place.location is not None
+    assert findings[0].place.location.line == 209
+    assert findings[0].kernel_gain is None
+    assert not found(stored("h200-gemm"), RULE)
+
+
+@pytest.mark.parametrize(("opcode", "width"), [("U16", 2), ("64", 8), ("U8", 1)])
+def test_as_many_go_as_fit_in_one(opcode: str, width: int) -> None:
+    """Of 4,000 of 10,000 samples w / 16 are left; what waits for the value waits as long."""
+    code = [(f"LDG.E.{opcode} R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
+    counts = {"global_requests": [100, 0, 0], "global_sectors": [100 * width, 0, 0]}
+    finding = only(program(Made(code=code, counts=counts, metrics=ROOM), peaks=PEAKS), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.4 * (1 - width / 16)))
+    assert finding.title.startswith(f"accesses of {width} bytes")
+
+
+def test_no_more_than_memory_has_room_for() -> None:
+    """Of its bandwidth 80 % are used: no more than 1.25 times as fast."""
+    made = Made(code=HOT, remarks=[SAID], metrics={"dram_bytes": 800_000})
+    finding = only(program(made, peaks=PEAKS), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.high == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    "metrics", [{"dram_bytes": 900_000}, {"l2_sectors": 900_000 / 32}, {"bytes": 900_000}]
+)
+def test_at_the_roof_of_a_memory_it_is_to_be_left(metrics: dict[str, float]) -> None:
+    """By counters of DRAM or of L2, or by what the program asks for."""
+    made = Made(code=HOT, remarks=[SAID], metrics=metrics)
+    finding = only(program(made, peaks=PEAKS | {"l2_read": 1e9}), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_the_layout_with_samples() -> None:
+    """Nothing tells whether memory has room: the gain may be none."""
+    finding = only(program(Made(code=HOT, remarks=[SAID, COPY])), RULE)
+    assert (finding.severity, finding.confidence) == ("suggestion", "low")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.low == 1
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.4 * 0.75))
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+    assert [each.text for each in finding.static] == [
+        "load A: 4-byte accesses, 4 sectors a request, 4 needed",
+        "not tma: row stride 2002 B is not …",
+    ]
+
+
+def test_the_layout_alone_is_a_warning() -> None:
+    """Nothing was measured."""
+    finding = only(program(Made(remarks=[SAID])), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    assert finding.place.op == "load A"
+
+
+def test_counts_alone_are_a_warning() -> None:
+    """They tell how many, not how long."""
+    code: list[tuple[str, dict[str, int], int, int]] = [(t, {}, d, line) for t, _, d, line in HOT]
+    finding = only(program(Made(code=code, counts=IN_ORDER)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_cold_ones_are_to_be_ignored() -> None:
+    """Next to no samples."""
+    cold = [(HOT[0][0], {"selected": 50}, 1, 5), ("FADD R7, R4, R7", {"selected": 9950}, 1, 6)]
+    finding = only(program(Made(code=cold, remarks=[SAID])), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_what_cannot_be_wider() -> None:
+    """Accesses of 16 bytes, scattered lanes, lanes that share an address."""
+    wide = [("LDG.E.128 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
+    said = remark("load A", 5, "16-byte accesses, 16 sectors a request, 16 needed")
+    assert not found(program(Made(code=wide, remarks=[said])), RULE)
+    for sectors in (1600, 100):
+        counts = {"global_requests": [100, 0, 0], "global_sectors": [sectors, 0, 0]}
+        assert not found(program(Made(code=HOT, counts=counts)), RULE)
+    shared = remark("load scale", 5, "2-byte accesses, 1 sector a request, 1 needed")
+    assert not found(program(Made(remarks=[shared])), RULE)
+
+
+def test_a_queue_that_is_full_before_the_loop() -> None:
+    """A burst of loads at a kernel's begin is no symptom."""
+    once = [(text, samples, 0, line) for text, samples, _, line in HOT]
+    assert not found(program(Made(code=once)), RULE)
+    assert only(program(Made(code=HOT)), RULE).severity == "symptom"

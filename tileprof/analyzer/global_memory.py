@@ -1,0 +1,183 @@
+"""Global memory as rules ask about it: accesses, what the compiler counted of them, bytes moved.
+
+In: a kernel.  Out: widths of its instructions; remarks about accesses, as numbers; sectors of 32
+bytes of requests that ran; how much of what memory gives at most is used.
+
+A request of a full warp needs as many sectors as one lane has bytes: 32 lanes times the width, by
+32 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import Instruction, KernelCode
+from tileprof.errors import Location
+from tileprof.profile import DevicePeak
+
+__all__ = [
+    "ACCESSES", "ATOMICS", "LOADS", "NEAR", "SECTOR", "STORES", "WIDEST", "Requests", "Told",
+    "bytes_needed", "dram_peak", "memory_use", "requests", "told", "told_at", "width_of",
+]  # fmt: skip
+
+LOADS = ("LDG",)
+STORES = ("STG",)
+ACCESSES = (*LOADS, *STORES, "LDGSTS")
+ATOMICS = ("RED", "REDG", "ATOM", "ATOMG")
+SECTOR = 32
+WIDEST = 16
+"""Bytes that a thread moves by one instruction at most."""
+NEAR = 0.85
+"""Of a memory's measured bandwidth, from which on it gives no more to speak of."""
+_LANES = 32
+_WIDTHS = {
+    "8": 1, "U8": 1, "S8": 1, "16": 2, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8,
+    "128": 16,
+}  # fmt: skip
+_SAID = re.compile(r"(\d+)-byte accesses, (\d+) sectors? a request, (\d+) needed")
+_PARAMETERS = re.compile(r"^kernel @\w+\((.*)\)[^()]*\{$", re.MULTILINE)
+_BUFFER = re.compile(r"global<([^<>]*), (\w+)(?:, strides = \[[^\]]*\])?>")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A remark about an access of a tensor: what one request of a warp takes, by its layout."""
+
+    op: str
+    """`load A`, `store C`, `atomic C`."""
+    location: Location | None
+    text: str
+    width: int
+    """Bytes a thread."""
+    sectors: int
+    needed: int
+
+    @property
+    def ways(self) -> float:
+        """Sectors for each that is needed."""
+        return self.sectors / max(self.needed, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of one instruction that ran."""
+
+    instruction: Instruction
+    count: int
+    sectors: int
+    """Of all of them."""
+    ideal: float
+    """Sectors of one, by its width and its threads."""
+
+    @property
+    def ways(self) -> float:
+        """Sectors for each that is needed."""
+        return self.sectors / (self.count * self.ideal)
+
+    @property
+    def wasted(self) -> float:
+        """Sectors that are not needed."""
+        return max(0.0, self.sectors - self.count * self.ideal)
+
+
+def width_of(opcode: str) -> int:
+    """Bytes that a thread moves: 16 for `LDG.E.128`."""
+    return next((_WIDTHS[each] for each in opcode.split(".")[1:] if each in _WIDTHS), 4)
+
+
+def told(case: KernelCase) -> tuple[Told, ...]:
+    """What the compiler says of accesses of tensors."""
+    found = list[Told]()
+    for remark in case.remarks:
+        if said := _SAID.fullmatch(remark.chosen):
+            numbers = (int(each) for each in said.groups())
+            found.append(Told(remark.op, remark.location, remark.chosen, *numbers))
+    return tuple(found)
+
+
+def told_at(case: KernelCase, code: KernelCode, said: Told) -> list[int]:
+    """The instructions that a remark is about: those of its line, kind and width."""
+    kinds = {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.op.partition(" ")[0], ATOMICS)
+    return code.where(
+        lambda each: (
+            each.name in kinds
+            and width_of(each.opcode) == said.width
+            and _same_line(case.user_line(each.place), said.location)
+        )
+    )
+
+
+def requests(code: KernelCode, where: Iterable[int]) -> Iterator[Requests]:
+    """Those of instructions whose sectors were counted and that ran."""
+    for index in where:
+        count = code.executed([index], "global_requests")
+        sectors = code.executed([index], "global_sectors")
+        if not count or sectors is None:
+            continue
+        warps = code.executed([index], "executions")
+        threads = code.executed([index], "thread_executions")
+        lanes = threads / warps if threads and warps else _LANES
+        each = code.instructions[index]
+        ideal = max(1, math.ceil(lanes * width_of(each.opcode) / SECTOR))
+        yield Requests(each, count, sectors, ideal)
+
+
+def memory_use(case: KernelCase) -> tuple[float, str] | None:
+    """The share of a memory's measured bandwidth that a kernel used, and in words; None where
+    nothing tells.
+
+    Bytes that were counted at the device's memory or at the L2, whichever is nearer to its roof.
+    Without them the bytes that the program asks for, unless caches must have served some.
+    """
+    roof = dram_peak(case)
+    found = list[tuple[float, str]]()
+    if case.time and roof and (moved := case.total("dram_bytes")):
+        found.append(_use(moved, case.time, roof))
+    if case.time and (l2 := case.peaks.get("l2_read")) and (held := case.total("l2_sectors")):
+        found.append(_use(held * SECTOR, case.time, l2))
+    if not found and case.time and roof and (asked := case.total("bytes")):
+        found += [use for use in (_use(asked, case.time, roof),) if use[0] <= 1]
+    return max(found, default=None)
+
+
+def bytes_needed(case: KernelCase) -> float:
+    """The bytes that all launches have to move at most if each is moved once; 0 where not known.
+
+    What the program asks for counts an element as often as blocks read it, so where the tensors
+    are smaller, they count, each once.
+    """
+    asked, tensors = case.total("bytes"), _tensors(case.info.ir if case.info else "")
+    known = [each for each in (asked, tensors * case.launches) if each]
+    return min(known, default=0.0)
+
+
+def _same_line(a: Location | None, b: Location | None) -> bool:
+    return a is not None and b is not None and (a.file, a.line) == (b.file, b.line)
+
+
+def dram_peak(case: KernelCase) -> DevicePeak | None:
+    """The best that its memory was seen to give, for whichever mix of reads and writes."""
+    held = [peak for name, peak in case.peaks.items() if name in ("hbm_copy", "hbm_read")]
+    return max(held, key=lambda peak: peak.value, default=None)
+
+
+def _use(moved: float, time: float, roof: DevicePeak) -> tuple[float, str]:
+    share = moved / time * 1e9 / roof.value
+    return share, f"{share:.0%} of {roof.value / 1e12:.3g} TB/s, as measured ({roof.name})"
+
+
+def _tensors(ir: str) -> float:
+    """Bytes of a kernel's tensors; 0 where an extent is known at launch only."""
+    header = _PARAMETERS.search(ir)
+    whole = 0.0
+    for shape, dtype in _BUFFER.findall(header[1] if header else ""):
+        extents = shape.split(", ")
+        if not all(each.isdigit() for each in extents):
+            return 0.0
+        bits = re.search(r"\d+", dtype)
+        whole += math.prod(map(int, extents)) * (int(bits[0]) / 8 if bits else 1)
+    return whole

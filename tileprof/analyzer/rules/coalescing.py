@@ -1,0 +1,227 @@
+"""Accesses of global memory whose lanes lie apart, so that a request takes more sectors than its
+bytes need.
+
+Static: what the compiler counted from the layout ("8 sectors a request, 4 needed"). Dynamic:
+sectors and requests by instruction, else by launch; samples that wait for such loads, or for room
+in the queue at such accesses; how much of what memory gives is used.
+
+A request of w times the sectors it needs becomes one that needs them: (1 - 1 / w) of what it took
+goes. Of time in the queue that is all of it; of waiting for an answer only as much as traffic is
+what made it long, so it is multiplied by the use of the memory (nearest of DRAM and L2). Where
+that was not measured, nothing of the waiting is sure. Without samples it is the wasted part of the
+traffic past L1 times that use.
+
+Long scoreboards by themselves say nothing of a cause: on an H200 a chain of dependent loads has
+as many (96 %) as lanes in sectors of their own (99 %), and so have barriers in shared memory and
+copies by cp.async. So only what is traced to a load counts, and where neither layout nor sectors
+are known it is a symptom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
+from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.global_memory import (
+    ACCESSES,
+    LOADS,
+    NEAR,
+    STORES,
+    Requests,
+    Told,
+    memory_use,
+    requests,
+    told,
+    told_at,
+    width_of,
+)
+
+__all__ = ["RULE"]
+
+_WASTEFUL = 2.0
+"""Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
+_COLD = 0.01
+_MUCH = 0.4
+"""Of the samples, from which on waiting for memory is worth telling without a cause."""
+_QUEUE, _ANSWER = ("lg_throttle",), ("long_scoreboard",)
+_AUTHOR = (
+    "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
+    " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
+    " bring the tile to shared memory with `T.copy` and index it there."
+)
+_COMPILER = (
+    "The layout of this loop serves another of its accesses: see which, and whether an exchange"
+    " through shared memory costs less than the sectors."
+)
+_COUNT = (
+    "See whether its requests take more sectors than they need: `tileprof run --metrics"
+    " instructions SCRIPT`. If so, let neighbouring threads take neighbouring addresses; if not,"
+    " have more loads under way: ask for them earlier (`T.Pipelined`, cp.async, unrolled loops), or"
+    " have more warps."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scattered:
+    """An instruction, and how many sectors it takes for each that it needs."""
+
+    index: int
+    ways: float
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """Scattered accesses; else waits for memory of which nothing more is known."""
+    code, said = case.code, told(case)
+    counted = list(requests(code, code.named(*ACCESSES))) if code else []
+    wasteful = [each for each in said if each.ways >= _WASTEFUL and "atomic" not in each.op]
+    wasteful.sort(key=lambda each: -each.ways)
+    rate = _rate(case)
+    if counted:
+        yield from _by_counts(case, counted, wasteful)
+    elif wasteful:
+        yield from _by_layout(case, wasteful, rate)
+    elif rate >= _WASTEFUL:
+        yield from _by_rate(case, rate)
+    elif not said and not rate:
+        yield from _symptom(case)
+
+
+def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
+    found = sorted((each for each in all_ if each.ways >= _WASTEFUL), key=lambda each: -each.wasted)
+    code = case.code
+    if code is None or not found:
+        return
+    first = found[0]
+    text = (
+        f"{first.sectors / first.count:.1f} sectors a request of {first.instruction.opcode},"
+        f" {first.ideal:.0f} needed"
+    )
+    wasted = sum(each.wasted for each in found) / sum(each.sectors for each in all_)
+    scattered = [_Scattered(each.instruction.index, each.ways) for each in found]
+    index = first.instruction.index
+    static = [each for each in said if index in told_at(case, code, each)][:1]
+    evidence = [*map(_static, static), Evidence("counters", text)]
+    yield from _drafts(case, code, scattered, evidence, wasted, _place(case, code, scattered))
+
+
+def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draft]:
+    """Remarks, with what counters of launches say of them, if they do."""
+    code, evidence = case.code, [_static(said[0])]
+    if rate:
+        evidence.append(_rate_text(rate))
+    scattered = list[_Scattered]()
+    if code is not None:
+        ways = {i: each.ways for each in reversed(said) for i in told_at(case, code, each)}
+        scattered = [_Scattered(index, many) for index, many in ways.items()]
+    wasted = 1 - 1 / rate if rate >= _WASTEFUL else 0.0
+    place = case.place(said[0].location, said[0].op)
+    yield from _drafts(case, code, scattered, evidence, wasted, place)
+
+
+def _by_rate(case: KernelCase, rate: float) -> Iterator[Draft]:
+    yield from _drafts(case, None, [], [_rate_text(rate)], 1 - 1 / rate, case.place())
+
+
+def _drafts(
+    case: KernelCase, code: KernelCode | None, scattered: list[_Scattered],
+    evidence: list[Evidence], wasted: float, place: Place,
+) -> Iterator[Draft]:  # fmt: skip
+    """What such accesses cost by samples, else by traffic; a warning where neither was seen."""
+    use = memory_use(case)
+    title = "lanes of a warp are apart in global memory"
+    if use:
+        evidence.append(Evidence("activities", use[1]))
+    if code is not None and code.whole and scattered:
+        saving = _saving(code, scattered, use[0] if use else None)
+        text = f"{saving.mid:.1%} of the samples wait for sectors that are not needed"
+        evidence.append(Evidence("samples", text, saving.samples))
+    elif use and wasted:
+        saving = _by_traffic(case, wasted, min(use[0], 1.0))
+    else:
+        yield Draft("warning", title, place, tuple(evidence), _AUTHOR, _COMPILER)
+        return
+    if saving.mid < _COLD:
+        yield Draft(
+            "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
+            "Leave it: these accesses take no time.", confidence="high",
+        )  # fmt: skip
+        return
+    yield Draft(
+        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
+        confidence="high" if use and scattered and wasted else "medium",
+    )  # fmt: skip
+
+
+def _saving(code: KernelCode, scattered: list[_Scattered], use: float | None) -> Saving:
+    queue, answers = np.zeros(len(code.counts)), np.zeros(len(code.counts))
+    for each in scattered:
+        part = 1 - 1 / each.ways
+        queue += part * code.taken(code.rows([each.index], _QUEUE))
+        waits = part * code.waiting_for([each.index], _ANSWER)
+        # A store has no answer: what waits for it waits until it has left its registers.
+        if code.instructions[each.index].name in STORES:
+            queue += waits
+        else:
+            answers += waits
+    taken: Weights = queue + answers * (1.0 if use is None else min(use, 1.0))
+    whole = float(taken.sum())
+    sure = 0.5 if use is not None or not whole else 0.5 * float(queue.sum()) / whole
+    return eliminated(taken, code.whole, sure=sure)
+
+
+def _by_traffic(case: KernelCase, wasted: float, use: float) -> Saving:
+    """Sectors that L1 has are no traffic behind it; what is left of them is at least the rest."""
+    missed = 1 - (case.rate("l1_hit_rate") or 0.0)
+    beyond = max(0.0, 1 - (1 - wasted) / missed) if missed else 0.0
+    return Saving(0.5 * beyond * use, beyond * use, max(beyond * use, wasted * use))
+
+
+def _rate(case: KernelCase) -> float:
+    """Sectors of a launch's requests by those that its widest access needs; 0: not counted."""
+    code, found = case.code, [0.0]
+    for names, name in ((LOADS, "sectors_per_load"), (STORES, "sectors_per_store")):
+        rate = case.rate(name)
+        widths = [width_of(code.instructions[i].opcode) for i in code.named(*names)] if code else []
+        if rate:
+            found.append(rate / max(widths, default=16))
+    return max(found)
+
+
+def _symptom(case: KernelCase) -> Iterator[Draft]:
+    code, use = case.sampled, memory_use(case)
+    loads = code.named(*LOADS) if code else []
+    if code is None or not loads or (use and use[0] >= NEAR):
+        return
+    waiting = code.waiting_for(loads, _ANSWER)
+    share = float(waiting.sum()) / code.whole
+    if share < _MUCH:
+        return
+    slow = max(loads, key=lambda index: float(code.waiting_for([index], _ANSWER).sum()))
+    evidence = [Evidence("samples", f"{share:.1%} of the samples do", int(waiting.sum()))]
+    if use:
+        evidence.append(Evidence("activities", use[1]))
+    place = _place(case, code, [_Scattered(slow, 1.0)])
+    yield Draft("symptom", "waits for global memory", place, tuple(evidence), _COUNT)
+
+
+def _static(said: Told) -> Evidence:
+    return Evidence("static", f"{said.op}: {said.text}, by the layout")
+
+
+def _rate_text(rate: float) -> Evidence:
+    return Evidence("counters", f"{rate:.1f} sectors for each that its widest access needs")
+
+
+def _place(case: KernelCase, code: KernelCode, scattered: list[_Scattered]) -> Place:
+    at = code.instructions[scattered[0].index]
+    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
+
+
+RULE = KernelRule("uncoalesced-global", find, ("samples", "counters"))

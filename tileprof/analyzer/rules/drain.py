@@ -1,0 +1,136 @@
+"""Waiting until writes are through: fences, and the stores at a kernel's end.
+
+Static: fences for the device or the system in the code; stores and atomics behind the last loop,
+and why a tile's store is no copy by TMA. Dynamic: samples of `membar`, wherever they stand;
+of `drain` after the exit; of `lg_throttle` at those stores and atomics.
+
+That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is
+left; of the end likely half, since what is stored still has to get there, and between nothing and
+all of it is hidden where a block's next tile is under way meanwhile.
+
+On an H200 `drain` is rare: a kernel that does nothing but store has 9 samples of it in 53,752,
+the full queue is what shows (`lg_throttle` at the stores). The wait of a fence stands at what
+follows it (`ERRBAR`, `CCTL`), and most fences are in the middle of kernels: so `membar` is not
+asked to be at the end. Full queues in loops are not the end's: `narrow-access` tells of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.global_memory import ATOMICS, NEAR, STORES, memory_use, width_of
+
+__all__ = ["RULE"]
+
+_COLD = 0.01
+_ONCE = 0.5
+"""The part that comes back of what has to be done once anyway; of fences in loops all does."""
+_BLOCK = ("CTA", "SM")
+"""Scopes of fences that wait for no memory outside of the multiprocessor."""
+_FENCE = ("membar",)
+_TAIL = ("drain",)
+_QUEUE = ("lg_throttle",)
+_FENCE_AUTHOR = (
+    "Fence once, after the last write that others are to see, and by one thread of the block; or"
+    " add up partial results in a second kernel, which needs no fence."
+)
+_FENCE_COMPILER = (
+    "Order by the access itself (`red.release`, `st.release`, `ld.acquire`) at the narrowest scope"
+    " in place of a fence of the device."
+)
+_TAIL_AUTHOR = (
+    "Store the tile through shared memory, by TMA or 16 bytes a thread, or let a block begin its"
+    " next tile meanwhile (a persistent kernel)."
+)
+_ATOMIC_AUTHOR = (
+    "Add up in two steps: within the block first, so that a block adds each element once, or into"
+    " partial results that a second kernel adds up."
+)
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """Fences; then the end."""
+    if case.code is not None:
+        yield from _fences(case, case.code)
+    if case.sampled is not None:
+        yield from _tail(case, case.sampled)
+
+
+def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
+    fences = code.where(lambda e: e.name == "MEMBAR" and not {*_BLOCK} & {*e.opcode.split(".")})
+    looped = [index for index in fences if code.instructions[index].depth]
+    if not fences:
+        return
+    first = code.instructions[(looped or fences)[0]]
+    place, advice = _place(case, code, first.index), (_FENCE_AUTHOR, _FENCE_COMPILER)
+    text = f"{len(fences)} fences ({first.opcode}), {len(looped)} of them in loops"
+    static = Evidence("static", text)
+    if not code.whole:
+        if looped:
+            yield Draft("warning", "a fence in a loop", place, (static,), *advice)
+        return
+    taken = code.taken(code.rows(reasons=_FENCE))
+    again = code.waiting_for(looped, _FENCE)
+    share = float(taken.sum()) / code.whole
+    text = f"{share:.1%} of the samples wait until writes are seen"
+    evidence = (static, Evidence("samples", text, int(taken.sum())))
+    if share < _COLD:
+        if looped:
+            yield Draft("ignore", "a fence in a loop that costs nothing", place, evidence,
+                        "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
+        return
+    yield Draft(
+        "suggestion", "warps wait until their writes are seen", place, evidence, *advice,
+        eliminated(again + _ONCE * (taken - again), code.whole),
+    )  # fmt: skip
+
+
+def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
+    """Stores behind the last loop, and what is outstanding at the exit."""
+    last = max(code.where(lambda each: each.depth > 0), default=-1)
+    stores = [index for index in code.named(*STORES, *ATOMICS) if index > last]
+    rows = code.rows(reasons=_TAIL) | code.rows(stores, _QUEUE)
+    taken = code.taken(rows)
+    share, use = float(taken.sum()) / code.whole, memory_use(case)
+    if share < _COLD or not stores or (use and use[0] >= NEAR):
+        return
+    hot = code.hottest(stores)
+    assert hot is not None
+    atomic = hot.name in ATOMICS
+    text = (
+        f"{share:.1%} of the samples: {code.n(reasons=_TAIL) / code.whole:.1%} after the exit,"
+        f" {code.n(stores, _QUEUE) / code.whole:.1%} with their queue full"
+    )
+    evidence = (*_static(case, code, stores), Evidence("samples", text, int(taken.sum())))
+    yield Draft(
+        "suggestion", f"the end waits for its {'atomics' if atomic else 'stores'}",
+        _place(case, code, hot.index), evidence, _ATOMIC_AUTHOR if atomic else _TAIL_AUTHOR, "",
+        eliminated(taken, code.whole, _ONCE, sure=0.0), confidence="medium" if use else "low",
+    )  # fmt: skip
+
+
+def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[Evidence]:
+    atomics = [index for index in stores if code.instructions[index].name in ATOMICS]
+    widths = {width_of(code.instructions[index].opcode) for index in stores}
+    yield Evidence(
+        "static",
+        f"{len(stores) - len(atomics)} stores and {len(atomics)} atomics behind the last loop, of"
+        f" {min(widths)} bytes a thread on",
+    )
+    for remark in case.remarks:
+        if remark.op.startswith("copy") and "stores from registers" in remark.chosen:
+            reasons = [f": not {candidate}: {why}" for candidate, why in remark.rejected[:1]]
+            yield Evidence("static", f"{remark.op}: {remark.chosen}{''.join(reasons)}")
+
+
+def _place(case: KernelCase, code: KernelCode, index: int) -> Place:
+    at = code.instructions[index]
+    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
+
+
+RULE = KernelRule("epilogue-drain", find)
