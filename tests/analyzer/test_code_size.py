@@ -1,0 +1,65 @@
+"""Warps that wait for instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, stored
+
+RULE = "icache-unroll"
+_Code = list[tuple[str, Mapping[str, int], int, int]]
+
+
+def looped(
+    length: int, late: int = 0, at: int = 50, idle: int = 0, work: int = 10_000, inside: int = 1
+) -> _Code:
+    """A loop of so many instructions; warps wait for one of them `late` times."""
+    code: _Code = [("FFMA R0, R0, R1, R2", {}, inside, 5) for _ in range(length - 1)]
+    code.append(("@P0 BRA 0x0", {"selected": work - late} if work else {}, inside, 3))
+    if late:
+        code[at] = (
+            code[at][0],
+            {"no_instructions": late, "no_instructions_not_issued": idle},
+            1,
+            6,
+        )
+    return code
+
+
+def test_a_loop_longer_than_the_cache() -> None:
+    """2,000 of 10,000 samples, at 1,500 of which nobody issued."""
+    finding = only(program(Made(code=looped(1000, 2000, idle=1500))), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.15))
+    assert finding.place.sass == (0, 16 * 999)
+    assert "15.6 KB" in finding.static[0].text
+
+
+def test_a_short_loop_is_not_too_long() -> None:
+    """What is late there is late for another reason, which is not known."""
+    finding = only(program(Made(code=looped(100, 2000, idle=1500))), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    assert not found(program(Made(code=looped(100, 500, idle=500))), RULE)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_the_price_of_a_jump(at: int) -> None:
+    """Its target, and the one behind it, come late in every loop."""
+    assert not found(program(Made(code=looped(1000, 2000, at=at, idle=1500))), RULE)
+
+
+def test_a_very_long_loop() -> None:
+    """A warning by its length alone; harmless where its instructions are there in time."""
+    code = looped(9000, work=0)
+    finding = only(program(Made(code=code, counts={"executions": [1] * 9000})), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    assert only(program(Made(code=looped(9000))), RULE).severity == "ignore"
+
+
+def test_on_a_gpu() -> None:
+    """No stored kernel has such a loop, though some wait behind each jump for 4 % of their time."""
+    assert not found(stored("h200-stalls"), RULE)
+    assert not found(stored("h200-gemm"), RULE)
