@@ -6,7 +6,7 @@ In: a report.  Out: lines. The most useful findings come first; what does not fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tileprof.analyzer import Report, Tier
 from tileprof.analyzer.findings import TIERS
@@ -17,8 +17,10 @@ from tileprof.viewer.notes import missing_from, title_of
 from tileprof.viewer.source_text import SourceTexts
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = ["author_text", "fitting", "tiers_text"]
+__all__ = ["BELOW", "author_text", "fitting", "runs_text", "tiers_text"]
 
+BELOW = 3
+"""Lines of a screen for what does not fit, and for the prompt."""
 _WORDS: dict[Tier, str] = {
     "static": "code and remarks of the compiler",
     "activities": "times of launches",
@@ -34,10 +36,10 @@ def author_text(
     """The lines of the report of this name."""
     report = reports[name]
     head = [*_title(name, report, paper, many=len(reports) > 1), *_about(report, options, paper)]
-    tail = [*_together(report, paper), *_runs(report, paper)]
+    tail = [*_together(report, paper), *runs_text(report.runs, paper)]
     sources = SourceTexts(report.program.profile)
     entries = [entry(each, "author", paper, sources) for each in report.findings]
-    room = None if options.include is not None else options.height - len(head) - len(tail) - 2
+    room = None if options.include is not None else options.height - len(head) - len(tail) - BELOW
     shown = fitting(entries, room)
     lines = head + [line for each in entries[:shown] for line in ["", *each]]
     if shown < len(entries):
@@ -119,12 +121,11 @@ def _together(report: Report, paper: Paper) -> Iterator[str]:
         yield paper.line(f"  {said}")
 
 
-def _runs(report: Report, paper: Paper) -> Iterator[str]:
+def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -> Iterator[str]:
     """Which run would tell more, those that make a finding of this report surer first."""
-    runs = sorted(report.runs, key=lambda each: not each[2])
     if not runs:
         return
     yield from ["", *paper.sentence("To know more:")]
-    for _, run, rules in runs:
+    for _, run, rules in sorted(runs, key=lambda each: not each[2]):
         surer = f"; makes surer: {', '.join(rules)}" if rules else ""
         yield from paper.sentence(f"{run}{surer}", "", "  ")

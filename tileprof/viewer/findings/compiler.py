@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from tileprof.analyzer import Finding, Report
+from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
 from tileprof.analyzer.reasons import Reason, reasons
-from tileprof.viewer.findings.author import fitting, tiers_text
+from tileprof.viewer.findings.author import BELOW, fitting, runs_text, tiers_text
 from tileprof.viewer.findings.entry import count_text, entry, short_place
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
@@ -27,9 +27,8 @@ __all__ = ["compiler_text"]
 
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 _MOST_NAMED = 4
-_MOST_REASONS = 10
-_REASONS_ROOM = 8
-"""Lines of a screen that findings leave for reasons."""
+_LINES_A_REASON = 10
+"""Of a screen, for each reason that is shown: most of it is for findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,9 @@ def compiler_text(
     held = [_Case(name, each, f) for name, each in reports.items() for f in each.findings]
     ours = _causes([each for each in held if each.finding.compiler])
     head = [*_title(reports, whole, paper), *_counts(held, paper)]
-    table = list(_reasons(reports, options, whole, paper))
+    table = [*_reasons(reports, options, whole, paper), *runs_text(_runs(reports), paper)]
     entries = [_entry(each, len(reports) > 1, whole, paper) for each in ours]
-    left = options.height - len(head) - min(len(table), _REASONS_ROOM) - 3
+    left = options.height - len(head) - len(table) - BELOW
     shown = fitting(entries, None if options.include is not None else left)
     lines = head + [line for each in entries[:shown] for line in ["", *each]]
     if shown < len(entries):
@@ -73,14 +72,17 @@ def compiler_text(
 
 
 def _title(reports: Mapping[str, Report], whole: float, paper: Paper) -> Iterator[str]:
-    count = sum(len(each.program.kernels) for each in reports.values())
     names = ", ".join(reports)
     time = format_value(whole, "ns") if whole else "not timed"
     yield paper.line(names, "1")
     tiers = {tier for each in reports.values() for tier in each.tiers}
     yield from paper.sentence(tiers_text(tuple(tier for tier in TIERS if tier in tiers)))
+    count = sum(len(each.program.kernels) for each in reports.values())
     of = f" of {len(reports)} profiles" if len(reports) > 1 else ""
-    yield from paper.sentence(f"{count} kernel{'' if count == 1 else 's'}{of}, {time}.")
+    if count:
+        yield from paper.sentence(f"{count} kernel{'s' if count > 1 else ''}{of}, {time}.")
+    else:
+        yield from paper.sentence("No kernel ran while it was recorded.", "33")
 
 
 def _counts(held: list[_Case], paper: Paper) -> Iterator[str]:
@@ -138,7 +140,9 @@ def _reasons(
     found = reasons(answers.case for each in reports.values() for answers in each.kernels)
     if not found:
         return
-    shown = found if options.include is not None else found[:_MOST_REASONS]
+    shown = (
+        found if options.include is not None else found[: max(options.height // _LINES_A_REASON, 1)]
+    )
     said = "Turned down by the compiler; times are of the kernels in which it was, not its cost:"
     yield from ["", *paper.sentence(said)]
     shares = [each.time / whole if whole else 0.0 for each in shown]
@@ -156,6 +160,15 @@ def _reasons(
         yield from paper.sentence(each.reason, "", indent)
     if len(found) > len(shown):
         yield from paper.sentence(f"{len(found) - len(shown)} more; see them with -i RE.", "2")
+
+
+def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...]]]:
+    """Of all profiles, each run once, with the rules of all that it would make surer."""
+    rules = dict[tuple[Tier, str], dict[str, None]]()
+    for report in reports.values():
+        for tier, run, surer in report.runs:
+            rules.setdefault((tier, run), {}).update(dict.fromkeys(surer))
+    return [(tier, run, tuple(surer)) for (tier, run), surer in rules.items()]
 
 
 def _where(reason: Reason) -> str:

@@ -1,0 +1,126 @@
+"""A report as JSON: every field, and the page that says what each is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tileprof
+from tests.analyzer.made import FILE, Made, program, remark
+from tests.analyzer.reports import finding, recorded, report_with
+from tileprof.analyzer import analyze
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.json_form import to_json
+from tileprof.analyzer.reasons import reasons
+
+PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+
+
+def fields(value: Any, name: str = "") -> Iterator[str]:
+    """The names of all fields of a document: `findings[].gain.kernel`."""
+    if isinstance(value, dict):
+        if name.endswith("location"):
+            yield name  # which may be null
+        for key, held in value.items():
+            yield from fields(held, f"{name}.{key}".lstrip("."))
+        return
+    yield name.removesuffix("[]")
+    if isinstance(value, list):
+        for each in value:
+            yield from fields(each, f"{name}[]") if isinstance(each, dict) else ()
+
+
+def test_the_page_names_every_field() -> None:
+    """No more, no less."""
+    document = to_json(report_with(finding("suggestion", gain=1.5)))
+    table = PAGE.read_text().partition("## As JSON")[2]
+    told = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
+    assert len(told) == len(set(told))
+    assert set(told) == set(fields(document))
+
+
+def test_a_finding() -> None:
+    """All that is known of it."""
+    document = to_json(report_with(finding("suggestion", "b", gain=1.5), finding("warning", "c")))
+    first, second = document["findings"]
+    assert first == {
+        "rule": "b",
+        "severity": "suggestion",
+        "title": "what `b` is about",
+        "place": {
+            "path": ["main", "step", "matmul"],
+            "kernel": "matmul",
+            "op": "copy A → A_shared",
+            "location": {"file": FILE, "line": 7, "function": ""},
+            "sass": [64, 128],
+        },
+        "evidence": {
+            "static": [
+                {"tier": "static", "text": "rows of 200 bytes are no multiple of 16", "samples": 0}
+            ],
+            "dynamic": [
+                {
+                    "tier": "samples",
+                    "text": "31.0% of the samples wait for it",
+                    "samples": 12_400,
+                }
+            ],
+        },
+        "gain": {"kernel": [1.25, 1.5, 2.0], "program": [1.0, 1.25, 1.5]},
+        "confidence": "medium",
+        "suggestion": {
+            "author": "Pad rows to 16 bytes.",
+            "compiler": "See why its rows have such a length.",
+        },
+    }
+    assert second["gain"] == {"kernel": None, "program": None}
+
+
+def test_what_stands_around_findings() -> None:
+    """Kernels with all suggestions together, runs, reasons."""
+    document = to_json(report_with(finding("suggestion", "b", gain=1.5)))
+    assert document["schema"] == 1
+    assert document["tiers"] == ["static", "activities"]
+    (kernel,) = document["kernels"]
+    assert (kernel["name"], kernel["device"], kernel["time"]) == ("matmul", "cuda:0", 1e6)
+    assert (kernel["share"], kernel["launches"], kernel["findings"]) == (1, 1, 1)
+    assert kernel["together"] == [1.5, 1.8, 2.5]
+    (run,) = document["runs"]
+    assert (run["tier"], run["rules"]) == ("samples", ["b"])
+    (reason,) = document["reasons"]
+    assert (reason["op"], reason["candidate"], reason["kernels"]) == ("copy", "tma", 1)
+
+
+@pytest.mark.parametrize("name", ["h200-stalls", "h200-gemm"])
+def test_it_is_json(name: str) -> None:
+    """Numbers and texts of Python's own, no infinity among them."""
+    document = to_json(recorded(name))
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_reasons_come_by_the_time_of_their_kernels() -> None:
+    """Those that differ in a number are one; a kernel counts once for each."""
+    narrow = ("tma", "rows of 200 bytes are no multiple of 16")
+    kernels = (
+        Made("a", 1e6, remarks=[remark("copy A → B", 2, "loads", narrow)] * 2),
+        Made("b", 3e6, remarks=[remark("copy X → Y", 5, "loads", (narrow[0], "rows of 72 bytes are "
+             "no multiple of 16"))]),
+        Made("c", 9e6, remarks=[remark("gemm", 8, "mma", ("wgmma", "it has 32 rows"))]),
+    )  # fmt: skip
+    found = reasons(Program(program(*kernels)).kernels)
+    assert [(each.op, each.candidate, each.time, each.kernels) for each in found] == [
+        ("gemm", "wgmma", 9e6, 1),
+        ("copy", "tma", 4e6, 2),
+    ]
+    assert (found[1].kernel, found[1].reason) == ("b", "rows of 72 bytes are no multiple of 16")
+
+
+def test_the_public_name() -> None:
+    """As documentation has it."""
+    assert tileprof.analyze is analyze
+    assert "analyze" in tileprof.__all__
