@@ -15,11 +15,12 @@ def launch(
     blocks: int, held: int = 1, threads: int = 128, registers: int = 64, **more: Attribute
 ) -> dict[str, Attribute]:
     """Facts of a launch: a multiprocessor holds `held` of its blocks."""
-    return {
+    facts: dict[str, Attribute] = {
         "grid": f"{blocks}×1×1", "block": f"{threads}×1×1", "blocks_per_sm": held,
         "registers": registers, "static_shared_bytes": 0, "dynamic_shared_bytes": 0,
         "occupancy": held * threads / 2048, "waves": blocks / 132 / held,
-    } | more  # fmt: skip
+    }  # fmt: skip
+    return facts | more
 
 
 def on_h200(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tileprof.analyzer.code import Instruction, KernelCode
 
-__all__ = ["loop_around", "shown", "skipped", "subroutines", "targets"]
+__all__ = ["loop_around", "loops", "shown", "skipped", "subroutines", "targets"]
 
 _TARGET = re.compile(r"\b(0x[0-9a-f]+)\s*$")
 
@@ -29,14 +29,16 @@ def _jumps(code: KernelCode, name: str) -> Iterator[tuple[int, int]]:
             yield index, to
 
 
+def loops(code: KernelCode) -> list[range]:
+    """The instructions of each loop, without what was moved away from between its ends."""
+    back = ((to, end) for end, to in targets(code).items() if to <= end)
+    return [range(to, end + 1) for to, end in back if code.instructions[end].depth > 0]
+
+
 def loop_around(code: KernelCode, index: int) -> range:
     """The smallest loop around an instruction; nothing where there is none."""
-    loops = [
-        range(to, end + 1)
-        for end, to in targets(code).items()
-        if to <= index <= end and code.instructions[end].depth > 0
-    ]
-    return min(loops, key=len, default=range(0))
+    around = (each for each in loops(code) if index in each)
+    return min(around, key=len, default=range(0))
 
 
 def skipped(code: KernelCode) -> Iterator[tuple[int, range]]:

@@ -66,8 +66,12 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if twice := _twice(code, bars):
         yield _redundant(case, code, twice)
         bars = [each for each in bars if each not in twice]
-    if not code.whole or not bars:
-        return
+    if code.whole and bars:
+        yield from _imbalance(case, code, bars)
+
+
+def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[Draft]:
+    """At the barrier at which is waited most, with those of the same loop."""
     hot = max(bars, key=lambda each: float(_waits(code, [each]).sum()))
     way = loop_around(code, hot) or range(hot)
     taken = _waits(code, [each for each in bars if each in way or each == hot])
@@ -80,8 +84,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
     text = f"{share:.1%} of the samples wait at a barrier"
     evidence = (Evidence("samples", text, int(taken.sum())),)
     if skew < _SKEWED:
-        yield Draft("symptom", "warps wait for each other at a barrier", at, evidence, _UNKNOWN,
-                    _COMPILER)  # fmt: skip
+        title = "warps wait for each other at a barrier"
+        yield Draft("symptom", title, at, evidence, _UNKNOWN, _COMPILER)
         return
     line = shown(code.hottest(late))
     static = Evidence("static", f"a branch lets some warps of the block step over {line}")

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Evidence, Place
-from tileprof.analyzer.jumps import loop_around, targets
+from tileprof.analyzer.jumps import loop_around, loops, targets
 
 __all__ = ["RULE"]
 
@@ -85,14 +87,19 @@ def _straight(code: KernelCode) -> list[int]:
 
 def _loop(code: KernelCode, late: list[int]) -> range:
     """Around the instruction that is late most often."""
-    counts = {index: code.n([index], _REASON) for index in late}
-    return loop_around(code, max(counts, key=lambda index: counts[index]))
+    mask = code.rows(late, _REASON)
+    waits = np.bincount(code.at[mask], weights=code.counts[mask])
+    return loop_around(code, int(waits.argmax()))
 
 
 def _longest(code: KernelCode) -> range:
     """The longest innermost loop."""
-    loops = (range(to, end + 1) for end, to in targets(code).items() if to <= end)
-    inner = [each for each in loops if loop_around(code, each[0]) == each]
+    found = loops(code)
+    inner = (
+        each
+        for each in found
+        if not any(o != each and o[0] in each and o[-1] in each for o in found)
+    )
     return max(inner, key=len, default=range(0))
 
 

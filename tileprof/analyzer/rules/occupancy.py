@@ -71,24 +71,28 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if step is None or case.most_gain < 1 / _NEAR_ROOF:
         return
     static = Evidence("static", _static(case, launch, share, step))
-    title = "more warps would hide latency"
-    code = case.sampled
-    if code is None:
-        if step.left >= _SMALL_STEP:
-            yield Draft("warning", "one block more is nearly in reach", case.place(), (static,),
-                        _advice(step), _COMPILER)  # fmt: skip
-        return
-    waiting = code.n(reasons=_LATENCY, idle=True) / code.whole
-    if waiting < _WAITING:
+    if case.sampled is not None:
+        yield from _seen(case, case.sampled, launch, step, static)
+    elif step.left >= _SMALL_STEP:
+        title = "one block more is nearly in reach"
+        yield Draft("warning", title, case.place(), (static,), _advice(step), _COMPILER)
+
+
+def _seen(
+    case: KernelCase, code: KernelCode, launch: Launch, step: _Step, static: Evidence
+) -> Iterator[Draft]:
+    """Where samples say that warps wait for latency, and nobody issues meanwhile."""
+    waiting = code.n(reasons=_LATENCY, idle=True)
+    if waiting < _WAITING * code.whole:
         return
     warps = float(launch.held * launch.warps)
     text = (
-        f"schedulers issue in {busy_share(code):.0%} of the cycles, and in {waiting:.0%} nobody"
-        " does while warps wait for latency"
+        f"schedulers issue in {busy_share(code):.0%} of the cycles; in {waiting / code.whole:.0%}"
+        " nobody does while warps wait for latency"
     )
-    evidence = (static, Evidence("samples", text, round(waiting * code.whole)))
     yield Draft(
-        "suggestion", title, case.place(), evidence, _advice(step), _COMPILER,
+        "suggestion", "more warps would hide latency", case.place(),
+        (static, Evidence("samples", text, waiting)), _advice(step), _COMPILER,
         _saving(case, code, warps, step.warps), most=step.warps / warps,
         confidence="medium" if step.left >= _ALIKE else "low",
     )  # fmt: skip

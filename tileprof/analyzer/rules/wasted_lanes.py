@@ -79,16 +79,25 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _lanes(code: KernelCode) -> Mapping[int, float]:
     """By instruction of which lanes are wasted, the part that works."""
     by_one = bool(code.named(*_BY_ONE))
+    warps, threads = (_counts(code, each) for each in ("executions", "thread_executions"))
     found = {}
     for each in code.instructions:
-        warps = code.executed([each.index], "executions")
-        threads = code.executed([each.index], "thread_executions")
-        if not warps or threads is None or each.name in _BY_ONE:
+        if each.offset not in threads or not warps.get(each.offset) or each.name in _BY_ONE:
             continue
-        lanes = threads / warps / _LANES
+        lanes = threads[each.offset] / warps[each.offset] / _LANES
         if lanes < _FEW and not (by_one and lanes < _ONE):
             found[each.index] = lanes
     return found
+
+
+def _counts(code: KernelCode, metric: str) -> dict[int, int]:
+    """By offset, a count of a kernel's instructions; nothing where it was not asked for."""
+    held = code.held.counts
+    if metric not in held.metrics:
+        return {}
+    rows = held.rows_of(code.position)
+    column = held.values[rows][:, held.metrics.index(metric)]
+    return dict(zip(held.offset[rows].tolist(), column.tolist()))
 
 
 def _worst(code: KernelCode, unused: Mapping[int, float]) -> Instruction:
