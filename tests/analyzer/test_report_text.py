@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.analyzer.made import Made, program
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
-from tileprof.analyzer import Report, analyze
+from tileprof.analyzer import Place, Report, analyze
 from tileprof.errors import UsageError
 from tileprof.profile import Tables, TreeBuilder
 from tileprof.viewer.findings import ReportOptions, Voice, render_reports
@@ -136,6 +137,23 @@ def test_what_is_not_the_compilers_doing_is_counted() -> None:
     text = text_of(at_roof, voice="compiler")
     assert "nothing was found. 1 of other causes is told with --for author." in text
     assert "stop: " not in text
+
+
+def test_long_names_give_way() -> None:
+    """Of kernels in C++ arguments and namespaces; of a path what is above its end."""
+    name = "void at::native::elementwise_kernel<4, at::native::Fill<float>, char*>(int, char*)"
+    text = text_of(report_with(finding("warning", kernel=name), kernel=name))
+    assert "where    elementwise_kernel<4, Fill<float>, char*>, copy A" in text
+    deep = replace(ALL[1], place=Place(path=tuple("abcdef")))
+    assert "where    … → c → d → e → f\n" in text_of(report_with(deep))
+    assert "where    the program\n" in text_of(report_with(replace(deep, place=Place())))
+
+
+def test_runs_are_of_what_matches() -> None:
+    """Not of findings that are not shown."""
+    report = report_with(*ALL)
+    assert "makes surer: b" in text_of(report, include="^b$")
+    assert "makes surer" not in text_of(report, include="^c$")
 
 
 def test_those_that_match() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tileprof.analyzer import Report, Tier
 from tileprof.analyzer.findings import TIERS
-from tileprof.viewer.findings.entry import count_text, entry, gain_text
+from tileprof.viewer.findings.entry import count_text, entry, kernel_text
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.notes import missing_from, title_of
@@ -115,10 +115,8 @@ def _together(report: Report, paper: Paper) -> Iterator[str]:
         return
     yield from ["", *paper.sentence("All suggestions of a kernel together (gains do not add up):")]
     for each in several:
-        assert each.together is not None
-        share = format_percent(each.case.share)
-        said = f"{gain_text(each.together)}  {each.case.name}, {share} % of the kernels' time"
-        yield paper.line(f"  {said}")
+        name, share = kernel_text(each.case.name), format_percent(each.case.share)
+        yield paper.line(f"  {each.together}  {name}, {share} % of the kernels' time")
 
 
 def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -> Iterator[str]:

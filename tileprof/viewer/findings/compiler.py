@@ -15,7 +15,7 @@ from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
 from tileprof.analyzer.reasons import Reason, reasons
 from tileprof.viewer.findings.author import BELOW, fitting, runs_text, tiers_text
-from tileprof.viewer.findings.entry import count_text, entry, short_place
+from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.grid import Field, Label, arrange
@@ -66,7 +66,7 @@ def compiler_text(
     shown = fitting(entries, None if options.include is not None else left)
     lines = head + [line for each in entries[:shown] for line in ["", *each]]
     if shown < len(entries):
-        said = f"{len(entries) - shown} more of less use; see them with -i RE (-i . shows all)."
+        said = f"{len(entries) - shown} more; see them with -i RE (-i . shows all)."
         lines += ["", *paper.sentence(said, "2")]
     return lines + table
 
@@ -129,7 +129,7 @@ def _entry(group: list[_Case], several: bool, whole: float, paper: Paper) -> lis
 
 
 def _name(case: _Case, several: bool) -> str:
-    name = case.finding.place.kernel or "the program"
+    name = kernel_text(case.finding.place.kernel) or "the program"
     return f"{name} ({case.file})" if several else name
 
 
@@ -173,4 +173,5 @@ def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...
 
 def _where(reason: Reason) -> str:
     place = short_place(reason.location)
-    return f"{reason.kernel}, {place}" if place else reason.kernel
+    name = kernel_text(reason.kernel)
+    return f"{name}, {place}" if place else name

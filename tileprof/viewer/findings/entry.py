@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tileprof.analyzer import Evidence, Finding, Gain, Place
+from tileprof.analyzer import Evidence, Finding, Place
 from tileprof.errors import Location
 from tileprof.viewer.findings.options import Voice
 from tileprof.viewer.findings.paper import Paper
+from tileprof.viewer.kernel_names import short_forms
 from tileprof.viewer.source_text import SourceTexts
-from tileprof.viewer.text import shorten
+from tileprof.viewer.text import UNICODE, shorten, width_of
 from tileprof.viewer.units import format_value
 
-__all__ = ["count_text", "entry", "gain_text", "place_text", "short_place"]
+__all__ = ["count_text", "entry", "kernel_text", "place_text", "short_place"]
 
 _STYLES = {
     "suggestion": "1;32", "symptom": "1;33", "warning": "33", "stop": "36", "ignore": "2",
@@ -33,6 +34,10 @@ _PLURALS = {
     "suggestion": "suggestions", "symptom": "symptoms", "warning": "warnings",
     "stop": "at their limit", "ignore": "to ignore",
 }  # fmt: skip
+_LONGEST_NAME = 60
+"""Cells of a kernel's name."""
+_MOST_NAMES = 4
+"""Of a path."""
 _SINGULARS = {"stop": "at its limit", "ignore": "to ignore"}
 
 
@@ -54,14 +59,16 @@ def entry(
 
 def place_text(place: Place, file: str = "") -> str:
     """Kernel, op, line and instructions, as far as they are known; for a program its path."""
-    named = place.kernel or " → ".join(place.path) or "the program"
+    named = kernel_text(place.kernel) or _path(place.path) or "the program"
     parts = [named, place.op, short_place(place.location), _sass(place.sass), file and f"in {file}"]
     return ", ".join(part for part in parts if part)
 
 
-def gain_text(gain: Gain) -> str:
-    """`1.23× (1.10–1.40)`."""
-    return str(gain)
+def kernel_text(name: str) -> str:
+    """A kernel's name, in a shorter form where it is a long one of C++."""
+    forms = (name, *short_forms(name))
+    fitting = (form for form in forms if width_of(form) <= _LONGEST_NAME)
+    return next(fitting, None) or shorten(forms[-1], _LONGEST_NAME, UNICODE)
 
 
 def count_text(findings: Iterable[Finding]) -> str:
@@ -71,6 +78,12 @@ def count_text(findings: Iterable[Finding]) -> str:
         f"{count} {_PLURALS[name] if count > 1 else _SINGULARS.get(name, name)}"
         for name, count in counts.items()
     )
+
+
+def _path(names: tuple[str, ...]) -> str:
+    """Its end, which tells the most."""
+    kept = names[-_MOST_NAMES:]
+    return " → ".join(("…", *kept) if len(kept) < len(names) else kept)
 
 
 def _further(place: Place, paper: Paper, sources: SourceTexts) -> Iterator[str]:
@@ -87,7 +100,7 @@ def _further(place: Place, paper: Paper, sources: SourceTexts) -> Iterator[str]:
 
 def _gain(finding: Finding) -> str:
     told = (("program", finding.program_gain), ("kernel", finding.kernel_gain))
-    parts = [f"{of} {gain_text(gain)}" for of, gain in told if gain is not None]
+    parts = [f"{of} {gain}" for of, gain in told if gain is not None]
     if not parts:
         return _NO_GAIN[finding.severity]
     return f"{', '.join(parts)}; confidence {finding.confidence}"

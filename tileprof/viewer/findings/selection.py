@@ -46,4 +46,9 @@ def _matching(report: Report, include: str) -> Report:
         for each in report.kernels
         if each.case.name in named or pattern.search(each.case.name)
     )  # fmt: skip
-    return replace(report, findings=findings, kernels=kernels)
+    rules = {each.rule for each in findings}
+    runs = tuple(
+        (tier, run, tuple(rule for rule in surer if rule in rules))
+        for tier, run, surer in report.runs
+    )
+    return replace(report, findings=findings, kernels=kernels, runs=runs)
