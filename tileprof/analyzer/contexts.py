@@ -1,0 +1,242 @@
+"""The tree of a program as columns, for rules about programs: what is below what, and whose time.
+
+In: a program.  Out: masks and columns, a value a node. Nothing walks from a node to its root but to
+name a place, so each question costs a pass over the nodes. Own values are asked for, so what is
+nested counts once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.findings import Place
+from tileprof.errors import Location
+from tileprof.profile import Symbol
+
+__all__ = [
+    "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "WORK", "Column",
+    "Contexts", "Ids", "Mask", "duration",
+]  # fmt: skip
+
+Column = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+WORK = ("kernel", "memcpy", "memset")
+"""Kinds of nodes that a device works on."""
+LATE, AFTER_WAIT = "waiting for its launch", "waiting for its launch after a host's wait"
+AFTER_COPY, DEPENDENT = "waiting for its launch after a host's copy", "between dependent work"
+FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
+"""Why a device had nothing to do, as idle nodes are named."""
+_SETUP = "set-up"
+_SEPARATOR = re.compile(r"[/\\]")
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|^<")
+_COMPILING = re.compile(
+    r"torch/_dynamo/convert_frame\.py:"
+    r"|torch/_inductor/(compile_fx|async_compile|select_algorithm|autotune_process)\.py:(?!.*\brun$)"
+    r"|torch/_inductor/runtime/triton_heuristics\.py:.*(benchmark|autotune|precompile)"
+    r"|torch/utils/cpp_extension\.py:"
+    r"|triton/compiler/compiler\.py:(compile$|ASTSource|IRSource|.*_init_handles)"
+    r"|triton/runtime/autotuner\.py:.*(_bench|benchmark)"
+    r"|triton/testing\.py:do_bench"
+)
+"""Code that compiles or tries variants, as `file:function`; running what it made is in other
+functions of the same files."""
+_DRIVER_COMPILES = "compiling (overhead)"
+
+
+class Contexts:
+    """Questions to a program's tree."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.profile = program.profile
+        self.parents = self.profile.parents
+
+    # -- numbers
+
+    def own(self, metric: str) -> Column:
+        """What nodes recorded themselves, 0 where nothing."""
+        if metric not in self.profile.metrics:
+            return np.zeros(len(self.profile))
+        return np.nan_to_num(self.profile.own[metric].astype(np.float64))
+
+    @cached_property
+    def time(self) -> Column:
+        """Own time on devices, ns."""
+        return self.own("time")
+
+    @cached_property
+    def count(self) -> Column:
+        """Visits, or launches."""
+        return self.own("count")
+
+    @cached_property
+    def gaps(self) -> Column:
+        """Own idle time of devices, ns."""
+        return self.own("idle_time")
+
+    def share(self, nanoseconds: float) -> float:
+        """Of the time of devices, waiting included; 0 where no device was timed."""
+        whole = self.program.device_time
+        return float(nanoseconds / whole) if whole else 0.0
+
+    def summed(self, column: Column, at: Ids, counted: Mask) -> Column:
+        """By node, the sum of a column over those that count, of which `at` says whose they are."""
+        held = counted & (at >= 0)
+        sums = np.bincount(at[held], column[held], len(column))
+        return sums.astype(np.float64)
+
+    def gaps_before(self, kernels: Mask, *reasons: str) -> Column:
+        """By kernel, the gaps that its launches ended: those of one call are dealt out by count."""
+        above = self.parents.astype(np.int64)
+        idle = self.summed(self.gaps, above, self.idle(*reasons))
+        launches = np.maximum(self.summed(self.count, above, kernels), 1)
+        held = kernels & (above >= 0)
+        found = np.zeros(len(above))
+        found[held] = idle[above[held]] * self.count[held] / launches[above[held]]
+        return found
+
+    # -- masks
+
+    def where(self, wanted: Callable[[Symbol], bool]) -> Mask:
+        """The nodes that are such; asked once for all that share a symbol."""
+        return np.array([wanted(each) for each in self.profile.symbols], bool)[self.profile.symbol]
+
+    def kind(self, *kinds: str) -> Mask:
+        """The nodes of these kinds."""
+        return self.where(lambda symbol: symbol.kind in kinds)
+
+    def idle(self, *reasons: str) -> Mask:
+        """The gaps of these reasons."""
+        return self.where(lambda symbol: symbol.kind == "idle" and symbol.name in reasons)
+
+    def below(self, mask: Mask) -> Mask:
+        """The nodes of a mask and all below them."""
+        return self.nearest(mask) >= 0
+
+    def nearest(self, mask: Mask) -> Ids:
+        """By node, the innermost of a mask that it is or is in; -1 for none."""
+        found = np.where(mask, np.arange(len(mask), dtype=np.int64), -1)
+        for level in self.profile.levels[1:]:
+            found[level] = np.where(mask[level], level, found[self.parents[level]])
+        return found
+
+    def outermost(self, mask: Mask) -> Mask:
+        """Those of a mask that no other one of it is around."""
+        inside = np.zeros_like(mask)
+        lower = self.parents >= 0
+        inside[lower] = self.below(mask)[self.parents[lower]]
+        return mask & ~inside
+
+    @cached_property
+    def backward(self) -> Mask:
+        """Nodes of backward passes."""
+        return self.where(lambda symbol: symbol.phase.endswith("backward"))
+
+    @cached_property
+    def steady(self) -> Mask:
+        """Nodes that are not known to be of the time before the first step."""
+        return self.where(lambda symbol: not symbol.phase.startswith(_SETUP))
+
+    @property
+    def knows_steps(self) -> bool:
+        """Whether what came before the first step is told from the steps."""
+        return not bool(self.steady.all())
+
+    @cached_property
+    def compiling(self) -> Mask:
+        """What compiles, or tries variants, with all below."""
+        return self.below(self.where(_compiles))
+
+    @cached_property
+    def order(self) -> list[int]:
+        """All nodes, each before those below it, siblings as they were first seen."""
+        found, left = list[int](), self.profile.roots()[::-1]
+        while left:
+            found.append(left.pop())
+            left += self.profile.children(found[-1])[::-1]
+        return found
+
+    # -- places
+
+    @cached_property
+    def lines(self) -> Ids:
+        """By node, the innermost frame or scope whose line is the user's own; -1 for none."""
+        return self.nearest(self.where(_is_users))
+
+    @cached_property
+    def scopes(self) -> Ids:
+        """By node, the innermost scope; -1 for none."""
+        return self.nearest(self.kind("scope"))
+
+    @cached_property
+    def ops(self) -> Ids:
+        """By node, the innermost operation; -1 for none."""
+        return self.nearest(self.kind("op"))
+
+    def line(self, node: int) -> Location | None:
+        """The user's line that led to a node."""
+        at = int(self.lines[node])
+        return self.profile.locations[at] if at >= 0 else self.profile.locations[node]
+
+    def op(self, node: int) -> str:
+        """The operation around a node, or nothing."""
+        at = int(self.ops[node])
+        return self.profile.names[at] if at >= 0 else ""
+
+    def place(self, node: int) -> Place:
+        """Where a node is."""
+        kernel = self.profile.names[node] if self.profile.kinds[node] == "kernel" else ""
+        return Place(kernel, self.program.path(node), self.op(node), self.line(node))
+
+    def told(self, node: int) -> str:
+        """A node's place in a few words: `train.py:12, aten::mm`."""
+        line, op = self.line(node), self.op(node)
+        where = f"{_SEPARATOR.split(line.file)[-1]}:{line.line}" if line else ""
+        return ", ".join(filter(None, (where, op))) or self.profile.names[node]
+
+    # -- what is of each step
+
+    def repeated(self, node: int, times: float) -> bool:
+        """Whether what happened so often at a node did at least at every other visit around it.
+
+        What happens once, as at the start or at the end of a program, is not worth a change.
+        """
+        at = int(self.scopes[node])
+        visits = self.count[at] if at >= 0 else 0
+        return times >= max(2, visits / 2)
+
+
+def _is_users(symbol: Symbol) -> bool:
+    place = symbol.location
+    return (
+        symbol.kind in ("frame", "scope")
+        and place is not None
+        and not _INSTALLED.search(place.file)
+    )  # fmt: skip
+
+
+def _compiles(symbol: Symbol) -> bool:
+    if symbol.kind == "api":
+        return symbol.name == _DRIVER_COMPILES
+    place = symbol.location
+    if symbol.kind != "frame" or place is None:
+        return False
+    file = place.file.replace("\\", "/")
+    function = place.function or symbol.name
+    return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))
+
+
+def duration(nanoseconds: float) -> str:
+    """A time that people can read: `1.51 ms`."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"

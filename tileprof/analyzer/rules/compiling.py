@@ -1,0 +1,116 @@
+"""Compiling, and trying variants, after the program has warmed up.
+
+Static: none. Dynamic: what devices worked (trial runs) and waited for below the functions that
+compile, of torch.compile, Triton and others, or the driver; in steps, where the profile tells steps
+from what came before; regions that were compiled again by the numbers in their names. All of it
+goes where the same code serves all steps. Where steps are not told apart, the part of compilations
+that were not the first of their region is taken for its part of the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import Contexts, Mask, duration
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_COLD = 0.01
+_HOST_SHARE = 0.05
+"""Of the host's time, below which compiling is not told of a program without a device."""
+_REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
+_ADVICE = (
+    "Compile once: mark what varies as dynamic (torch._dynamo.mark_dynamic, dynamic=True), pad to"
+    " few shapes, keep Python numbers that change out of compiled functions, and warm up all shapes"
+    " before. TORCH_LOGS=recompiles says why a region was compiled again."
+)
+_UNKNOWN = (
+    "Whether it is the first use or goes on is not told here: record with"
+    " `tileprof run --every 10`, which tells steps from what comes before them."
+)
+_COMPILER = (
+    "See what the cache is keyed by: a key that has more in it than the code depends on compiles"
+    " again for nothing."
+)
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """What compiling costs."""
+    tree = Contexts(program)
+    compiling = tree.compiling & tree.steady
+    if not compiling.any():
+        return
+    share = tree.share(float((tree.time + tree.gaps)[compiling].sum()))
+    hosts = 0.0 if program.device_time else _host_share(tree, compiling)
+    if share >= _COLD or hosts >= _HOST_SHARE:
+        yield _draft(tree, compiling, share)
+
+
+def _draft(tree: Contexts, compiling: Mask, share: float) -> Draft:
+    again, regions = _again(tree)
+    evidence = tuple(_evidence(tree, compiling, again, regions))
+    node = _most(tree, compiling)
+    place, told = tree.place(node), tree.told(node)
+    if not share or not (tree.knows_steps or again):
+        when = " in its steps" if tree.knows_steps else ""
+        advice = _ADVICE if tree.knows_steps or again else _UNKNOWN
+        title = f"the program compiles{when} at {told}"
+        return Draft("symptom", title, place, evidence, advice, _COMPILER)
+    if tree.knows_steps:
+        saving, title = Saving(share / 2, share, share), f"steps compile at {told}"
+        return Draft("suggestion", title, place, evidence, _ADVICE, _COMPILER, saving)
+    saving = Saving(0, share * again / regions, share)
+    title = f"code is compiled again at {told}"
+    return Draft("suggestion", title, place, evidence, _ADVICE, _COMPILER, saving,
+                 confidence="low")  # fmt: skip
+
+
+def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iterator[Evidence]:
+    worked, waited = (float(column[compiling].sum()) for column in (tree.time, tree.gaps))
+    if worked + waited:
+        text = (
+            f"meanwhile devices wait for {tree.share(waited):.1%} of their time, and work for"
+            f" {tree.share(worked):.1%} on trials"
+        )
+        yield Evidence("activities", text)
+    host = float(tree.own("cpu_time")[compiling].sum())
+    yield Evidence("activities", f"the host compiles for {duration(host)},"
+                                 f" {_host_share(tree, compiling):.1%} of its time")  # fmt: skip
+    if again:
+        yield Evidence("activities", f"{again} of {regions} compilations of regions were of one"
+                                     " that had been compiled before")  # fmt: skip
+
+
+def _host_share(tree: Contexts, compiling: Mask) -> float:
+    host = tree.own("cpu_time")
+    whole = float(host[tree.steady].sum())
+    return float(host[compiling].sum()) / whole if whole else 0.0
+
+
+def _again(tree: Contexts) -> tuple[int, int]:
+    """How many compilations of regions were not the first of theirs, and how many there were."""
+    found = {each for name in set(tree.profile.names) if (each := _REGION.match(name))}
+    pairs = {(match[1], match[2]) for match in found}
+    return sum(number != "0" for _, number in pairs), len(pairs)
+
+
+def _most(tree: Contexts, compiling: Mask) -> int:
+    """The outermost place that compiles with most of the time."""
+    outer = np.flatnonzero(tree.outermost(compiling))
+    cost = tree.profile.total("cpu_time") if "cpu_time" in tree.profile.metrics else tree.count
+    lost = sum(
+        np.asarray(tree.profile.total(name), np.float64)
+        for name in ("time", "idle_time") if name in tree.profile.metrics
+    )  # fmt: skip
+    ranked = np.asarray(lost) if np.any(lost) else np.asarray(cost)
+    return int(outer[ranked[outer].argmax()])
+
+
+RULE = ProgramRule("compiling", find)

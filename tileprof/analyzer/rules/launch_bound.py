@@ -1,0 +1,148 @@
+"""Devices that have nothing to do, by what they wait for: the launch, the data, the host.
+
+Static: none. Dynamic: gaps by their reason, the host's time a launch beside that of a kernel. Where
+launches come late the host is the limit; a graph launches without it, and leaves the gap that was
+measured between two kernels of the device, or that of dependent work in the profile. All of the
+gaps goes at most: time / busy time. Where the host itself waits for longer than the device does, it
+is ahead of it: then its waits make the gaps, and `transfers` tells of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import DEPENDENT, FOR_DATA, FOR_HOST, LATE, Contexts, Mask, duration
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_COLD = 0.02
+"""Of the devices' time, below which gaps are no matter."""
+_TOP = 3
+_SURE = 0.5
+"""Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
+_LATE = (
+    "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
+    " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
+    ' mode="reduce-overhead", torch.cuda.graph).'
+)
+_DATA = (
+    "The next batch is not there in time: more workers (num_workers), pin_memory and"
+    " prefetch_factor of the DataLoader, or less work for each element."
+)
+_HOST = "Move this work of the host to before the step, to another thread, or to the device."
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """Where devices wait."""
+    tree = Contexts(program)
+    if not program.device_time or not tree.gaps.any():
+        return
+    counted = tree.steady & ~tree.compiling
+    yield from _launches(tree, tree.idle(LATE) & counted)
+    yield from _data(tree, tree.idle(FOR_DATA) & counted)
+    yield from _host(tree, tree.idle(FOR_HOST) & counted)
+
+
+def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
+    late = float(tree.gaps[gaps].sum())
+    if tree.share(late) < _COLD or float(tree.own("sync_time")[tree.steady].sum()) > late:
+        return
+    where = _most(tree, gaps)
+    evidence = [Evidence("activities", f"{tree.share(late):.1%} of the devices' time goes in"
+                                       f" {tree.count[gaps].sum():,.0f} gaps before launches that"
+                                       " came late")]  # fmt: skip
+    if told := _a_launch(tree, where):
+        evidence.append(Evidence("activities", told))
+    left = float(tree.count[gaps].sum()) * _least_gap(tree)
+    mid = tree.share(max(0.0, late - left))
+    yield Draft(
+        "suggestion", f"the device waits for launches in {_named(tree, where)}",
+        tree.place(where), tuple(evidence), _LATE, "", Saving(_SURE * mid, mid, tree.share(late)),
+    )  # fmt: skip
+
+
+def _least_gap(tree: Contexts) -> float:
+    """From a kernel to the next one that is launched in time, ns; 0 where it was not measured."""
+    peaks = tree.profile.tables.device_peaks
+    measured = [peak.value for peak in peaks if peak.name == "launch_gap"]
+    if measured:
+        return min(measured)
+    dependent = tree.idle(DEPENDENT)
+    count = float(tree.count[dependent].sum())
+    return float(tree.gaps[dependent].sum()) / count if count else 0.0
+
+
+def _most(tree: Contexts, gaps: Mask) -> int:
+    """The scope with most of these gaps, else the line, else the longest gap."""
+    for at in (tree.scopes, tree.lines):
+        inside = gaps & (at >= 0)
+        if inside.any():
+            return int(tree.summed(tree.gaps, at, inside).argmax())
+    return int(np.where(gaps, tree.gaps, -1.0).argmax())
+
+
+def _named(tree: Contexts, node: int) -> str:
+    kind, name = tree.profile.kinds[node], tree.profile.names[node]
+    return f"the {kind} {name}" if kind == "scope" else f"{name}, {tree.told(node)}"
+
+
+def _a_launch(tree: Contexts, where: int) -> str:
+    """The host's time a launch below a node, waiting apart, beside the mean time of its kernels."""
+    only = np.zeros(len(tree.profile), bool)
+    only[where] = True
+    inside = tree.below(only)
+    kernels = inside & tree.kind("kernel")
+    calls = np.zeros_like(only)
+    calls[tree.parents[kernels & (tree.parents >= 0)]] = True
+    calls &= tree.kind("api")
+    launches = float(tree.count[calls].sum())
+    worked = float((tree.own("cpu_time") - tree.own("sync_time"))[inside].sum())
+    count = float(tree.count[kernels].sum())
+    if not launches or not count or worked <= 0:
+        return ""
+    mean = float(tree.time[kernels].sum()) / count
+    return f"the host takes {duration(worked / launches)} a launch, a kernel {duration(mean)}"
+
+
+def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
+    often = [node for node in np.flatnonzero(gaps).tolist() if _again(tree, node)]
+    share = tree.share(float(tree.gaps[often].sum()))
+    if share < _COLD:
+        return
+    most = max(often, key=lambda node: float(tree.gaps[node]))
+    text = f"{share:.1%} of the devices' time goes in gaps in which the host was in the data loader"
+    yield Draft(
+        "suggestion", f"the device waits for data at {tree.told(most)}", tree.place(most),
+        (Evidence("activities", text),), _DATA, "", Saving(_SURE * share, share, share),
+    )  # fmt: skip
+
+
+def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
+    """Symptoms: that a line runs meanwhile does not say why it takes so long."""
+    lines = dict[tuple[str, int] | int, list[int]]()
+    for node in np.flatnonzero(gaps).tolist():
+        line = tree.line(node)
+        lines.setdefault((line.file, line.line) if line else node, []).append(node)
+    sums = sorted(
+        ((float(tree.gaps[nodes].sum()), nodes) for nodes in lines.values()), reverse=True
+    )
+    for idle, nodes in sums[:_TOP]:
+        often = tree.repeated(nodes[0], float(tree.count[nodes].sum()))
+        if tree.share(idle) >= _COLD and often:
+            text = f"{tree.share(idle):.1%} of the devices' time goes in long gaps at this line"
+            title = f"the device waits for the host at {tree.told(nodes[0])}"
+            yield Draft("symptom", title, tree.place(nodes[0]), (Evidence("activities", text),),
+                        _HOST)  # fmt: skip
+
+
+def _again(tree: Contexts, node: int) -> bool:
+    return tree.repeated(node, float(tree.count[node]))
+
+
+RULE = ProgramRule("launch-bound", find)

@@ -1,0 +1,122 @@
+"""Copies on a device that only change the layout or the type of what is there already.
+
+Static: none. Dynamic: the share of kernels and copies that are known by their operation (`copy_`,
+`contiguous`, `to`) or by their name (`nchwToNhwc`, transposes of libraries). A layout that is kept
+from end to end takes all of them away; a cast can be part of the kernel before it, or has to stay
+where that one is a library's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import Contexts, Mask
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_HOT = 0.03
+"""Of the devices' time, above which copies are worth a change."""
+_LAYOUT_KERNELS = re.compile(
+    r"nchw.?to.?nhwc|nhwc.?to.?nchw|transpose_?(readwrite|kernel)|tensorTransform|convert_?layout"
+    r"|layout_?(convert|transform)|permute_?kernel",
+    re.IGNORECASE,
+)
+_COPY_KERNELS = re.compile(r"(direct|float16|bfloat16|float8)_copy_kernel")
+_COPY_OPS = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::clone"}
+_CASTS = {"aten::to", "aten::_to_copy", "aten::_autocast_to_reduced_precision",
+          "aten::_autocast_to_full_precision"}  # fmt: skip
+_LAYOUTS = {"aten::contiguous", "aten::clone", "aten::reshape"}
+_BACKWARD = re.compile(r"(ToCopy|Copy|Clone|Contiguous)\w*Backward")
+_ADVICE = {
+    "layout": (
+        "Keep one layout from end to end: memory_format=torch.channels_last for the model and its"
+        " input of convolutions; let kernels take strides in place of .contiguous(), and permute"
+        " before the product that writes the tensor, not after."
+    ),
+    "cast": (
+        "Cast once: keep weights and activations in the type that they are used in, let a cast be"
+        " part of the kernel before it (torch.compile), and look for float32 inputs of an autocast"
+        " region."
+    ),
+    "copy": "Write into the place where it is wanted (out=, preallocated views), and copy nothing.",
+}
+_TITLES = {"layout": "changing layouts", "cast": "changing types", "copy": "copying on the device"}
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """Copies of each kind that take more than a few percent."""
+    tree = Contexts(program)
+    if not tree.time.any():
+        return
+    copies = _copies(tree)
+    kinds = _kinds(tree, copies)
+    for kind, mask in kinds.items():
+        share = tree.share(float(tree.time[mask].sum()))
+        if share >= _HOT:
+            yield _draft(tree, kind, mask, share)
+
+
+def _copies(tree: Contexts) -> Mask:
+    """Device work that copies, by the operation right around it or by its own name."""
+    work = (tree.kind("kernel") | _within_device(tree)) & ~tree.compiling
+    names = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
+    copy_names = tree.where(lambda symbol: bool(_COPY_KERNELS.search(symbol.name)))
+    copying = tree.where(
+        lambda symbol: symbol.kind == "op"
+        and (symbol.name in _COPY_OPS or bool(_BACKWARD.match(symbol.name)))
+    )  # fmt: skip
+    innermost = np.where(tree.ops >= 0, copying[tree.ops], False)
+    return work & (names | innermost | (copy_names & (tree.ops < 0)))
+
+
+def _within_device(tree: Contexts) -> Mask:
+    return tree.where(lambda symbol: symbol.kind == "memcpy" and symbol.name.startswith("DtoD"))
+
+
+def _kinds(tree: Contexts, copies: Mask) -> dict[str, Mask]:
+    """Each copy in the kind that the operations around it tell, up to the user's line."""
+    lines = tree.nearest(tree.kind("frame", "scope"))
+    casts, layouts = (_called_by(tree, names, lines) for names in (_CASTS, _LAYOUTS))
+    named = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
+    backward = tree.where(lambda symbol: symbol.name.startswith("ToCopyBackward"))
+    cast = copies & ~named & (casts | (backward[tree.ops] & (tree.ops >= 0)))
+    layout = copies & ~cast & (named | layouts)
+    return {"layout": layout, "cast": cast, "copy": copies & ~cast & ~layout}
+
+
+def _called_by(tree: Contexts, names: set[str], lines: np.ndarray) -> Mask:
+    """Nodes in an operation of these names that no frame is between."""
+    at = tree.nearest(tree.where(lambda symbol: symbol.kind == "op" and symbol.name in names))
+    found: Mask = (at >= 0) & (lines == np.where(at >= 0, lines[at], -2))
+    return found
+
+
+def _draft(tree: Contexts, kind: str, mask: Mask, share: float) -> Draft:
+    nodes = np.flatnonzero(mask)
+    places = dict[str, float]()
+    for node in nodes.tolist():
+        told = tree.told(node)
+        places[told] = places.get(told, 0.0) + float(tree.time[node])
+    ranked = sorted(places.items(), key=lambda item: -item[1])
+    most = int(nodes[tree.time[nodes].argmax()])
+    count = float(tree.count[mask].sum())
+    text = f"{count:,.0f} kernels and copies take {share:.1%} of the devices' time"
+    at = "; ".join(f"{tree.share(time):.1%} at {told}" for told, time in ranked[:3])
+    evidence = (Evidence("activities", text), Evidence("activities", at))
+    # A changed layout goes for good; of casts and copies some have to stay, nobody knows how many.
+    saving = Saving(share / 2, share, share) if kind == "layout" else Saving(0, share / 2, share)
+    return Draft(
+        "suggestion", f"{share:.0%} of the devices' time goes into {_TITLES[kind]}",
+        tree.place(most), evidence, _ADVICE[kind], "", saving,
+        confidence="medium" if kind == "layout" else "low",
+    )  # fmt: skip
+
+
+RULE = ProgramRule("layout-copies", find)

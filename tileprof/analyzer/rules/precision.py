@@ -1,0 +1,112 @@
+"""Products of 32-bit floats without tensor cores, on a device that has them.
+
+Static: the name of a library's kernel tells how it multiplies (`sgemm`, `simt`, `f32f32_f32f32`:
+plain multiply-adds; `tf32`, `s1688`: tensor cores). Dynamic: its time, and what the device was
+measured to do both ways. At the same part of the roof it takes old peak / new peak of its time, and
+never less than its operations at the new peak, or its bytes at that of the memory; at least half of
+that saving is taken for sure. Without measured peaks there is no number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.contexts import Column, Contexts
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_COLD = 0.01
+_PLAIN = re.compile(
+    r"sgemm|ffma|simt.*gemm|gemm_f32f32_|implicit_convolve_sgemm|scudnn"
+    r"|fprop_f32f32_f32f32|dgrad_f32f32_f32f32|wgrad_f32f32_f32f32",
+    re.IGNORECASE,
+)
+_TENSOR = re.compile(
+    r"tf32|bf16|f16|s1688|s16816|h884|h1688|tensorop|3xtf32|dgemm|zgemm", re.IGNORECASE
+)
+_OLD, _NEW = "fma_float32", "tensor_tf32"
+_ADVICE = (
+    "If 10 bits of mantissa will do, let products of 32-bit floats use tensor cores:"
+    ' torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True for'
+    " convolutions; or run the model under torch.autocast with bfloat16."
+)
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """Such kernels, all together: one setting changes them all."""
+    plain = [case for case in program.kernels if _is_plain(case.name) and case.nodes]
+    if not plain:
+        return
+    tree = Contexts(program)
+    time = sum(case.time for case in plain)
+    share = tree.share(time)
+    node = plain[0].nodes[0]
+    place = tree.place(node)
+    static = Evidence("static", f"{plain[0].name} multiplies 32-bit floats without tensor cores")
+    if not time:
+        yield Draft("warning", _title(len(plain)), place, (static,), _ADVICE)
+        return
+    text = f"{len(plain)} such kernels take {share:.1%} of the devices' time"
+    evidence = [static, Evidence("activities", text)]
+    if share < _COLD:
+        yield Draft("ignore", "32-bit products without tensor cores that take no time", place,
+                    tuple(evidence), "Leave it: they hardly run.", confidence="high")  # fmt: skip
+        return
+    saving, told = _saving(tree, plain)
+    evidence += [Evidence("activities", told)] if told else []
+    yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), _ADVICE, "", saving)
+
+
+def _is_plain(name: str) -> bool:
+    return bool(_PLAIN.search(name)) and not _TENSOR.search(name)
+
+
+def _title(count: int) -> str:
+    return f"{count} kernel{'s' * (count > 1)} multiply 32-bit floats without tensor cores"
+
+
+def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str]:
+    """What tensor cores save, and by which peaks; nothing where these were not measured."""
+    peaks = [each.peaks for each in plain if {_OLD, _NEW} <= each.peaks.keys()]
+    if len(peaks) < len(plain):
+        return None, ""
+    ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
+    work = {metric: _work(tree, metric) for metric in ("flops", "bytes")}
+    saved = sum(
+        max(0.0, each.time - max(each.time * ratio, _floor(each, work))) for each in plain
+    )  # fmt: skip
+    old, new = (peaks[0][name].value / 1e12 for name in (_OLD, _NEW))
+    told = f"the device was measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
+    mid = tree.share(saved)
+    return Saving(mid / 2, mid, mid), told
+
+
+def _floor(case: KernelCase, work: Mapping[str, Column]) -> float:
+    """The least time of a kernel's work by measured peaks, ns; 0 where its work is not known."""
+    nodes = list(case.nodes)
+    flops, moved = (float(work[metric][nodes].sum()) for metric in ("flops", "bytes"))
+    memory = case.peaks.get("hbm_copy") or case.peaks.get("hbm_read")
+    compute = flops / case.peaks[_NEW].value * 1e9
+    return max(compute, moved / memory.value * 1e9 if memory else 0.0)
+
+
+def _work(tree: Contexts, metric: str) -> Column:
+    """By node its work: its own, or its part by time of that of the operation around it."""
+    own = tree.own(metric)
+    around = tree.nearest(tree.kind("op") & (own > 0))
+    inside = around >= 0
+    whole = tree.summed(tree.time, around, inside)
+    found = np.zeros(len(own))
+    at = around[inside]
+    found[inside] = own[at] * tree.time[inside] / np.maximum(whole[at], 1.0)
+    return np.where(own > 0, own, found)
+
+
+RULE = ProgramRule("precision", find, ("activities", "counters"))

@@ -1,0 +1,178 @@
+"""Short kernels one after the other where one kernel, or one graph, would do.
+
+Static: none. Dynamic: times, launches and gaps of kernels that are launched by one function, or
+scope, in the order of the tree. A chain of them fused takes as long as its longest kernel where
+each element is read and written once, and half of what is above that goes where results in between
+are still written, as a backward pass wants them. Of the gaps between n kernels (n - 1) / n go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import DEPENDENT, LATE, Column, Contexts, duration
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_SHORT = 10_000.0
+"""Mean time of a launch in ns, below which launching takes as long as working."""
+_FEWEST = 4
+"""Kernels of a chain: of fewer little is left to fuse."""
+_TOP = 3
+_COLD = 0.01
+_PRODUCT = re.compile(
+    r"gemm|gemv|cutlass|xmma|wgmma|conv|fmha|flash|attention|nccl|sort|fft", re.IGNORECASE
+)
+"""Kernels that fusing their neighbours does not take in."""
+_GRAPH = (
+    " The device waits between them for the host: a CUDA graph (torch.compile with"
+    ' mode="reduce-overhead", torch.cuda.graph) launches them all at once.'
+)
+_FUSE = (
+    "Fuse them: torch.compile the function around this line, write them as one kernel, or use the"
+    " fused form where there is one (fused=True of optimizers, one norm, activation or loss)."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    tree: Contexts
+    nodes: list[int]
+    idle: float
+    """Gaps before its kernels, ns."""
+    late: float
+    """Those of them in which the launch came late."""
+
+    @cached_property
+    def visits(self) -> float:
+        """How often the chain ran: as the op around all of it, or as the rarest of its kernels."""
+        rarest = min(float(self.tree.count[node]) for node in self.nodes)
+        ops = {int(self.tree.ops[node]) for node in self.nodes}
+        around = float(self.tree.count[ops.pop()]) if len(ops) == 1 and -1 not in ops else 0.0
+        return min(rarest, around) if around else rarest
+
+    @cached_property
+    def launches(self) -> float:
+        return float(self.tree.count[self.nodes].sum())
+
+    @cached_property
+    def length(self) -> float:
+        """Kernels of one visit."""
+        return self.launches / self.visits
+
+    @cached_property
+    def time(self) -> float:
+        return float(self.tree.time[self.nodes].sum())
+
+    @cached_property
+    def above(self) -> float:
+        """Time of its kernels above that of the longest one."""
+        means = self.tree.time[self.nodes] / self.tree.count[self.nodes]
+        return max(0.0, self.time - float(means.max()) * self.visits)
+
+    @cached_property
+    def between(self) -> float:
+        """Gaps that one kernel would not have."""
+        return self.idle * (1 - 1 / self.length)
+
+    @cached_property
+    def saved(self) -> float:
+        return self.above / 2 + self.between
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """The chains that take the most time, those of one function and phase together."""
+    tree = Contexts(program)
+    if not tree.time.any():
+        return
+    places = dict[Hashable, list[_Chain]]()
+    for chain in _chains(tree):
+        line = tree.line(chain.nodes[0])
+        where = (line.file, line.function) if line else None
+        phase = bool(tree.backward[chain.nodes[0]])
+        places.setdefault((where, phase), []).append(chain)
+    worst = sorted(places.values(), key=lambda held: -sum(each.saved for each in held))
+    for chains in worst[:_TOP]:
+        if tree.share(sum(each.saved for each in chains)) >= _COLD:
+            yield _draft(tree, chains)
+
+
+def _chains(tree: Contexts) -> Iterator[_Chain]:
+    """Runs of short kernels that nothing else comes in between, within one caller."""
+    kernels = tree.kind("kernel") & (tree.count > 0) & ~tree.compiling
+    order = [node for node in tree.order if kernels[node]]
+    idle, late = tree.gaps_before(kernels, DEPENDENT, LATE), tree.gaps_before(kernels, LATE)
+    for backward in (False, True):
+        held, caller = list[int](), None
+        for node in [each for each in order if tree.backward[each] == backward]:
+            here = _caller(tree, node) if _fusible(tree, node) else None
+            if held and here != caller:
+                yield from _long_enough(tree, held, idle, late)
+                held = []
+            caller = here
+            held += [node] if here is not None else []
+        yield from _long_enough(tree, held, idle, late)
+
+
+def _long_enough(tree: Contexts, nodes: list[int], idle: Column, late: Column) -> Iterator[_Chain]:
+    if nodes:
+        chain = _Chain(tree, nodes, float(idle[nodes].sum()), float(late[nodes].sum()))
+        if chain.length >= _FEWEST:
+            yield chain
+
+
+def _fusible(tree: Contexts, node: int) -> bool:
+    mean = float(tree.time[node] / tree.count[node])
+    return mean < _SHORT and not _PRODUCT.search(tree.profile.names[node])
+
+
+def _caller(tree: Contexts, node: int) -> Hashable:
+    """The visit of a function whose lines launch it: of the user's where there is one."""
+    at = int(tree.lines[node])
+    if at < 0:
+        return int(tree.ops[node])
+    place = tree.profile.locations[at]
+    if tree.profile.kinds[at] == "frame" and place is not None:
+        return int(tree.parents[at]), place.file, place.function
+    return at
+
+
+def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
+    first = max(chains, key=lambda each: each.saved)
+    time, launches, idle, late = (
+        sum(getattr(each, what) for each in chains) for what in ("time", "launches", "idle", "late")
+    )
+    measured = (
+        f"{first.length:.0f} kernels in a row, {launches:,.0f} launches in all, of"
+        f" {duration(time / launches)} in the mean: {tree.share(time):.1%} of the devices' time"
+    )
+    names = list(dict.fromkeys(tree.op(node) or tree.profile.names[node] for node in first.nodes))
+    evidence = [Evidence("activities", measured)]
+    evidence.append(Evidence("activities", f"they are of {_listed(names)}"))
+    if idle:
+        text = f"{tree.share(idle):.1%} more goes in gaps before them"
+        evidence.append(
+            Evidence("activities", f"{text}, {late / idle:.0%} of it as launches come late")
+        )
+    above, between = (sum(getattr(each, what) for each in chains) for what in ("above", "between"))
+    low, mid, high = between / 2, above / 2 + between, above + between
+    saving = Saving(tree.share(low), tree.share(mid), tree.share(high))
+    title = f"{first.length:.0f} short kernels in a row at {tree.told(first.nodes[0])}"
+    advice = _FUSE + (_GRAPH if late > idle / 2 else "")
+    place = tree.place(first.nodes[0])
+    return Draft("suggestion", title, place, tuple(evidence), advice, "", saving)
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+RULE = ProgramRule("small-kernels", find)

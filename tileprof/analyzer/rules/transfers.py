@@ -1,0 +1,177 @@
+"""The host waits for a device, or copies by way of memory that is not pinned.
+
+Static: none. Dynamic: how long the host waited where, gaps of devices that end at a launch which
+came late after such a wait or copy; bytes and time of copies. A wait costs the device what passes
+until the host is ahead of it again: those gaps, and of further late launches none to all, where the
+host waits for longer than launches are late, so that it would be ahead without its waits. Copies
+from pinned memory can run beside kernels: all of their time is hidden then at most, and at least
+they run as fast as pinned ones were measured to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, Contexts, duration
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+
+__all__ = ["RULE"]
+
+_COLD = 0.01
+_TOP = 3
+_READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
+_SIZES = ("aten::nonzero", "aten::masked_select", "aten::unique", "aten::_unique2")
+_PAGEABLE, _PINNED = "pageable", "pinned"
+_READ = (
+    "Do not read a number of the device at each step: keep it there (sum losses on the device, read"
+    " them every hundredth step), or copy it with non_blocking=True and read it one step later."
+)
+_SIZE = (
+    "The size of this result depends on data, so the host has to wait: use a mask, torch.where, or"
+    " a result of fixed size."
+)
+_WAIT = (
+    "Do not wait for the device in each step: take torch.cuda.synchronize out, order streams by"
+    " events, and make copies to the host non_blocking."
+)
+_PIN = (
+    "Copy from pinned memory without waiting: pin_memory=True of the DataLoader or .pin_memory(),"
+    " and .to(device, non_blocking=True)."
+)
+
+
+@dataclass
+class _Wait:
+    """Waits of the host at one line."""
+
+    node: int
+    waited: float = 0.0
+    times: float = 0.0
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """Waits, then copies, that happen again and again."""
+    tree = Contexts(program)
+    if not program.device_time:
+        return
+    yield from _waits(tree)
+    for direction in ("HtoD", "DtoH"):
+        yield from _pageable(tree, direction)
+
+
+def _waits(tree: Contexts) -> Iterator[Draft]:
+    waits = [each for each in _by_line(tree) if tree.repeated(each.node, each.times)]
+    every = sum(each.times for each in waits)
+    if not every:
+        return
+    direct, late = _gaps(tree)
+    ahead = sum(each.waited for each in waits) > late
+    for each in sorted(waits, key=lambda wait: -wait.waited)[:_TOP]:
+        # Which wait a gap comes from is not told: they are dealt out by how often there was each.
+        part = each.times / every
+        yield from _of_wait(tree, each, direct * part, late * part if ahead else 0.0)
+
+
+def _gaps(tree: Contexts) -> tuple[float, float]:
+    """Those that follow a wait or a copy, and all other ones before late launches, ns."""
+    counted = tree.steady & ~tree.compiling
+    direct, late = (
+        float(tree.gaps[tree.idle(*reasons) & counted].sum())
+        for reasons in ((AFTER_WAIT, AFTER_COPY), (LATE,))
+    )
+    return direct, late
+
+
+def _by_line(tree: Contexts) -> list[_Wait]:
+    found, waited = dict[object, _Wait](), tree.own("sync_time")
+    for node in np.flatnonzero(tree.kind("sync") & tree.steady & ~tree.compiling).tolist():
+        line = tree.line(node)
+        key = (line.file, line.line) if line else (tree.profile.names[node], tree.op(node))
+        each = found.setdefault(key, _Wait(node))
+        each.waited += float(waited[node])
+        each.times += float(tree.count[node])
+        if waited[node] > waited[each.node]:
+            each.node = node
+    return list(found.values())
+
+
+def _of_wait(tree: Contexts, wait: _Wait, direct: float, late: float) -> Iterator[Draft]:
+    why, advice = _reason(tree, wait.node)
+    times = f"{wait.times:,.0f} times, {duration(wait.waited / wait.times)} each"
+    evidence = [Evidence("activities", f"the host waits here {times} ({_by(tree, wait.node)})")]
+    place, told = tree.place(wait.node), tree.told(wait.node)
+    most = tree.share(direct + late)
+    text = f"{tree.share(direct):.1%} of the devices' time goes in gaps after waits and copies"
+    if late:
+        text += f", {tree.share(late):.1%} in others before late launches, though the host is ahead"
+    evidence.append(Evidence("activities", text))
+    if most < _COLD:
+        title = f"{why} at {told} waits for the device, which does not run out of work by it"
+        advice = "Leave it: the device has work meanwhile."
+        yield Draft("ignore", title, place, tuple(evidence), advice, confidence="medium")
+        return
+    saving = Saving(tree.share(direct) / 2, tree.share(direct + late / 2), most)
+    title = f"{why} at {told} has the device run out of work"
+    yield Draft("suggestion", title, place, tuple(evidence), advice, "", saving)
+
+
+def _reason(tree: Contexts, node: int) -> tuple[str, str]:
+    """What waits, and what to do about it."""
+    op = tree.op(node)
+    if op in _READS:
+        return ".item()", _READ
+    if op in _SIZES:
+        return op, _SIZE
+    return "a wait of the host", _WAIT
+
+
+def _by(tree: Contexts, node: int) -> str:
+    """The calls below the user's line: `aten::item → cuStreamSynchronize → stream`."""
+    path = tree.profile.path(node)
+    kinds, names = tree.profile.kinds, tree.profile.names
+    return " → ".join(names[each] for each in path if kinds[each] in ("op", "api", "sync"))
+
+
+def _pageable(tree: Contexts, direction: str) -> Iterator[Draft]:
+    nodes = [
+        node for node in tree.profile.find(kind="memcpy")
+        if tree.profile.names[node].startswith(direction) and _PAGEABLE in tree.profile.names[node]
+        and tree.steady[node] and tree.repeated(node, float(tree.count[node]))
+    ]  # fmt: skip
+    share = tree.share(float(tree.time[nodes].sum())) if nodes else 0.0
+    if share < _COLD:
+        return
+    most = max(nodes, key=lambda node: float(tree.time[node]))
+    slow, fast = _rate(tree, nodes), _rate(tree, _pinned(tree, direction))
+    text = f"{tree.count[nodes].sum():,.0f} copies take {share:.1%} of the devices' time"
+    rate = f", at {slow:.3g} GB/s" if slow else ""
+    evidence = [Evidence("activities", text + rate)]
+    low = share * max(0.0, 1 - slow / fast) if slow and fast else 0.0
+    if low:
+        evidence.append(Evidence("activities", f"pinned copies run at {fast:.3g} GB/s here"))
+    yield Draft(
+        "suggestion", f"copies of pageable memory at {tree.told(most)}", tree.place(most),
+        tuple(evidence), _PIN, "", Saving(low, (low + share) / 2, share), confidence="low",
+    )  # fmt: skip
+
+
+def _pinned(tree: Contexts, direction: str) -> list[int]:
+    return [
+        node for node in tree.profile.find(kind="memcpy")
+        if tree.profile.names[node].startswith(direction) and _PINNED in tree.profile.names[node]
+    ]  # fmt: skip
+
+
+def _rate(tree: Contexts, nodes: list[int]) -> float:
+    """Of copies, in GB/s; 0 where nothing is known."""
+    time, moved = (float(column[nodes].sum()) for column in (tree.time, tree.own("bytes")))
+    return moved / time if time and nodes else 0.0
+
+
+RULE = ProgramRule("transfers", find)
