@@ -71,6 +71,9 @@ def test_work_behind_the_last_barrier_makes_nobody_late() -> None:
     ]
     finding = only(program(Made(code=code, blames=[(2, "barrier", 1)])), RULE)
     assert finding.severity == "symptom"
+    behind = [*SKEWED[:6], ("@P0 BRA 0x80", {"selected": 10}, 0, 9), code[4], ("EXIT", {}, 0, 9)]
+    finding = only(program(Made(code=behind, blames=WAITS)), RULE)
+    assert finding.title[-6:] == "line 6"  # though line 9 has more samples
 
 
 def test_waits_for_products_are_no_barrier() -> None:
