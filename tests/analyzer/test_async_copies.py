@@ -1,0 +1,124 @@
+"""Tiles that go through registers: what the compiler says of them, and what waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.analyzer.compiled import compiled, remarks_of, with_code
+from tests.analyzer.defects import line_of, product
+from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+from tileprof import binary
+
+RULE = "missed-async-copy"
+ONE = {"selected": 100}
+BY_HAND = [
+    ("LDG.E.128 R4, desc[UR4][R2.64]", ONE, 1, 5),
+    ("BAR.SYNC.DEFER_BLOCKING 0x0", ONE, 1, 6),
+    (
+        "STS.128 [R0], R4",
+        {**ONE, "long_scoreboard": 6000, "long_scoreboard_not_issued": 6000},
+        1,
+        5,
+    ),
+    ("BAR.SYNC.DEFER_BLOCKING 0x0", ONE, 1, 6),
+    ("FFMA R8, R9, R10, R8", {**ONE, "wait": 3400}, 1, 7),
+    ("@P0 BRA 0x0", ONE, 1, 4),
+]
+WAITS = [(2, "long_scoreboard", 0)]
+
+
+def slow(each: binary.Instruction, line: int) -> Mapping[str, int]:
+    """Samples of a kernel that waits where it first converts, or stores, what it loaded."""
+    if each.name in ("F2FP", "STS"):
+        return {"selected": 10, "long_scoreboard": 1000, "long_scoreboard_not_issued": 900}
+    return {"selected": 10}
+
+
+def quick(each: binary.Instruction, line: int) -> Mapping[str, int]:
+    """Samples of one that waits for nothing."""
+    return {"selected": 1000 if each.name == "HGMMA" else 1}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "severity", "way"),
+    [
+        (product(given="float32"), "warning", "in the tensor's own type"),
+        (product(stages=1), "", "num_stages=2"),
+    ],
+)
+def test_what_the_compiler_says(kernel: object, severity: str, way: str) -> None:
+    """A conversion keeps a pipelined copy from running ahead: a warning for each of the two. That
+    a loop has one stage is no decision against anything, until it is seen to wait."""
+    made = compiled(kernel)
+    told = found(program(Made(remarks=remarks_of(made))), RULE)
+    assert [each.severity for each in told] == ([severity] * 2 if severity else [])
+    assert all(way in each.author and each.kernel_gain is None for each in told)
+    finding = only(program(with_code(made, slow)), RULE)
+    assert finding.severity == "suggestion"
+    assert way in finding.author
+    assert finding.kernel_gain is not None
+    assert finding.place.location is not None
+    assert finding.place.location.line in (line_of("T.copy(A["), line_of("T.copy(B["))
+    assert "A → A_shared" in finding.title
+
+
+def test_a_copy_that_nobody_waits_for() -> None:
+    """It stays left to loads and stores, and that is harmless."""
+    finding = only(program(with_code(compiled(product(given="float32")), quick)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_tiles_that_come_by_tma_are_right() -> None:
+    """The fixed twin."""
+    assert not found(program(with_code(compiled(product()), slow)), RULE)
+
+
+def test_cp_async_that_could_be_tma() -> None:
+    """Its own instructions and waits are what it costs."""
+    told = remark("copy A → A_s", 5, "cp.async, 16 bytes a thread", ("tma", "row stride 2002 B is"
+                  " not a multiple of 16 B, TMA needs it"), severity="missed")  # fmt: skip
+    code = [
+        ("LDGSTS.E.BYPASS.128 [R7], desc[UR6][R2.64]", {**ONE, "lg_throttle": 900}, 1, 5),
+        ("LDS R4, [R7]", {**ONE, "wait": 8800}, 1, 6),
+        ("@P0 BRA 0x0", ONE, 1, 4),
+    ]
+    finding = only(program(Made(remarks=[told], code=code)), RULE)
+    assert "Pad the tensor's rows" in finding.author
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.1))
+
+
+def test_other_code_is_told_by_its_looks() -> None:
+    """6,000 of 10,000 samples wait: hidden behind 600 that issue at least, 4,000 at most."""
+    finding = only(program(Made(code=BY_HAND, blames=WAITS)), RULE)
+    assert finding.severity == "suggestion"
+    gain = finding.kernel_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(
+        (1 / (1 - 0.03), 1 / (1 - 0.23), 1 / (1 - 0.4))
+    )
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        {0: "LDG.E.128 R20, desc[UR4][R2.64]"},
+        {1: "NOP", 3: "NOP"},
+        {4: "LDGSTS.E.BYPASS.128 [R7], desc[UR6][R2.64]"},
+    ],
+)
+def test_other_code_that_is_no_such_loop(instead: dict[int, str]) -> None:
+    """Another register is stored; no barrier; copies of which some run ahead."""
+    code = [(instead.get(at, text), *rest) for at, (text, *rest) in enumerate(BY_HAND)]
+    made = Made(code=[(t, s, d, line) for t, s, d, line in code], blames=WAITS)  # type: ignore[misc]
+    assert not found(program(made), RULE)
+
+
+def test_recordings() -> None:
+    """None has this defect."""
+    assert not [each for each in report_of("h200-stalls").findings if each.rule == RULE]
+    assert not found(stored("h200-gemm"), RULE)

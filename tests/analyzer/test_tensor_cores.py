@@ -1,0 +1,84 @@
+"""Matrix products by slower instructions than there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.compiled import compiled, remarks_of
+from tests.analyzer.defects import line_of, product
+from tests.analyzer.made import Made, found, only, program, remark, stored
+from tileprof.ir import print_kernel
+
+RULE = "tensor-core-missed"
+LINE = line_of("T.gemm(")
+"""Of `T.gemm` in `defects.py`."""
+HOT = [
+    ("LDSM.16.M88.4 R4, [R8]", {"short_scoreboard": 1000, "long_scoreboard": 2000}, 1, LINE),
+    ("HMMA.16816.F32.BF16 R8, R4, R2, R8", {"math_pipe_throttle": 4000, "selected": 1000}, 1, LINE),
+    ("STG.E.128 desc[UR4][R2.64], R8", {"lg_throttle": 2000}, 0, LINE + 1),
+]
+BF16 = print_kernel(product().compile().program.kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "controls", "chosen", "way"),
+    [
+        (product(rows=32), {}, "mma", "M=32 is not a multiple of 64"),
+        (product(threads=96), {}, "mma", "as many threads as it needs"),
+        (product("float32", given="float32"), {"tf32": False}, "fma", "Allow tf32"),
+        (product(), {"tensor_cores": False}, "fma", "Take back the control"),
+    ],
+)
+def test_what_the_compiler_says_is_a_warning(
+    kernel: object, controls: dict[str, bool], chosen: str, way: str
+) -> None:
+    """With the reason, at the line of the product."""
+    finding = only(program(Made(remarks=remarks_of(compiled(kernel, controls=controls)))), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    assert finding.title == f"a matrix product is done by {chosen}, not by wgmma"
+    assert way in finding.author
+    assert finding.place.location is not None
+    assert finding.place.location.line == LINE
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_the_best_that_there_is(target: str) -> None:
+    """wgmma, and mma where there is no wgmma."""
+    told = remarks_of(compiled(product(), target))
+    assert not found(program(Made(remarks=told, code=HOT)), RULE)
+
+
+def test_mma_beside_wgmma() -> None:
+    """6,000 of 10,000 samples multiply: 38 % of them go; waits for data stay."""
+    told = remarks_of(compiled(product(rows=32)))
+    finding = only(program(Made(remarks=told, code=HOT, ir=BF16)), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.dynamic[0].samples == 6000
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.38 * 0.6))
+    assert finding.kernel_gain.high <= 1 / 0.62 + 1e-9
+
+
+def test_measured_peaks_tell_how_much_faster() -> None:
+    """Four times: three quarters of the product's time."""
+    told = remarks_of(compiled(product(), controls={"tensor_cores": False}))
+    peaks = {"tensor_bfloat16": 8e14, "fma_float32": 2e14}
+    finding = only(program(Made(remarks=told, code=HOT, ir=BF16), peaks=peaks), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.75 * 0.6))
+
+
+def test_a_product_that_takes_no_time() -> None:
+    """Its loads do."""
+    told = remarks_of(compiled(product(rows=32)))
+    cold = [("HMMA.16816.F32.BF16 R8, R4, R2, R8", {"selected": 50}, 1, LINE), HOT[2]]
+    cold += [("LDSM.16.M88.4 R4, [R8]", {"long_scoreboard": 8000}, 1, LINE)]
+    finding = only(program(Made(remarks=told, code=cold)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_what_nobody_can_change() -> None:
+    """wgmma multiplies no float64, and mma does it here; the recorded product has the fastest."""
+    told = remark("gemm", 5, "mma m8n8k4 warps=2x2", ("wgmma", "it multiplies no float64"))
+    assert not found(program(Made(remarks=[told], code=HOT)), RULE)
+    assert not found(stored("h200-gemm"), RULE)

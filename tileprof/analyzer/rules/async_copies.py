@@ -1,0 +1,212 @@
+"""Tiles that go through registers to shared memory, so that warps wait for them.
+
+Static: the compiler left a copy to loads and stores, and why; of other code, a loop that stores to
+shared memory the register that it loaded, with a barrier and no asynchronous copy. Dynamic: samples
+of warps that wait for these loads while nobody issued.
+
+A copy that runs ahead hides behind the loop's other work. No less than behind what the loop issues
+(GPA, section 5.2, the bound of its sequential estimate), no more than behind all else that it does
+(a turn of L and C becomes max(L, C)); the likeliest is taken halfway. Where tensor cores multiply
+for a share u of the loop, it takes no less than that. A copy by cp.async that TMA could do costs
+what its instructions take.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import ISSUED, KernelCode
+from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.estimates import Saving, Weights
+from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.loops import COPIES, loop_around, loops_with, tensor_use
+from tileprof.profile import RemarkInfo
+
+__all__ = ["RULE"]
+
+_COLD = 0.01
+_LONG = ("long_scoreboard",)
+_BY_HAND = "loads and stores"
+_LOADED = re.compile(r"\bLDG(\S*) (R\d+),")
+_STORED = re.compile(r"\bSTS(\S*) \[.*\], (R\d+)")
+_COMPILER = "The copy's lowering was turned down by the choice of instructions: {}."
+_FOREIGN = (
+    "Load by cp.async (16 bytes a thread, a ring of two to four tiles) or by TMA, so that the next"
+    " tile is on its way while this one is used."
+)
+_WAYS = (
+    ("as asked", "Take back what was asked for"),
+    ("it converts", "Copy the tile in the tensor's own type, and convert it where it is used"),
+    ("nothing overlaps", "Write the loop as `T.Pipelined` with `num_stages=2` or more"),
+    ("at launch", "Bind the extents of rows by `T.const`"),
+    ("not a multiple of", "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes"),
+    ("not multiples of", "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes"),
+    ("no multiple of", "Pass a tensor that begins at a multiple of 16 bytes"),
+    ("stride is", "Keep the tensor with the tile's last dimension side by side"),
+    ("outside read as", "Let elements outside read as 0, and mask the result"),
+    ("another shape", "Copy from the tensor under its own shape"),
+    ("also", "Load into a buffer that nothing else in the loop writes"),
+    ("before it is loaded", "Load into a buffer that nothing else in the loop writes"),
+)
+"""What of a reason asks for which change; the first that fits."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Waits:
+    """Loads of a kernel, and what waits for them."""
+
+    loads: tuple[int, ...]
+    loop: range
+    rows: Weights
+    """Samples, by row, that wait while nobody issues."""
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """Copies that the compiler tells of; without remarks, what the code looks like."""
+    if case.remarks:
+        told = [each for each in case.remarks if _is_missed(each)]
+        if told:
+            yield from _told(case, told)
+    elif case.sampled:
+        yield from _foreign(case, case.sampled)
+
+
+def _is_missed(remark: RemarkInfo) -> bool:
+    """Whether it is about a load into shared memory that does not run ahead as it could."""
+    if not remark.op.startswith("copy "):
+        return False
+    names = [name for name, _ in remark.rejected]
+    by_hand = remark.chosen == _BY_HAND and "cp.async" in names
+    return by_hand or (remark.chosen.startswith("cp.async, ") and remark.severity == "missed")
+
+
+def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
+    code = case.sampled
+    if code is None:
+        for remark in told:
+            if remark.severity == "missed":
+                place = case.place(remark.location, remark.op)
+                yield Draft("warning", _title([remark]), place, (_static(remark),), _way(remark),
+                            _compiler(remark))  # fmt: skip
+        return
+    lines = {each.location.line: each for each in told if each.location}
+    loads = [
+        index
+        for index in code.named("LDG", "LDGSTS")
+        if (line := case.user_line(code.instructions[index].place)) and line.line in lines
+    ]
+    waits = _waits(code, loads)
+    hot = code.hottest(waits.loads) if waits else None
+    if waits is None or hot is None:
+        return
+    line = case.user_line(hot.place)
+    first = lines[line.line] if line else told[0]
+    chosen = [first, *(each for each in told if each is not first)]
+    place = case.place(first.location, first.op, (hot.offset, hot.offset))
+    yield _draft(case, code, waits, place, _title(chosen), _static(first), _way(first),
+                 _compiler(first))  # fmt: skip
+
+
+def _foreign(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
+    for loop in loops_with(code, ("STS",)):
+        inside = [code.instructions[index] for index in loop]
+        if any(each.name in COPIES for each in inside) or all(e.name != "BAR" for e in inside):
+            continue
+        loaded = {m[2]: e.index for e in inside if (m := _LOADED.search(e.text))}
+        stored = [(m[2], e.index) for e in inside if (m := _STORED.search(e.text))]
+        loads = tuple(sorted({loaded[register] for register, _ in stored if register in loaded}))
+        waits = _waits(code, list(loads), tuple(at for reg, at in stored if reg in loaded))
+        if waits is None or waits.rows.sum() < _COLD * code.whole:
+            continue
+        hot = code.hottest([at for register, at in stored if register in loaded])
+        assert hot is not None
+        line = case.user_line(hot.place)
+        place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
+        text = f"a loop has {len(loads)} LDG whose registers STS takes, and no asynchronous copy"
+        title = "tiles go through registers to shared memory"
+        yield _draft(case, code, waits, place, title, Evidence("static", text), _FOREIGN, "")
+
+
+def _waits(code: KernelCode, loads: list[int], at: tuple[int, ...] | None = None) -> _Waits | None:
+    """What waits for these loads, of those in loops; None where none is in a loop."""
+    looped = [index for index in loads if loop_around(code, index)]
+    first = code.hottest(looped)
+    loop = loop_around(code, first.index) if first else None
+    if loop is None:
+        return None
+    waiting = code.waiting_for(looped, _LONG)
+    if at is not None:
+        waiting = np.where(code.rows(at), waiting, 0)
+    return _Waits(tuple(looped), loop, waiting * _idle_part(code, loop))
+
+
+def _idle_part(code: KernelCode, loop: range) -> float:
+    """Of long waits in a loop, those at which nobody issued."""
+    waited = code.n(loop, _LONG)
+    idle = code.n(loop, _LONG, idle=True)
+    return idle / waited if waited else 0.0
+
+
+def _draft(
+    case: KernelCase, code: KernelCode, waits: _Waits, place: Place, title: str, static: Evidence,
+    author: str, compiler: str,
+) -> Draft:  # fmt: skip
+    own = code.n(waits.loads) if _is_async(code, waits) else 0
+    lost = float(waits.rows.sum())
+    share = (lost + own) / code.whole
+    text = f"{share:.1%} of the samples wait for these loads, or are at them"
+    evidence = (static, Evidence("samples", text, int(lost) + own))
+    if share < _COLD:
+        author = "Leave it: nothing waits for these loads."
+        return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
+                     confidence="high")  # fmt: skip
+    saving = _saving(case, code, waits, own)
+    return Draft("suggestion", title, place, evidence, author, compiler, saving)
+
+
+def _is_async(code: KernelCode, waits: _Waits) -> bool:
+    return any(code.instructions[index].name == "LDGSTS" for index in waits.loads)
+
+
+def _saving(case: KernelCase, code: KernelCode, waits: _Waits, own: int) -> Saving:
+    """Behind what the loop issues at least, behind all else that it does at most."""
+    inside, lost = code.n(waits.loop), float(waits.rows.sum())
+    issued, rest = code.n(waits.loop, (ISSUED,)), max(inside - lost, 0.0)
+    idle = (1 - tensor_use(case, code, waits.loop)) * inside
+    least, most = (min(lost, behind, idle) + min(own, idle) for behind in (issued, rest))
+    most = min(most, 0.98 * code.whole, idle)
+    mid = min((least + most) / 2, most)
+    low, mid, high = (each / code.whole for each in (min(least, mid) / 2, mid, most))
+    return Saving(low, mid, high, waits.rows * (mid * code.whole / (lost or 1)), int(lost) + own)
+
+
+# -- words
+
+
+def _title(told: list[RemarkInfo]) -> str:
+    names = " and ".join(dict.fromkeys(f"`{each.op.removeprefix('copy ')}`" for each in told))
+    how = "loads and stores" if told[0].chosen == _BY_HAND else "the instructions of all threads"
+    return f"{names} {'is' if len(told) == 1 else 'are'} left to {how}"
+
+
+def _static(remark: RemarkInfo) -> Evidence:
+    against = "; ".join(f"not {name}: {reason}" for name, reason in remark.rejected)
+    return Evidence("static", f"{remark.op}: {remark.chosen}, {against}")
+
+
+def _way(remark: RemarkInfo) -> str:
+    reason = remark.rejected[-1][1] if remark.rejected else ""
+    way = next((way for part, way in _WAYS if part in reason), "Change what keeps it from that")
+    return f"{way}: {reason}."
+
+
+def _compiler(remark: RemarkInfo) -> str:
+    return _COMPILER.format("; ".join(f"{name}: {reason}" for name, reason in remark.rejected))
+
+
+RULE = KernelRule("missed-async-copy", find)

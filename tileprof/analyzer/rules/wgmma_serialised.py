@@ -1,0 +1,135 @@
+"""Matrix products of a warp group that wait for one another instead of queueing up.
+
+Static: what ptxas says ("wgmma.mma_async instructions are serialized due to …"), or code in which
+each product of a loop is followed by a wait for all of them. Dynamic: samples of warps at these
+waits and at what begins a product.
+
+The tensor cores are the roof: a loop in which they multiply for a share u of the time takes no less
+than u of it (a wgmma of N columns takes N / 2 cycles). So of the waits no more than 1 - u goes,
+and where other warp groups fill the gaps, nothing does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.loops import PRODUCTS, loops_with, tensor_use
+from tileprof.profile import RemarkInfo
+
+__all__ = ["RULE"]
+
+_SAID = ("each wgmma waits for the one before it", "ptxas put in a wait for all matrix products")
+_WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
+_COLD = 0.01
+_REASONS = ("barrier", "warpgroup_arrive")
+_TITLE = "matrix products wait for one another"
+_ADVICE = (
+    "Let products follow one another: one `T.gemm` over more of K, or the wait for a product after"
+    " the next one has begun; read and write their accumulator outside of the loop."
+)
+_COMPILER = (
+    "ptxas waits for each wgmma by itself where registers of a running one are touched: see what"
+    " the lowering puts between its fence and its wait."
+)
+
+
+@dataclass(frozen=True)
+class _Serial:
+    """Loops in which each product is waited for at once, and what they spend."""
+
+    loops: tuple[range, ...]
+    where: tuple[int, ...]
+    """Places of products and waits."""
+    waiting: float
+    """Of the kernel's samples, the share that waits there."""
+    most: float
+    """Of the kernel's time, the share that tensor cores are idle in these loops."""
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """Serial products that ptxas, or the code, tells of."""
+    said = min(
+        (each for each in case.remarks if each.op == "ptxas" and each.chosen in _SAID),
+        key=lambda each: _SAID.index(each.chosen), default=None,
+    )  # fmt: skip
+    code = case.code
+    serial = _serial(case, code) if code else None
+    if said is None and (serial is None or not serial.where):
+        return
+    hot = code.hottest(serial.where) if code and serial else None
+    line = said.location if said else case.user_line(hot.place if hot else None)
+    sass = (hot.offset, hot.offset) if hot else None
+    place = case.place(line, case.op_at(line) or "gemm", sass)
+    static = Evidence("static", _static(said, serial))
+    author = _advice(said)
+    if code is None or serial is None or not code.whole:
+        yield Draft("warning", _TITLE, place, (static,), author, _COMPILER)
+        return
+    waits = code.taken(code.rows(serial.where, _REASONS))
+    saved = min(serial.waiting, serial.most)
+    evidence = (static, Evidence("samples", _dynamic(serial), int(waits.sum())))
+    if saved < _COLD:
+        author = "Leave it: other warp groups keep the tensor cores busy, or it hardly runs."
+        yield Draft("ignore", f"{_TITLE}, which costs nothing", place, evidence, author,
+                    confidence="medium")  # fmt: skip
+        return
+    saving = eliminated(waits, code.whole, saved / serial.waiting)
+    yield Draft(
+        "suggestion", _TITLE, place, evidence, author, _COMPILER, saving, 1 / (1 - serial.most),
+        confidence="high" if said else "medium",
+    )  # fmt: skip
+
+
+def _serial(case: KernelCase, code: KernelCode) -> _Serial:
+    loops = tuple(loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
+    where = tuple(index for loop in loops for index in loop if _takes_part(code, index))
+    if not code.whole:
+        return _Serial(loops, where, 0.0, 0.0)
+    waiting = code.n(where, _REASONS) / code.whole
+    idle = sum((1 - tensor_use(case, code, loop)) * code.n(loop) for loop in loops)
+    return _Serial(loops, where, waiting, min(idle / code.whole, 0.98))
+
+
+def _is_serial(code: KernelCode, loop: range) -> bool:
+    """Whether a wait for all products comes after each."""
+    order = [code.instructions[index] for index in loop if _takes_part(code, index)]
+    pairs = zip(order, [*order[1:], None])
+    after = [b for a, b in pairs if a.name in PRODUCTS]
+    return all(each is not None and each.text.startswith(_WAIT) for each in after)
+
+
+def _takes_part(code: KernelCode, index: int) -> bool:
+    each = code.instructions[index]
+    return each.name in PRODUCTS or each.opcode.startswith("WARPGROUP.DEPBAR")
+
+
+def _static(said: RemarkInfo | None, serial: _Serial | None) -> str:
+    if said is not None:
+        return f"ptxas: {said.chosen}: {'; '.join(reason for _, reason in said.rejected)}"
+    assert serial is not None
+    return f"in a loop of {len(serial.loops[0])} instructions each wgmma is followed by a wait"
+
+
+def _dynamic(serial: _Serial) -> str:
+    return (
+        f"{serial.waiting:.1%} of the samples wait there; tensor cores are idle there for"
+        f" {serial.most:.1%} of the time"
+    )
+
+
+def _advice(said: RemarkInfo | None) -> str:
+    """What ptxas's reason asks for; the general way out where there is none."""
+    if said is None or not said.rejected:
+        return _ADVICE
+    reason = said.rejected[0][1].partition(" [ptxas")[0]
+    cause, _, way = reason.partition("; ")
+    return f"{way[:1].upper()}{way[1:]}: {cause}." if way else f"{_ADVICE} ptxas says: {cause}."
+
+
+RULE = KernelRule("wgmma-serialized", find)
