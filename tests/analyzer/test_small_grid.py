@@ -41,12 +41,15 @@ def test_cycles_without_work_are_the_most() -> None:
 
 
 def test_no_launch_is_shorter_than_an_empty_one() -> None:
-    """Of 5 µs only 3 can go; 3 µs are left as they are."""
+    """Of 5 µs only 3 can go, or 4 by what was measured; 3 µs are left as they are."""
     few = launch(8)
     finding = only(on_h200(Made(attributes=few, time=5e3)), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.high == pytest.approx(2.5)
     assert only(on_h200(Made(attributes=few, time=3e3)), RULE).severity == "ignore"
+    finding = only(on_h200(Made(attributes=few, time=5e3), peaks={"launch_gap": 1e3}), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.high == pytest.approx(5)
 
 
 def test_without_a_time_it_is_a_warning() -> None:

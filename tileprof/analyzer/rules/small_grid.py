@@ -27,9 +27,9 @@ __all__ = ["RULE"]
 _FEW = 0.9
 """Blocks for each multiprocessor, below which it is told."""
 _EMPTY = 2_000.0
-"""Nanoseconds that a launch takes which does nothing, with a block on each multiprocessor."""
-_SHORT = 2 * _EMPTY
-"""Below, a launch is mostly its own beginning and end."""
+"""Nanoseconds from one launch that does nothing to the next, where that was not measured."""
+_SHORT = 2
+"""Times as long, below which a launch is mostly its own beginning and end."""
 _IN_LOOPS = 0.5
 """Of a kernel's time, what can be dealt out, where nothing was sampled."""
 _KEPT = 0.8
@@ -51,7 +51,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
     each = case.time / case.launches if case.launches else 0.0
     if each:
         evidence.append(Evidence("activities", f"a launch takes {each / 1000:,.1f} µs"))
-    if each and each < _SHORT:
+    empty = case.peaks["launch_gap"].value if "launch_gap" in case.peaks else _EMPTY
+    if each and each < _SHORT * empty:
         yield Draft(
             "ignore", "few blocks, in launches that are short anyway", case.place(),
             tuple(evidence), "Leave it: a launch takes about as long with nothing to do.",
@@ -65,7 +66,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield Draft(
         "suggestion", f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors",
         case.place(), tuple(evidence), _AUTHOR, _COMPILER, _saving(case, launch, use),
-        most=max(each / _EMPTY, 1.0), confidence="medium" if use is not None else "low",
+        most=max(each / empty, 1.0), confidence="medium" if use is not None else "low",
     )  # fmt: skip
 
 
