@@ -74,12 +74,29 @@ def test_the_layout_with_samples() -> None:
 
 
 def test_the_layout_alone_is_a_warning() -> None:
-    """Nothing was measured; nor is there a number where samples stand in other lines."""
+    """Nothing was measured; nor is there a number where the code has no such access."""
     finding = only(program(Made(remarks=[SAID])), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
-    elsewhere = [(text, samples, depth, line + 10) for text, samples, depth, line in HOT]
-    finding = only(program(Made(code=elsewhere, blames=WAITS, remarks=[SAID])), RULE)
+    other = [("LDG.E.64 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
+    finding = only(program(Made(code=other, blames=WAITS, remarks=[SAID])), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_instructions_in_the_line_of_a_neighbour() -> None:
+    """Loads move to the begin of their loop: those of no other remark's line are meant."""
+    moved = [(text, samples, depth, line + 1) for text, samples, depth, line in HOT]
+    finding = only(program(Made(code=moved, blames=WAITS, remarks=[SAID])), RULE)
+    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
+    other = remark("load B", 6, "4-byte accesses, 4 sectors a request, 4 needed")
+    finding = only(program(Made(code=moved, blames=WAITS, remarks=[SAID, other])), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_what_a_program_asks_for_is_not_what_moved() -> None:
+    """A quarter of the bandwidth by its bytes may be all of it by its sectors."""
+    made = Made(code=HOT, blames=WAITS, remarks=[SAID], metrics={"bytes": 250_000})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
 
 
 def test_counts_overrule_the_layout() -> None:

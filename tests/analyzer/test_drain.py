@@ -69,7 +69,11 @@ def test_without_samples_there_is_no_number() -> None:
 def test_the_end() -> None:
     """3,500 of 10,000 samples, of which likely half goes, and perhaps nothing."""
     said = remark("copy C_local → C", 7, "stores from registers", ("tma", "sm_80 has none"))
-    finding = only(program(Made(code=STORED, remarks=[said])), RULE)
+    failed: list[tuple[str, dict[str, int], int, int]] = [
+        ("STG.E [R4.64], R5", {}, 0, 8),
+        ("ATOMG.E.CAS R0, [R4.64], R5", {}, 0, 8),
+    ]
+    finding = only(program(Made(code=[*STORED, *failed], remarks=[said])), RULE)
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * 0.35))
@@ -77,7 +81,7 @@ def test_the_end() -> None:
     assert finding.place.location is not None
     assert finding.place.location.line == 7
     assert [each.text for each in finding.static] == [
-        "1 stores and 0 atomics behind the last loop, of 8 bytes a thread on",
+        "1 stores and 0 atomics at the end, of 8 bytes a thread on",
         "copy C_local → C: stores from registers: not tma: sm_80 has none",
     ]
 
@@ -88,6 +92,14 @@ def test_atomics_at_the_end() -> None:
     finding = only(program(Made(code=code)), RULE)
     assert finding.title == "the end waits for its atomics"
     assert finding.author.startswith("Add up in two steps")
+
+
+def test_a_kernel_without_loops_is_all_end() -> None:
+    """Its stores are its work; atomics that many blocks end with are not."""
+    once = [(STORED[0][0], STORED[0][1], 0, 5), *STORED[1:]]
+    assert not found(program(Made(code=once)), RULE)
+    once[1] = ("RED.E.ADD [R2.64], R5", *STORED[1][1:])
+    assert only(program(Made(code=once)), RULE).severity == "suggestion"
 
 
 def test_stores_in_a_loop_are_not_the_end() -> None:

@@ -13,7 +13,7 @@ uint8, strides = [2]>) {
 """
 """200,500 bytes of tensors."""
 PEAKS = {"hbm_copy": 1e9, "hbm_read": 0.9e9}
-GROUPED = remark("launch", 1, "blocks in groups of 8 rows: operands are shared in L2")
+GROUPED = remark("launch", 7, "blocks in groups of 8 rows: operands are shared in L2")
 
 
 def test_the_formula() -> None:
@@ -38,7 +38,13 @@ def test_launches_need_their_bytes_each() -> None:
 def test_blocks_in_groups_are_not_to_be_grouped_again() -> None:
     """What the compiler did already is no advice."""
     made = Made(ir=IR, metrics={"dram_bytes": 802_000}, remarks=[GROUPED])
-    assert only(program(made, peaks=PEAKS), RULE).author.startswith("Blocks are in groups already")
+    finding = only(program(made, peaks=PEAKS), RULE)
+    assert finding.author.startswith("Blocks are in groups already")
+    assert finding.place.location is not None
+    assert finding.place.location.line == 7
+    single = remark("launch", 7, "blocks in groups of 1 rows: as asked")
+    made = Made(ir=IR, metrics={"dram_bytes": 802_000}, remarks=[single])
+    assert only(program(made, peaks=PEAKS), RULE).author.startswith("Let blocks")
 
 
 def test_more_than_blocks_ask_for() -> None:

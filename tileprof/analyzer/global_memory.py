@@ -21,7 +21,8 @@ from tileprof.profile import DevicePeak
 
 __all__ = [
     "ACCESSES", "ATOMICS", "LOADS", "NEAR", "SECTOR", "STORES", "WIDEST", "Requests", "Told",
-    "bytes_needed", "dram_peak", "memory_use", "requests", "told", "told_at", "width_of",
+    "bytes_needed", "counted_use", "dram_peak", "memory_use", "requests", "told", "told_at",
+    "width_of",
 ]  # fmt: skip
 
 LOADS = ("LDG",)
@@ -100,15 +101,20 @@ def told(case: KernelCase) -> tuple[Told, ...]:
 
 
 def told_at(case: KernelCase, code: KernelCode, said: Told) -> list[int]:
-    """The instructions that a remark is about: those of its line, kind and width."""
-    kinds = {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.op.partition(" ")[0], ATOMICS)
-    return code.where(
-        lambda each: (
-            each.name in kinds
-            and width_of(each.opcode) == said.width
-            and _same_line(case.user_line(each.place), said.location)
-        )
-    )
+    """The instructions that a remark is about: those of its kind, width and line.
+
+    Loads move in front of a loop's points and stores behind them, so their line may be that of a
+    neighbour: where none has the remark's own, those of its kind and width whose line no other
+    remark has.
+    """
+    kinds, width = _kinds(said), said.width
+    alike = code.where(lambda e: e.name in kinds and width_of(e.opcode) == width)
+    lines = {index: case.user_line(code.instructions[index].place) for index in alike}
+    exact = [index for index in alike if _same_line(lines[index], said.location)]
+    others = [e for e in told(case) if _kinds(e) == kinds and e.width == width]
+    return exact or [
+        index for index in alike if not any(_same_line(lines[index], e.location) for e in others)
+    ]
 
 
 def requests(code: KernelCode, where: Iterable[int]) -> Iterator[Requests]:
@@ -126,22 +132,26 @@ def requests(code: KernelCode, where: Iterable[int]) -> Iterator[Requests]:
         yield Requests(each, count, sectors, ideal)
 
 
-def memory_use(case: KernelCase) -> tuple[float, str] | None:
-    """The share of a memory's measured bandwidth that a kernel used, and in words; None where
-    nothing tells.
-
-    Bytes that were counted at the device's memory or at the L2, whichever is nearer to its roof.
-    Without them the bytes that the program asks for, unless caches must have served some.
-    """
-    roof = dram_peak(case)
+def counted_use(case: KernelCase) -> tuple[float, str] | None:
+    """The share of a memory's measured bandwidth that a kernel used, and in words, by counters of
+    DRAM or of L2, whichever is nearer to its roof; None where they were not counted."""
     found = list[tuple[float, str]]()
-    if case.time and roof and (moved := case.total("dram_bytes")):
-        found.append(_use(moved, case.time, roof))
-    if case.time and (l2 := case.peaks.get("l2_read")) and (held := case.total("l2_sectors")):
+    peak, l2 = dram_peak(case), case.peaks.get("l2_read")
+    if case.time and peak and (moved := case.total("dram_bytes")):
+        found.append(_use(moved, case.time, peak))
+    if case.time and l2 and (held := case.total("l2_sectors")):
         found.append(_use(held * SECTOR, case.time, l2))
-    if not found and case.time and roof and (asked := case.total("bytes")):
-        found += [use for use in (_use(asked, case.time, roof),) if use[0] <= 1]
     return max(found, default=None)
+
+
+def memory_use(case: KernelCase) -> tuple[float, str] | None:
+    """As `counted_use`; without counters by the bytes that the program asks for, which is no more
+    than was moved, unless caches must have served some: then nothing is known."""
+    peak, asked = dram_peak(case), case.total("bytes")
+    if (counted := counted_use(case)) or not case.time or not peak or not asked:
+        return counted
+    use = _use(asked, case.time, peak)
+    return use if use[0] <= 1 else None
 
 
 def bytes_needed(case: KernelCase) -> float:
@@ -153,6 +163,10 @@ def bytes_needed(case: KernelCase) -> float:
     asked, tensors = case.total("bytes"), _tensors(case.info.ir if case.info else "")
     known = [each for each in (asked, tensors * case.launches) if each]
     return min(known, default=0.0)
+
+
+def _kinds(said: Told) -> tuple[str, ...]:
+    return {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.op.partition(" ")[0], ATOMICS)
 
 
 def _same_line(a: Location | None, b: Location | None) -> bool:

@@ -7,9 +7,10 @@ in the queue at such accesses; how much of what memory gives is used.
 
 A request of w times the sectors it needs becomes one that needs them: (1 - 1 / w) of what it took
 goes. Of time in the queue that is all of it; of waiting for an answer only as much as traffic is
-what made it long, so it is multiplied by the use of the memory (nearest of DRAM and L2). Where
-that was not measured, nothing of the waiting is sure. Without samples it is the wasted part of the
-traffic past L1 times that use.
+what made it long, so it is multiplied by the use of the memory (nearest of DRAM and L2) as it was
+counted: bytes that a program asks for leave out the sectors for nothing. Where that was not
+counted, nothing of the waiting is sure. Without samples it is the wasted part of the traffic past
+L1 times that use.
 
 Long scoreboards by themselves say nothing of a cause: on an H200 a chain of dependent loads has
 as many (96 %) as lanes in sectors of their own (99 %), and so have barriers in shared memory and
@@ -36,6 +37,7 @@ from tileprof.analyzer.global_memory import (
     STORES,
     Requests,
     Told,
+    counted_use,
     memory_use,
     requests,
     told,
@@ -134,7 +136,7 @@ def _drafts(
     evidence: list[Evidence], wasted: float, place: Place,
 ) -> Iterator[Draft]:  # fmt: skip
     """What such accesses cost by samples, else by traffic; a warning where neither was seen."""
-    use = memory_use(case)
+    use = counted_use(case)
     title = "lanes of a warp are apart in global memory"
     if use:
         evidence.append(Evidence("activities", use[1]))

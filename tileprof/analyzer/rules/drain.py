@@ -11,7 +11,8 @@ all of it is hidden where a block's next tile is under way meanwhile.
 On an H200 `drain` is rare: a kernel that does nothing but store has 9 samples of it in 53,752,
 the full queue is what shows (`lg_throttle` at the stores). The wait of a fence stands at what
 follows it (`ERRBAR`, `CCTL`), and most fences are in the middle of kernels: so `membar` is not
-asked to be at the end. Full queues in loops are not the end's: `narrow-access` tells of them.
+asked to be at the end. Full queues in loops are not the end's: `narrow-access` tells of them. Nor
+has a kernel without loops an end: its stores are its work, its atomics are not.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
 def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     """Stores behind the last loop, and what is outstanding at the exit."""
     last = max(code.where(lambda each: each.depth > 0), default=-1)
-    stores = [index for index in code.named(*STORES, *ATOMICS) if index > last]
+    names = ATOMICS if last < 0 else (*STORES, *ATOMICS)
+    # Stores and atomics of a check that never failed have no samples.
+    stores = [index for index in code.named(*names) if index > last and code.n([index])]
     rows = code.rows(reasons=_TAIL) | code.rows(stores, _QUEUE)
     taken = code.taken(rows)
     share, use = float(taken.sum()) / code.whole, memory_use(case)
@@ -119,7 +122,7 @@ def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[E
     widths = {width_of(code.instructions[index].opcode) for index in stores}
     yield Evidence(
         "static",
-        f"{len(stores) - len(atomics)} stores and {len(atomics)} atomics behind the last loop, of"
+        f"{len(stores) - len(atomics)} stores and {len(atomics)} atomics at the end, of"
         f" {min(widths)} bytes a thread on",
     )
     for remark in case.remarks:

@@ -6,12 +6,13 @@ needed": as many sectors as a thread has bytes are 32 lanes side by side), and w
 faster instruction. Dynamic: samples that issue such accesses or wait for room in their queue;
 sectors of requests by instruction; how much of what memory gives is used.
 
-One access of 16 bytes stands for 16 / w of w bytes: (1 - w / 16) of their issue and of the queue
-goes. The traffic stays, so what is used of the memory (nearest of DRAM and L2) bounds the gain,
-and near that roof there is none. Where its use was not measured nothing is sure: the queue is also
-full where the memory behind it takes no more. An H200's 132 multiprocessors that store 4 bytes a
-thread without end, each warp 128 bytes in order, fill that queue (84 % `lg_throttle`); samples
-cannot tell which it is, so by themselves they are a symptom.
+One access of 16 bytes stands for 16 / w of w bytes: (1 - w / 16) of their issue goes, and as much
+of the queue. But the queue is also full where the memory behind it takes no more, and widths from
+4 bytes on pass as many bytes a cycle: so of the queue's time the part that memory is used (nearest
+of DRAM and L2) stays, as does the traffic, which bounds the gain; near that roof there is none.
+Where its use is not known nothing is sure. An H200's multiprocessors that store 4 bytes a thread
+without end, each warp 128 bytes in order, have 84 % `lg_throttle`; samples cannot tell which of
+the two it is, so by themselves they are a symptom.
 
 Long scoreboards are left out: they stand at who needs a value, and are as long for 4 bytes as for
 16.
@@ -93,7 +94,8 @@ def _measured(
     case: KernelCase, code: KernelCode, where: set[int], evidence: list[Evidence]
 ) -> Iterator[Draft]:
     """What they cost by samples."""
-    use, taken = memory_use(case), _taken(code, where)
+    use = memory_use(case)
+    taken = _taken(code, where, 1 - min(use[0], 1.0) if use else 1.0)
     at = code.n(where, (ISSUED, _QUEUE))
     evidence.append(
         Evidence("samples", f"{at / code.whole:.1%} of the samples issue them or queue for it", at)
@@ -116,12 +118,16 @@ def _measured(
     )  # fmt: skip
 
 
-def _taken(code: KernelCode, where: Collection[int]) -> Weights:
-    """By row, the samples of instructions that are not there if each moves 16 bytes."""
+def _taken(code: KernelCode, where: Collection[int], room: float) -> Weights:
+    """By row, the samples that are not there if each instruction moves 16 bytes.
+
+    room: the part of time in the queue that memory is not what fills it.
+    """
     taken = np.zeros(len(code.counts))
     for index in where:
         part = 1 - width_of(code.instructions[index].opcode) / WIDEST
-        taken += part * code.taken(code.rows([index], (ISSUED, _QUEUE)))
+        taken += part * code.taken(code.rows([index], (ISSUED,)))
+        taken += part * room * code.taken(code.rows([index], (_QUEUE,)))
     return taken
 
 

@@ -15,12 +15,13 @@ nothing is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, Place
 from tileprof.analyzer.global_memory import bytes_needed, dram_peak
 
 __all__ = ["RULE"]
@@ -32,6 +33,7 @@ _IDLE = 0.3
 _BOUND = 0.5
 """From which on DRAM is what some of the time goes to, not only what it is used for meanwhile."""
 _LONGEST = 0.98
+_GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 _AGAIN = (
     "Let blocks that run at the same time share operands in L2: number them in groups of rows"
     " (`T.use_swizzle`), use larger tiles, or fuse kernels that read the same tensor."
@@ -56,28 +58,29 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if not moved or not needed or moved < _MORE * needed:
         return
     asked = case.total("bytes")
-    evidence = (
+    evidence: tuple[Evidence, ...] = (
         Evidence("static", f"{needed / 1e9:.3g} GB are to be moved{_of(needed, asked)}"),
         Evidence("counters", f"{moved / 1e9:.3g} GB are{_hits(case)}"),
     )
     title = f"{moved / needed:.1f} times the bytes that are needed come from memory"
     beside = bool(asked) and moved > _MORE * asked
-    author = _BESIDE if beside else _GROUPED if _is_grouped(case) else _AGAIN
+    rows, place = _grouped(case)
+    author = _BESIDE if beside else _GROUPED if rows > 1 else _AGAIN
     compiler = "" if beside else _COMPILER
     if not case.time or peak is None:
-        yield Draft("symptom", title, case.place(), evidence, author, compiler)
+        yield Draft("symptom", title, place, evidence, author, compiler)
         return
     use = moved / case.time * 1e9 / peak.value
     text = f"{use:.0%} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
     evidence = (*evidence, Evidence("activities", text))
     if use < _IDLE:
         yield Draft(
-            "ignore", f"{title}, and memory has room", case.place(), evidence,
+            "ignore", f"{title}, and memory has room", place, evidence,
             "Leave it: memory is not what it waits for.", confidence="high",
         )  # fmt: skip
         return
     yield Draft(
-        "suggestion", title, case.place(), evidence, author, compiler, _saving(use, needed / moved)
+        "suggestion", title, place, evidence, author, compiler, _saving(use, needed / moved)
     )
 
 
@@ -95,8 +98,12 @@ def _hits(case: KernelCase) -> str:
     return "" if rate is None else f", and L2 has {rate:.0%} of what it is asked for"
 
 
-def _is_grouped(case: KernelCase) -> bool:
-    return any("in groups of" in remark.chosen for remark in case.remarks)
+def _grouped(case: KernelCase) -> tuple[int, Place]:
+    """How many rows of blocks are in a group, and where that is said; 1 where they are in none."""
+    for remark in case.remarks:
+        if found := _GROUPS.match(remark.chosen):
+            return int(found[1]), case.place(remark.location, remark.op)
+    return 1, case.place()
 
 
 RULE = KernelRule("excess-traffic", find, ("counters",))
