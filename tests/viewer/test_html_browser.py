@@ -1,0 +1,257 @@
+"""The page of a report in a real browser: what is seen, what keys and clicks do, how fast it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.analyzer.made import report_of
+from tests.viewer.browser import Browser, chromium
+from tests.viewer.html_reports import HOSTILE, hostile, large, report, small
+from tests.viewer.samples import matmul, profile_of
+from tileprof.analyzer import Report
+from tileprof.viewer.html import write_html
+
+Shown = Callable[..., Browser]
+
+OPEN_SECONDS = 2.0
+MOST_BYTES = 6_000_000
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of the file."""
+    started = Browser(chromium(), tmp_path_factory.mktemp("browser"))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
+    """Show the page of a report; at the end, nothing went wrong in it and nothing was asked for."""
+    path = tmp_path / "page.html"
+
+    def show(made: Report, place: str = "", dark: bool = False) -> Browser:
+        write_html(made, path)
+        browser.open(path, place, dark)
+        return browser
+
+    yield show
+    assert browser.errors == []
+    assert {each.partition("#")[0] for each in browser.requests} <= {path.as_uri()}
+
+
+def chosen(browser: Browser, panel: str) -> str:
+    """The text of the chosen row of a panel."""
+    (text,) = browser.texts(f"#panel-{panel} [aria-selected=true]")
+    return text
+
+
+def test_the_first_view_is_the_findings(shown: Shown) -> None:
+    """With the head above them, the first one open and the others closed."""
+    page = shown(small())
+    assert page.texts("#command") == ["python train.py"]
+    (facts,) = page.texts("#facts")
+    assert "NVIDIA H200" in facts
+    assert "in kernels 10.0 ms" in facts
+    assert page.texts(".finding .title") == ["a suggestion at line 5", "a warning at line 6"]
+    assert page.texts(".finding .gain") == ["2.00× kernel", ""]
+    (inside,) = page.texts(".finding .inside")
+    for text in ("load it once", "the pass gave up", "90 % wait for it", "8,200 samples"):
+        assert text in inside
+    assert "2.00× (1.50–4.00)" in inside
+    (line,) = page.texts(".excerpt .here")
+    assert "sum += square(a[i + k]);" in line
+    assert "97.9 %" in line  # 9,900 of the function's 10,115 samples
+    assert "tileprof run counts" in page.texts(".runs")[0]
+
+
+def test_a_deep_link_opens_its_finding(shown: Shown) -> None:
+    """At the start, and when the address changes."""
+    page = shown(small(), "#finding-2")
+    assert page.run("document.activeElement.closest('.finding').id") == "finding-2"
+    assert page.texts("#finding-2 .inside") != []
+    page.run("location.hash = '#finding-1'")
+    page.until("document.querySelector('#finding-1.target')")
+    assert page.run("document.querySelectorAll('.target').length") == 1
+
+
+def test_findings_are_filtered(shown: Shown) -> None:
+    """By severity and by kernel, together."""
+    page = shown(small())
+    page.click("button.chip.warning")
+    assert page.texts(".finding .title") == ["a suggestion at line 5"]
+    page.run("""(() => { const e = document.querySelector('#panel-findings select');
+        e.value = 'library_gemm'; e.dispatchEvent(new Event('change')); })()""")
+    assert page.texts(".finding .title") == []
+    assert page.texts(".empty") == ["No finding passes the filters."]
+    page.click("button.chip.warning")
+    assert page.texts(".finding .title") == ["a warning at line 6"]
+
+
+def test_keys_move_in_the_tree(shown: Shown) -> None:
+    """As in a tree of a file manager; what is known of a node stands beside it."""
+    page = shown(report(matmul()), "#tree")
+    page.click("#panel-tree .tools button:nth-of-type(3)")  # all closed
+    assert len(page.texts("#panel-tree .tree [role=row]")) == 1
+    page.run("document.querySelector('.tree').focus()")
+    page.key("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
+    assert chosen(page, "tree").split()[1] == "forward"
+    assert page.run("document.querySelector('.tree').getAttribute('aria-activedescendant')") == (
+        page.run("document.querySelector('.tree [aria-selected=true]').id")
+    )
+    page.key("ArrowLeft")
+    assert "main" in chosen(page, "tree")
+    assert page.texts(".side h2") == ["main"]
+    assert "/w/train.py:33" in page.texts(".side")[0]
+    page.key("ArrowLeft")
+    assert page.run("document.querySelector('.tree [aria-selected=true]').ariaExpanded") == "false"
+
+
+def test_a_link_to_a_node_opens_what_is_above_it(shown: Shown) -> None:
+    """The node is chosen and in sight."""
+    profile = matmul()
+    (kernel,) = profile.find(name="matmul")
+    page = shown(report(profile), f"#node-{kernel}")
+    assert "matmul" in chosen(page, "tree")
+    assert page.texts(".side h2") == ["matmul"]
+
+
+def test_a_search_goes_from_one_node_to_the_next(shown: Shown) -> None:
+    """From any view; `/` begins it, Enter goes on, and what is found is marked."""
+    page = shown(report(matmul()))
+    page.key("/")
+    page.write("LOAD")
+    count = int(page.texts("#matches")[0].split()[0])
+    assert count == sum("load" in name for name in matmul().names) > 0
+    page.key("Enter")
+    assert "load" in chosen(page, "tree")
+    assert page.texts("#matches") == [f"1 of {count}"]
+    assert "load" in page.texts(".tree .match")[0]
+    page.key("Escape")
+    assert page.texts(".tree .match") == []
+
+
+def test_the_flame_graph_zooms(shown: Shown) -> None:
+    """By a click and by keys; bars that would be too narrow to see are not drawn."""
+    page = shown(report_of("h200-stalls"), "#flame")
+    assert int(page.run("document.querySelector('canvas').dataset.bars")) == 17
+    x, y = page.run("""(() => { const b = document.querySelector('canvas').getBoundingClientRect();
+        return [b.x + 10, b.y + 30]; })()""")
+    page.click_at(x, y)
+    assert int(page.run("document.querySelector('canvas').dataset.bars")) == 2
+    assert "bulk_copy_wait" in page.texts("#panel-flame")[0]
+    page.key("Escape")
+    page.key("ArrowUp", "ArrowDown", "ArrowRight", "Enter")
+    assert int(page.run("document.querySelector('canvas').dataset.bars")) == 2
+    drawn = page.run("""(() => { const c = document.querySelector('canvas');
+        const pixels = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return pixels.filter((v, i) => i % 4 === 3 && v > 0).length / (c.width * c.height); })()""")
+    assert drawn > 0.8
+
+
+def test_a_line_shows_its_instructions(shown: Shown) -> None:
+    """The hottest one is chosen; a click on an instruction chooses its line; waits say for what."""
+    page = shown(small(), "#code-0-0-5")
+    line = chosen(page, "code .source")
+    assert "sum += square(a[i + k]);" in line
+    assert "#1 2.00×" in line
+    assert "FFMA R5, R4, R4, R5" in chosen(page, "code .sass")
+    same = page.texts("#panel-code .sass .same .op")
+    assert same == ["LDG.E", "FFMA"]
+    detail = page.texts("#panel-code .detail")[1]
+    assert "9,500 samples, at 6,000 of them no other warp issued" in detail
+    assert "waits for 0050 LDG.E R4, desc[UR6][R2.64] through R4, scoreboard 0" in detail
+    page.click("#panel-code .sass #right-10")
+    assert "b[i] = sum;" in chosen(page, "code .source")
+    page.key("ArrowDown")
+    assert "EXIT" in chosen(page, "code .sass")
+    page.run("document.querySelector('.source').focus()")
+    page.key("ArrowUp", "ArrowUp", "ArrowUp")
+    assert "for (int k = 0" in chosen(page, "code .source")
+
+
+def test_cuda_stands_beside_its_source(shown: Shown) -> None:
+    """Of a kernel of ours: the same line is marked on both sides."""
+    page = shown(report_of("h200-gemm"), "#code-0")
+    assert "T.gemm(" in chosen(page, "code .source")
+    assert "gemm: wgmma m64n256k16" in page.texts("#panel-code .detail")[0]
+    page.click("#panel-code [role=tab]:nth-of-type(2)")
+    assert any("line 57" in text for text in page.texts("#panel-code .sass .same"))
+
+
+def test_kernels_are_sorted(shown: Shown) -> None:
+    """By any column, and the other way round when it is asked for again."""
+    page = shown(report_of("h200-stalls"), "#kernels")
+    first = "#panel-kernels tbody tr:first-child td:first-child"
+    page.click("button[data-key=registers]")
+    assert page.texts(first)[0] in ("grouped_products", "serialised_products")
+    page.click("button[data-key=name]")
+    assert page.texts(first) == ["bank_conflict"]
+    page.click("button[data-key=name]")
+    assert page.texts(first) == ["uncoalesced"]
+    assert page.texts("th[aria-sort=descending]") == ["kernel"]
+
+
+def test_the_colours_follow_the_browser_and_the_switch(shown: Shown) -> None:
+    """Dark where the browser is, and the other after a click."""
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page = shown(small(), dark=True)
+    dark = page.run(ground)
+    page.click("#theme")
+    light = page.run(ground)
+    assert (dark, light) == ("rgb(20, 22, 26)", "rgb(251, 251, 250)")
+    page.run("localStorage.clear()")
+    shown(small())
+    assert page.run(ground) == light
+
+
+@pytest.mark.parametrize("place", ["", "#tree", "#flame", "#kernels", "#code"])
+def test_hostile_names_are_only_texts(shown: Shown, place: str) -> None:
+    """In every view: no script of theirs runs, no element is theirs, and they are read."""
+    page = shown(hostile(), place)
+    assert page.run("window.bad") is None
+    assert page.run("document.querySelectorAll('b:not(#facts b)').length") == 0
+    if place != "#flame":
+        start = HOSTILE[:40]
+        assert page.run(
+            f"document.querySelector('.panel:not([hidden])').innerText.includes({start!r})"
+        )
+
+
+@pytest.mark.parametrize("place", ["", "#tree", "#flame", "#kernels", "#code"])
+def test_a_profile_of_nothing_opens(shown: Shown, place: str) -> None:
+    """Every view has something to say."""
+    assert len(shown(report(profile_of()), place).texts(".panel:not([hidden])")) == 1
+
+
+def test_a_large_tree_is_drawn_where_it_is_seen(shown: Shown) -> None:
+    """With all of 3,000 nodes open, few rows are in the document, at the end as at the start."""
+    page = shown(large(3000, 2, 50), "#tree")
+    page.click("#panel-tree .tools button:nth-of-type(2)")
+    box = "document.querySelector('.tree')"
+    assert page.run(f"{box}.getAttribute('aria-rowcount')") == "3000"
+    assert page.run(f"{box}.querySelectorAll('[role=row]').length") < 100
+    page.run(f"{box}.focus()")
+    page.key("End")
+    assert (
+        page.run(f"{box}.querySelector('[aria-selected=true]').getAttribute('aria-rowindex')")
+        == "3000"
+    )
+    assert page.run(f"{box}.querySelectorAll('[role=row]').length") < 100
+
+
+@pytest.mark.alone
+def test_ten_thousand_nodes_open_in_two_seconds(shown: Shown, tmp_path: Path) -> None:
+    """From the request of the file until the view is on the screen; 6 MB at most."""
+    made = large()
+    seconds = []
+    for place in ("", "#tree", "#flame", "#code"):
+        page = shown(made, place)
+        seconds.append(page.run("performance.getEntriesByName('ready')[0].startTime") / 1000)
+    size = (tmp_path / "page.html").stat().st_size
+    print(f"opened in {seconds} s, {size:,} bytes")
+    assert max(seconds) <= OPEN_SECONDS
+    assert size <= MOST_BYTES

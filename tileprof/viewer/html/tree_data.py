@@ -1,0 +1,107 @@
+"""The calling-context tree as columns of JSON values.
+
+In: a profile.  Out: for each node its parent, its symbol and what it holds itself of each metric;
+symbols once each. Totals are left to the reader, who adds them up by the law of the metric.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.profile import KINDS, Column, Metric, Profile, Symbol, cut
+from tileprof.viewer.text import encodable
+
+__all__ = ["kept_tree", "number", "tree_of"]
+
+_MOST_NODES = 20_000
+"""Of a page; of more, those with the greatest totals. 20,000 with ten metrics weigh about 2 MB."""
+_DIGITS = 7
+"""Of numbers that are no integers; nothing on the page shows more than four."""
+_FIRST = ("time", "cpu_time")
+
+_Ids = npt.NDArray[np.int64]
+
+
+def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]:
+    """The profile cut to so many nodes, and where each node went: to itself or one above it."""
+    keep = np.ones(len(profile), bool)
+    metric = main_metric(profile)
+    if len(profile) > most and metric:
+        keep[:] = False
+        keep[np.argsort(-profile.total(metric), kind="stable")[:most]] = True
+        for level in reversed(profile.levels[1:]):
+            keep[profile.parents[level[keep[level]]]] = True
+    moved = np.full(len(profile), -1, np.int64)
+    moved[keep] = np.arange(int(keep.sum()))
+    for level in profile.levels[1:]:
+        lost = level[~keep[level]]
+        moved[lost] = moved[profile.parents[lost]]
+    return (profile if keep.all() else cut(profile, keep)), moved
+
+
+def main_metric(profile: Profile) -> str:
+    """The metric that a tree is drawn by: the first of some that adds up to anything."""
+    adding = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
+    names = [*_FIRST, *adding]
+    return next((n for n in names if n in adding and profile.whole[n]), next(iter(adding), ""))
+
+
+def tree_of(profile: Profile) -> dict[str, Any]:
+    """The tree; `cut` says how many symbols' columns there are, `main` what it is drawn by."""
+    metrics = profile.metrics.values()
+    return {
+        "main": main_metric(profile),
+        "kinds": list(KINDS),
+        "parents": profile.parents.tolist(),
+        "symbol": profile.symbol.tolist(),
+        "symbols": _symbols(profile.symbols),
+        "metrics": [
+            {
+                "name": encodable(metric.name),
+                "unit": encodable(metric.unit),
+                "adds": metric.adds,
+                "whole": number(profile.whole[metric.name]),
+                "own": _own(profile, metric),
+            }
+            for metric in metrics
+            if np.any(np.nan_to_num(profile.total(metric.name)))
+        ],
+    }
+
+
+def number(value: float) -> float | int | None:
+    """A number as JSON has it: None for none, an integer where it is one, else few digits."""
+    if not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def _own(profile: Profile, metric: Metric) -> list[float | int | None]:
+    """What nodes hold themselves, with what operations folded into them."""
+    own: Column = profile.own[metric.name]
+    absorbed: Column = profile.absorbed[metric.name]
+    if metric.adds == "sum":
+        own = own + absorbed
+    elif metric.adds == "min":
+        own = np.fmin(own, absorbed)
+    elif metric.adds == "max":
+        own = np.fmax(own, absorbed)
+    return [number(value) for value in own.tolist()]
+
+
+def _symbols(symbols: tuple[Symbol, ...]) -> dict[str, list[Any]]:
+    """Columns of the symbols; files are told once each."""
+    files: dict[str, int] = {"": 0}
+    places = [symbol.location for symbol in symbols]
+    return {
+        "kind": [KINDS.index(symbol.kind) for symbol in symbols],
+        "name": [encodable(symbol.name) for symbol in symbols],
+        "phase": [symbol.phase for symbol in symbols],
+        "file": [files.setdefault(place.file if place else "", len(files)) for place in places],
+        "line": [place.line if place else 0 for place in places],
+        "files": [encodable(file) for file in files],
+    }
