@@ -1,0 +1,135 @@
+"""One case on a GPU, in a process of its own: results, times in turns, and a profile of each twin.
+
+In: a case, a folder.  Out: `row.json` with what is true of it, and `defective.tprof` and
+`fixed.tprof` (with `--counts`, `…-counts.tprof`) there. Samples and counts exclude each other in a
+process, so they are two calls.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+import torch
+
+import tileprof
+
+from .triton_pairs import TritonCase
+from .twins import Case, load
+from .works import WORKS, call, difference, reset
+
+__all__ = ["bootstrap", "count", "measure"]
+
+Run = Callable[[], Any]
+ROUNDS = 15
+"""Pairs of batches, in turns."""
+_DRAWS = 2000
+_SAMPLED_MS = 80.0
+"""Of launches under samples: some 100,000 samples on a whole device."""
+_COUNTED_MS = 2.0
+"""Longer launches are not counted: patched kernels run hundreds of times as long."""
+
+
+def measure(case: Case | TritonCase, folder: Path) -> None:
+    """Check, time and sample both twins."""
+    from tileprof.runtime.roofs import measured_roofs
+
+    measured_roofs(0)  # kept for all later profiles; the first takes some seconds
+    held = _prepared(case, folder)
+    apart, runs = held.apart(), held.runs
+    right = all(each <= held.limit for each in apart.values())
+    del held
+    torch.cuda.empty_cache()
+    row: dict[str, Any] = {"differences": apart, "correct": right, "time": _times(runs)}
+    for twin, run in runs.items():
+        ms = row["time"][f"{twin}_ms"]
+        _recorded(run, folder / f"{twin}.tprof", ms, pc_sampling=True)
+    row["clocks"] = measuring.clocks()
+    (folder / "row.json").write_text(json.dumps(row, indent=1))
+
+
+def count(case: Case | TritonCase, folder: Path) -> None:
+    """Counts of instructions of both twins, of a launch each, where that is cheap."""
+    row = json.loads((folder / "row.json").read_text())
+    runs = _prepared(case, folder).runs
+    for twin, run in runs.items():
+        if row["time"][f"{twin}_ms"] <= _COUNTED_MS:
+            path = folder / f"{twin}-counts.tprof"
+            with tileprof.profile(path, context="scopes", instrument="off", metrics="instructions"):
+                run()
+                torch.cuda.synchronize()
+
+
+def _prepared(case: Case | TritonCase, folder: Path) -> _Prepared:
+    """A call of each twin; both have the same inputs."""
+    if isinstance(case, TritonCase):
+        from . import triton_cases
+
+        return _Prepared(*triton_cases.prepared(case))
+    work = WORKS[case.kernel]
+    inputs = work.inputs(case.shape, "cuda")
+    runs: dict[str, Run] = {}
+    for twin, text in case.twins():
+        made = load(case, text, folder)
+        if case.controls and twin == "defective":
+            made = tileprof.jit(made.function, controls=dict(case.controls))
+        runs[twin] = partial(call, made, inputs)
+    expected = work.reference(*inputs)
+    return _Prepared(runs, expected, work.limit, partial(reset, work, inputs))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    runs: Mapping[str, Run]
+    expected: torch.Tensor
+    limit: float
+    reset: Run
+    """Before a result is looked at."""
+
+    def apart(self) -> dict[str, float]:
+        """How far the result of each twin is from the right one."""
+        found = {}
+        for twin, run in self.runs.items():
+            self.reset()
+            found[twin] = difference(run(), self.expected)
+        return found
+
+
+def _times(runs: Mapping[str, Run]) -> dict[str, Any]:
+    """Times in turns; of a kernel that has no twin, its time."""
+    once = {twin: max(measuring.batch_ms(run, 3), 1e-4) for twin, run in runs.items()}
+    batches = {twin: max(1, min(400, round(measuring.BATCH_MS / ms))) for twin, ms in once.items()}
+    taken: dict[str, list[float]] = {twin: [] for twin in runs}
+    for turn in range(ROUNDS):
+        for twin in list(runs)[:: 1 if turn % 2 else -1]:
+            taken[twin].append(measuring.batch_ms(runs[twin], batches[twin]))
+    found: dict[str, Any] = {f"{twin}_ms": statistics.median(ms) for twin, ms in taken.items()}
+    if "defective" in taken:
+        ratios = [bad / good for bad, good in zip(taken["defective"], taken["fixed"])]
+        low, high = bootstrap(ratios)
+        found |= {"ratio": statistics.median(ratios), "low": low, "high": high, "ratios": ratios}
+    return found
+
+
+def bootstrap(ratios: Sequence[float], draws: int = _DRAWS) -> tuple[float, float]:
+    """The interval that holds the median of 95 % of resampled sets."""
+    held = np.asarray(ratios)
+    drawn = np.random.default_rng(0).choice(held, (draws, len(held)))
+    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _recorded(run: Run, path: Path, ms: float, **options: Any) -> None:
+    run()
+    torch.cuda.synchronize()
+    with tileprof.profile(path, context="scopes", instrument="off", **options):
+        for _ in range(max(3, min(500, round(_SAMPLED_MS / ms)))):
+            run()
+        torch.cuda.synchronize()

@@ -1,0 +1,179 @@
+"""What kernels run on, and what their results have to be.
+
+In: a kernel's name, a shape, a device.  Out: tensors, and the result in float64 by PyTorch; how far
+a kernel's result may be from it, as a share of the greatest element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+__all__ = ["SMALL", "WORKS", "Work", "call", "difference", "reset"]
+
+Tensor: TypeAlias = torch.Tensor
+Shape: TypeAlias = Mapping[str, int]
+_LOG2E = 1.44269504
+_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Work:
+    """Inputs of a kernel, and its result."""
+
+    extents: tuple[str, ...]
+    """Extents of each input, as `M K bfloat16`; `below:` is the end of integers."""
+    reference: Callable[..., Tensor]
+    """The result in float64, of the inputs as they are."""
+    limit: float
+    """Greatest difference by the greatest element."""
+    adds_up: bool = False
+    """The last input is what the kernel adds to."""
+
+    def inputs(self, shape: Shape, device: str, seed: int = 0) -> list[Tensor]:
+        """Tensors of a shape."""
+        generator = torch.Generator(device=device).manual_seed(seed)
+        return [_made(spec.split(), shape, device, generator) for spec in self.extents]
+
+
+def _made(spec: list[str], shape: Shape, device: str, generator: torch.Generator) -> Tensor:
+    names = [word for word in spec if word in shape]
+    dtype, *end = (word for word in spec if word not in shape)
+    extents = [shape[name] for name in names]
+    if not end:
+        made = torch.randn(extents, device=device, generator=generator)
+        return made.to(getattr(torch, dtype))
+    limit = end[0].removeprefix("below:")
+    top = shape[limit] if limit in shape else int(limit)
+    numbers = torch.randint(0, top, extents, device=device, generator=generator)
+    held = numbers.to(torch.int32)
+    return held.view(torch.uint32) if dtype == "uint32" else held
+
+
+def call(kernel: Any, inputs: Sequence[Tensor]) -> Tensor:
+    """The kernel's result: what it returns, or what it adds to."""
+    made: Tensor | None = kernel(*inputs)
+    return inputs[-1] if made is None else made
+
+
+def reset(work: Work, inputs: Sequence[Tensor]) -> None:
+    """Let what a kernel adds to start at 0."""
+    if work.adds_up:
+        inputs[-1].zero_()
+
+
+def difference(result: Tensor, expected: Tensor) -> float:
+    """The greatest one, by the greatest element; infinite where a number is none."""
+    got = _whole(result) if result.dtype == torch.uint32 else result.double()
+    apart = (got - expected).abs().max() / expected.abs().max().clamp(min=1e-30)
+    return float(apart) if bool(torch.isfinite(apart)) else float("inf")
+
+
+# -- results
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    heads = []
+    for one, two, three in zip(q.double(), k.double(), v.double()):
+        heads.append(torch.softmax(one @ two.T / q.shape[-1] ** 0.5, -1) @ three)
+    return torch.stack(heads)
+
+
+def _norm(x: Tensor, w: Tensor) -> Tensor:
+    held = x.double()
+    return held * torch.rsqrt((held * held).mean(1, keepdim=True) + 1e-6) * w.double()
+
+
+def _layer_norm(x: Tensor) -> Tensor:
+    held = x.double()
+    return (held - held.mean(1, keepdim=True)) * torch.rsqrt(
+        held.var(1, keepdim=True, correction=0) + 1e-6
+    )
+
+
+def _gated(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
+    return torch.nn.functional.silu(a.double() @ b.double().T + bias.double())
+
+
+def _step(x: Tensor, y: Tensor) -> Tensor:
+    held = x.double()
+    return held * torch.sigmoid((held + y.double()) * (0.7978845608 * _LOG2E * 0.6931471805599453))
+
+
+def _whole(x: Tensor) -> Tensor:
+    return (x.view(torch.int32).to(torch.int64) & _MASK).double()
+
+
+def _rounds(given: Tensor) -> Tensor:
+    x = given.view(torch.int32).to(torch.int64) & _MASK
+    y = torch.zeros_like(x)
+    for _ in range(8):
+        for turn in range(64):
+            x = ((x ^ (y >> 15)) * 2246822519) & _MASK
+            y = ((y ^ (x >> 13)) + turn) & _MASK
+    return (x ^ y).double()
+
+
+def _balance(x: Tensor) -> Tensor:
+    held = x.double()
+    for _ in range(256):
+        held = held * (1 + (1 - held * held) * 0.002)
+    return held / held.sum(1, keepdim=True)
+
+
+def _table(x: Tensor) -> Tensor:
+    """e to the (x / 512), whose series has 24 terms."""
+    return torch.exp(x.double() / 512)
+
+
+def _gather(table: Tensor, index: Tensor, scale: Tensor) -> Tensor:
+    return table[index.long()].double() * scale.double()[:, None]
+
+
+WORKS: Mapping[str, Work] = {
+    "gemm": Work(("M K bfloat16", "N K bfloat16"), lambda a, b: a.double() @ b.double().T, 0.01),
+    "gated": Work(("M K bfloat16", "N K bfloat16", "N float32"), _gated, 0.01),
+    "gate_pair": Work(
+        ("M K bfloat16", "N K bfloat16", "N K bfloat16"),
+        lambda a, b, g: (a.double() @ b.double().T) * torch.sigmoid(a.double() @ g.double().T),
+        0.01,
+    ),
+    "two_products": Work(
+        ("M K bfloat16", "N K bfloat16", "M K bfloat16", "N K bfloat16"),
+        lambda a, b, d, e: a.double() @ b.double().T + d.double() @ e.double().T, 0.01,
+    ),
+    "attention": Work(("heads length dim bfloat16",) * 3, _attention, 0.02),
+    "softmax": Work(("M N bfloat16",), lambda x: torch.softmax(x.double(), 1), 0.01),
+    "norm": Work(("M N bfloat16", "N bfloat16"), _norm, 0.01),
+    "layer_norm": Work(("M N float32",), _layer_norm, 1e-4),
+    "balance": Work(("M N float32",), _balance, 1e-2),
+    "elementwise": Work(("M N float32", "M N float32"), _step, 1e-5),
+    "rounds": Work(("N uint32 below:2147483647",), _rounds, 0.0),
+    "row_sum": Work(("M N float32",), lambda x: x.double().sum(1), 1e-5),
+    "row_top": Work(("M N float32",), lambda x: x.double().amax(1), 0.0),
+    "column_sum": Work(
+        ("M N float32", "N float32"), lambda x, _: x.double().sum(0), 1e-4, adds_up=True
+    ),
+    "table": Work(("N int32 below:512",), _table, 1e-5),
+    "gather": Work(("V N bfloat16", "M int32 below:V", "M float32"), _gather, 0.01),
+    "transpose": Work(("M N float32",), lambda x: x.double().T, 0.0),
+    "transpose_flat": Work(("M N float32",), lambda x: x.double().T, 0.0),
+}  # fmt: skip
+
+_PRODUCT = {"M": 200, "N": 136, "K": 192}
+_MATRIX = {"M": 260, "N": 520}
+SMALL: Mapping[str, Shape] = {
+    **{name: _PRODUCT for name in ("gemm", "gated", "gate_pair", "two_products")},
+    "attention": {"heads": 1, "length": 256, "dim": 64},
+    **{name: {"M": 33, "N": 512} for name in ("softmax", "norm", "layer_norm", "elementwise")},
+    "balance": {"M": 2, "N": 512},
+    "rounds": {"N": 4100},
+    **{name: _MATRIX for name in ("row_sum", "column_sum", "transpose", "transpose_flat")},
+    "row_top": {"M": 200, "N": 128},
+    "table": {"N": 8200},
+    "gather": {"V": 40, "N": 520, "M": 24},
+}
+"""Shapes that a processor is done with at once."""
