@@ -8,10 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tileprof.analyzer import Finding
-from tileprof.analyzer.cases import Program
-from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.report import _of_program
 from tileprof.errors import Location
 from tileprof.profile import DevicePeak, KernelInfo, Metric, Profile, Tables, TreeBuilder
 
@@ -128,17 +124,6 @@ class Step:
         )
         profile.check()
         return profile
-
-
-def drafts(rule: ProgramRule, profile: Profile) -> list[Draft]:
-    """What a rule says, before its gain is told."""
-    return list(rule.find(Program(profile)))
-
-
-def findings(rule: ProgramRule, profile: Profile) -> list[Finding]:
-    """What a report has of a rule: without what is noise."""
-    told = [_of_program(rule.name, each) for each in drafts(rule, profile)]
-    return [finding for each in told for finding in each]
 
 
 MS = 20e6

@@ -36,7 +36,9 @@ FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
 """Why a device had nothing to do, as idle nodes are named."""
 _SETUP = "set-up"
 _SEPARATOR = re.compile(r"[/\\]")
-_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|^<")
+_INSTALLED = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
+)
 _COMPILING = re.compile(
     r"torch/_dynamo/convert_frame\.py:"
     r"|torch/_inductor/(compile_fx|async_compile|select_algorithm|autotune_process)\.py:(?!.*\brun$)"

@@ -137,7 +137,7 @@ def _caller(tree: Contexts, node: int) -> Hashable:
     """The visit of a function whose lines launch it: of the user's where there is one."""
     at = int(tree.lines[node])
     if at < 0:
-        return int(tree.ops[node])
+        return int(tree.ops[node]) if tree.ops[node] >= 0 else None
     place = tree.profile.locations[at]
     if tree.profile.kinds[at] == "frame" and place is not None:
         return int(tree.parents[at]), place.file, place.function

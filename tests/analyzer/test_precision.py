@@ -1,0 +1,99 @@
+"""Products of 32-bit floats with and without tensor cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, report_of
+from tests.analyzer.steps import MS, Step, training
+
+PEAKS = {"fma_float32": 60e12, "tensor_tf32": 400e12}
+PLAIN = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3"
+
+
+def products(kernel: str = PLAIN, time: float = 40, flops: float = 0, moved: float = 0) -> Step:
+    """A product below its operation, of so many of 100 ms a step."""
+    step = Step()
+    linear = step.frame(step.top, "mlp", 71)
+    step.launch(step.op(linear, "aten::mm", flops=flops, bytes=moved), kernel, time * MS)
+    step.launch(step.op(step.top, "aten::add"), "elementwise", (100 - time) * MS)
+    return step
+
+
+def test_by_measured_peaks() -> None:
+    """40 ms become 40 × 60 / 400 = 6: 34 of 100 go, half of them for sure."""
+    finding = only(products().profile(PEAKS), "precision")
+    assert finding.severity == "suggestion"
+    assert (finding.static[0].tier, finding.place.op) == ("static", "aten::mm")
+    assert "60 TFLOP/s without and 400" in finding.evidence[2].text
+    assert "set_float32_matmul_precision" in finding.author
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid) == pytest.approx((1 / 0.83, 1 / 0.66))
+
+
+@pytest.mark.parametrize("work", [{"flops": 20 * 4e12}, {"moved": 20 * 3e10}])
+def test_no_faster_than_a_roof(work: dict[str, float]) -> None:
+    """4 TFLOP at 400 TFLOP/s, or 30 GB at 3 TB/s, take 10 ms of each step: 30 go, not 34."""
+    finding = only(products(**work).profile({**PEAKS, "hbm_copy": 3e12}), "precision")
+    assert finding.program_gain is not None
+    assert finding.program_gain.mid == pytest.approx(1 / 0.7)
+
+
+def test_without_measured_peaks_there_is_no_number() -> None:
+    """The cause is known, and what it costs; not what a change brings."""
+    finding = only(products().profile(), "precision")
+    assert (finding.severity, finding.program_gain) == ("warning", None)
+
+
+def test_without_times_there_is_a_name() -> None:
+    """Nothing was measured."""
+    finding = only(program(Made(PLAIN, time=0.0)), "precision")
+    assert (finding.severity, finding.program_gain) == ("warning", None)
+    assert not finding.dynamic
+
+
+def test_a_product_that_takes_no_time() -> None:
+    """Half a percent."""
+    finding = only(products(time=0.5).profile(PEAKS), "precision")
+    assert (finding.severity, finding.program_gain) == ("ignore", None)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "ampere_sgemm_128x64_tn",
+        "volta_sgemm_32x128_nn",
+        "cutlass_80_simt_sgemm_256x128_8x4_nn_align1",
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_tn_align1>",
+        "implicit_convolve_sgemm",
+        "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw",
+    ],
+)
+def test_plain_kernels(kernel: str) -> None:
+    """Names of cuBLAS, CUTLASS and cuDNN."""
+    assert only(products(kernel).profile(PEAKS), "precision").severity == "suggestion"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16",
+        "cutlass_80_tensorop_s1688gemm_128x128_16x5_tn_align4",
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64",
+        "sm90_xmma_gemm_f16f16_f16f32_f32_nt_n",
+        "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT",
+        "void at::native::vectorized_elementwise_kernel<4, float>",
+        "sm80_xmma_gemm_f64f64_f64f64_f64_tn_n",
+    ],
+)
+def test_kernels_of_tensor_cores_and_others(kernel: str) -> None:
+    """Nothing to say."""
+    assert not found(products(kernel).profile(PEAKS), "precision")
+
+
+def test_recordings() -> None:
+    """16-bit products, and kernels without any."""
+    assert not found(training().profile(PEAKS), "precision")
+    for name in ("h200-gemm", "h200-stalls"):
+        assert "precision" not in {each.rule for each in report_of(name).findings}

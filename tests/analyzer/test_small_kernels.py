@@ -1,0 +1,95 @@
+"""Chains of short kernels: told with what fusing them would bring; others are left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import found, only, report_of
+from tests.analyzer.steps import DEPENDENT, LATE, MS, Step, training
+
+SHORT = 4e3
+"""Mean time of a launch, ns."""
+
+
+def chain(names: str = "abcd", time: float = SHORT, gap: float = 1e3, why: str = DEPENDENT) -> Step:
+    """A function of elementwise operations, a line each, beside a product of 1 ms a step."""
+    step = Step()
+    forward = step.scope(step.top, "forward")
+    for line, name in enumerate(names, 10):
+        op = step.op(step.frame(forward, "gelu", line), f"aten::{name}")
+        kernel = "sm90_xmma_gemm_bf16" if name == "P" else f"elementwise_{name}"
+        step.launch(op, kernel, 20 * time, gaps={why: 20 * gap})
+    step.launch(step.op(step.frame(forward, "mlp", 30), "aten::mm"), "nvjet_hsh", MS / 20)
+    return step
+
+
+def test_a_chain_and_its_gain() -> None:
+    """Of 4 × 4 µs three kernels go above the longest, half of that likely; of the gaps 3 of 4."""
+    profile = chain().profile()
+    finding = only(profile, "small-kernels")
+    whole = 4 * (4 + 1) + 50
+    low, mid, high = (1 / (1 - share / whole) for share in (1.5, 6 + 3, 12 + 3))
+    assert finding.program_gain is not None
+    gain = finding.program_gain
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
+    assert finding.severity == "suggestion"
+    assert finding.place.location is not None
+    assert (finding.place.location.line, finding.place.location.function) == (10, "gelu")
+    assert "aten::a, aten::b, aten::c, aten::d" in finding.evidence[1].text
+    assert "CUDA graph" not in finding.author
+
+
+def test_late_launches_ask_for_a_graph() -> None:
+    """The host is what the gaps are for."""
+    assert "CUDA graph" in only(chain(why=LATE).profile(), "small-kernels").author
+
+
+@pytest.mark.parametrize("step", [chain("abc"), chain(time=15e3), chain("abPcd")])
+def test_no_chain(step: Step) -> None:
+    """Three kernels; long ones; a product in between."""
+    assert not found(step.profile(), "small-kernels")
+
+
+def test_kernels_of_one_operation() -> None:
+    """Three hundred launches for each visit of an optimizer's operation: at one line, one chain."""
+    step = Step()
+    op = step.op(step.frame(step.top, "train", 168), "aten::_foreach_add_")
+    step.launch(op, "multi_tensor_apply", 6000 * SHORT, 6000)
+    finding = only(step.profile(), "small-kernels")
+    assert finding.title.startswith("300 short kernels in a row at train_gpt.py:168")
+    assert finding.program_gain is not None
+    assert finding.program_gain.high == pytest.approx(1 / (1 - 0.98))  # the most that is told
+
+
+def test_functions_are_told_apart() -> None:
+    """Two of two kernels each, one after the other, are no chain."""
+    step = Step()
+    for number, function in enumerate(("one", "one", "two", "two")):
+        at = step.frame(step.top, function, 10 + number)
+        step.launch(step.op(at, f"aten::{number}"), f"kernel_{number}", 20 * SHORT)
+    assert not found(step.profile(), "small-kernels")
+
+
+def test_passes_are_told_apart() -> None:
+    """Gradients hang below what made them, but run at another time."""
+    step = Step()
+    for number in range(3):
+        op = step.op(step.frame(step.top, "act", 10 + number), f"aten::{number}")
+        step.launch(op, f"kernel_{number}", 20 * SHORT)
+        gradient = step.op(op, f"Op{number}Backward0", backward=True)
+        step.launch(gradient, f"grad_{number}", 20 * SHORT, backward=True)
+    assert not found(step.profile(), "small-kernels")
+
+
+def test_chains_that_take_no_time() -> None:
+    """Less than a percent of the devices' time."""
+    step = chain()
+    step.launch(step.op(step.top, "aten::mm"), "nvjet_other", 10 * MS)
+    assert not found(step.profile(), "small-kernels")
+
+
+def test_steps_without_short_kernels() -> None:
+    """Kernels of the case study take 18 µs and more; recordings have one launch after the other."""
+    assert not found(training().profile(), "small-kernels")
+    for name in ("h200-gemm", "h200-stalls"):
+        assert "small-kernels" not in {each.rule for each in report_of(name).findings}
