@@ -107,13 +107,19 @@ def test_counts_overrule_the_layout() -> None:
 
 
 def test_what_is_in_order_is_no_symptom() -> None:
-    """By remark, by count, with wide accesses, and with few threads of a warp."""
+    """By remark, and by count with wide accesses."""
     assert not found(program(Made(code=HOT, blames=WAITS, remarks=[IN_ORDER])), RULE)
     wide = [("LDG.E.128 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
     assert not found(program(Made(code=wide, blames=WAITS, counts=SCATTERED)), RULE)
-    few = {"global_requests": [100], "global_sectors": [100], "executions": [100]}
-    few |= {"thread_executions": [800]}
-    assert not found(program(Made(code=HOT, blames=WAITS, counts=few)), RULE)
+
+
+def test_few_threads_of_a_warp_need_few_sectors() -> None:
+    """8 threads of 4 bytes need one sector: 4 of them are scattered, though 32 threads need 4."""
+    counts = {"global_requests": [100], "global_sectors": [400], "executions": [100]}
+    assert not found(program(Made(code=HOT, blames=WAITS, counts=counts)), RULE)
+    few = counts | {"thread_executions": [800]}
+    finding = only(program(Made(code=HOT, blames=WAITS, counts=few)), RULE)
+    assert "4.0 sectors a request of LDG.E, 1 needed" in finding.dynamic[0].text
 
 
 def test_cold_ones_are_to_be_ignored() -> None:
@@ -142,3 +148,7 @@ def test_at_the_roof_waiting_is_no_symptom() -> None:
     made = Made(code=HOT, blames=WAITS, metrics={"dram_bytes": 900_000})
     assert not found(program(made, peaks={"hbm_copy": 1e9}), RULE)
     assert only(program(made, peaks={"hbm_copy": 2e9}), RULE).severity == "symptom"
+    asked = Made(code=HOT, blames=WAITS, metrics={"bytes": 900_000})
+    assert not found(program(asked, peaks={"hbm_copy": 1e9}), RULE)
+    cached = Made(code=HOT, blames=WAITS, metrics={"bytes": 9_000_000})
+    assert only(program(cached, peaks={"hbm_copy": 1e9}), RULE).severity == "symptom"
