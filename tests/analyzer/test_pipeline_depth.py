@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.analyzer.compiled import compiled, remarks_of
-from tests.analyzer.defects import product
+from tests.analyzer.compiled import compiled, remarks_of, with_code
+from tests.analyzer.defects import line_of, product
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 from tests.lowering_kernels import left_early
 from tileprof.analyzer.pipelines import Ring, rings_of
@@ -49,6 +51,36 @@ def ir(stages: int) -> str:
 def test_rings_are_read_from_the_text(stages: int) -> None:
     """Two tiles of 64×64 elements of 2 bytes."""
     assert rings_of(ir(stages)) == (Ring("k", stages, STAGE),)
+
+
+def starved(fast: int, slow: int) -> Made:
+    """A compiled product whose consumers wait: at the branch that first asks for the tile, and in
+    the loop that this one leads to, which stands apart."""
+    made = with_code(compiled(product(stages=2)), lambda each, line: {"long_scoreboard": 1})
+    code = [(text, {"selected": 10}, depth, line) for text, _, depth, line in made.code]
+    first = next(at for at, each in enumerate(code) if each[0].startswith("HGMMA"))
+    asks = max(at for at in range(first) if "BRA" in code[at][0])
+    start = int(code[asks][0].rpartition(" ")[2], 16) // 16
+    end = next(at for at in range(start, len(code)) if f"BRA 0x{16 * start:x}" in code[at][0])
+    for each in (asks, *range(start, end + 1)):
+        n = fast if each == asks else slow
+        waits = {"long_scoreboard": n, "long_scoreboard_not_issued": n}
+        code[each] = (
+            code[each][0],
+            {**waits, "selected": 10 if each == asks else 0},
+            *code[each][2:],
+        )
+    return replace(made, code=code, ir=ir(2), attributes=ROOM)
+
+
+@pytest.mark.parametrize(("fast", "slow"), [(20_000, 0), (10_000, 2_500)])
+def test_waits_of_compiled_code(fast: int, slow: int) -> None:
+    """The compiler's own loop of four instructions for long waits is a part of the wait."""
+    finding = only(program(starved(fast, slow)), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.dynamic[0].text.partition(", ")[2].startswith("1,950 cycles a turn")
+    assert finding.place.location is not None
+    assert finding.place.location.line in (line_of("T.gemm("), line_of("T.copy(A["))
 
 
 def test_stages_that_hide_the_wait() -> None:

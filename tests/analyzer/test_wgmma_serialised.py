@@ -19,9 +19,9 @@ HGMMA, WAIT = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24", "WARPGROUP.DEPBAR
 SERIAL = [
     ("WARPGROUP.ARRIVE", {"selected": 100}, 1, 5),
     (f"{HGMMA}, gsb0", {"selected": 100}, 1, 5),
-    (WAIT, {"selected": 100, "barrier": 25300}, 1, 5),
+    (WAIT, {"selected": 100, "barrier": 25300, "barrier_not_issued": 25300}, 1, 5),
     (f"{HGMMA}, gsb0", {"selected": 100}, 1, 5),
-    (WAIT, {"selected": 100, "barrier": 25300}, 1, 5),
+    (WAIT, {"selected": 100, "barrier": 25300, "barrier_not_issued": 25300}, 1, 5),
     ("@P0 BRA 0x0", {"selected": 100}, 1, 4),
     ("EXIT", {"wait": 51200}, 0, 9),
 ]
@@ -68,7 +68,12 @@ def test_a_wait_for_several_products_is_none() -> None:
     """The fixed twin: the first product is followed by the second."""
     grouped = [SERIAL[0], (HGMMA, {"selected": 100}, 1, 5), *SERIAL[3:]]
     assert not found(program(Made(code=grouped, attributes=GROUP)), RULE)
-    one_behind = (WAIT.replace("0x0", "0x1"), {"selected": 100, "barrier": 25300}, 1, 5)
+    one_behind = (
+        WAIT.replace("0x0", "0x1"),
+        {"selected": 100, "barrier": 25300, "barrier_not_issued": 25300},
+        1,
+        5,
+    )
     delayed = [one_behind if each[0] == WAIT else each for each in SERIAL]
     assert not found(program(Made(code=delayed, attributes=GROUP)), RULE)
 

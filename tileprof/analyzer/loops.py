@@ -19,8 +19,8 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 
 __all__ = [
-    "COPIES", "PRODUCTS", "groups_of", "loop_around", "loops_of", "loops_with", "tensor_use",
-    "turns",
+    "COPIES", "PRODUCTS", "groups_of", "loop_around", "loops_of", "loops_with", "slow_paths",
+    "tensor_use", "turns",
 ]  # fmt: skip
 
 COPIES = ("UTMALDG", "UBLKCP", "LDGSTS")
@@ -30,6 +30,8 @@ PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
 _BACK = re.compile(r"\bBRA(?:\.\w+)* (?:!?U?P\w+, )?0x([0-9a-f]+)")
 _SHAPE = re.compile(r"GMMA\.64x(\d+)x")
 _GROUP = 128
+_ENOUGH = 10
+"""Samples of an instruction, from which on the median of a loop's is a good one."""
 
 
 @lru_cache(maxsize=4)
@@ -60,15 +62,31 @@ def loop_around(code: KernelCode, index: int) -> range | None:
     return next((loop for loop in loops_of(code) if index in loop), None)
 
 
+def slow_paths(code: KernelCode, loop: range) -> list[int]:
+    """The places of loops elsewhere that ask an mbarrier until it answers, then lead back in."""
+    found = list[int]()
+    offsets = {code.instructions[index].offset for index in loop}
+    for each in loops_of(code):
+        after = code.instructions[each[-1] + 1 : each[-1] + 2]
+        back = _BACK.fullmatch(after[0].text) if after else None
+        asks = any("PHASECHK" in code.instructions[index].opcode for index in each)
+        if asks and back and int(back[1], 16) in offsets and each[0] not in loop:
+            found += each
+    return found
+
+
 def turns(code: KernelCode, loop: Collection[int]) -> float:
     """Samples of a warp that issues one of the loop's instructions: that many turns.
 
-    The median of them: some do not run in each turn, and what a branch leads to is never seen.
+    The median of them: some do not run in each turn, and what a branch leads to is never seen. The
+    mean, where they are few.
     """
     found = np.zeros(len(code.instructions))
     issued = code.rows(loop, (ISSUED,))
     np.add.at(found, code.at[issued], code.counts[issued])
-    return float(np.median(found[list(loop)])) if loop else 0.0
+    inside = found[list(loop)]
+    middle = float(np.median(inside)) if len(inside) else 0.0
+    return middle if middle >= _ENOUGH or not len(inside) else float(inside.mean())
 
 
 def groups_of(case: KernelCase, code: KernelCode, loop: range) -> float:
@@ -86,10 +104,12 @@ def groups_of(case: KernelCase, code: KernelCode, loop: range) -> float:
 def tensor_use(case: KernelCase, code: KernelCode, loop: range) -> float:
     """The share of a loop's time in which tensor cores multiply, as far as it is known.
 
+    Time in its slow paths is part of it.
+
     A wgmma of N columns takes N / 2 cycles, whatever its types: K is 32 bytes (4,096 operations of
     16-bit floats a cycle and multiprocessor).
     """
-    waited = code.n(loop)
+    waited = code.n([*loop, *slow_paths(code, loop)])
     cycles = groups_of(case, code, loop) * sum(_cycles(code.instructions[i]) for i in loop)
     return min(1.0, cycles * turns(code, loop) / waited) if waited else 0.0
 

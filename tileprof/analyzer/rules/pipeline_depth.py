@@ -24,7 +24,7 @@ from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, hidden
 from tileprof.analyzer.findings import Evidence
-from tileprof.analyzer.loops import COPIES, loop_around, tensor_use, turns
+from tileprof.analyzer.loops import COPIES, loop_around, slow_paths, tensor_use, turns
 from tileprof.analyzer.pipelines import Ring, rings_of, spare_bytes
 from tileprof.profile import RemarkInfo
 
@@ -41,6 +41,8 @@ _REASONS = ("long_scoreboard", "branch_resolving")
 _TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for at once"
 _AT_ONCE = "cp.async, waited for at once"
 _MOST_STAGES = 8
+_LEAST_REST = 0.02
+"""Of a turn, what is never hidden: more would be a guess."""
 _COMPILER = (
     "The ring has as many slots as `num_stages` says, and one product in flight holds one of them:"
     " see whether slots are freed as early as they can be."
@@ -121,16 +123,17 @@ def _apart(code: KernelCode, copies: set[int], loop: range) -> int:
 def _wait(
     case: KernelCase, code: KernelCode, loop: range, where: tuple[int, ...], whole: float
 ) -> _Wait:
-    idle = code.n(where, _REASONS, idle=True)
-    turned = turns(code, loop)
+    slow, turned = slow_paths(code, loop), turns(code, loop)
+    idle = code.n(where, _REASONS, idle=True) + code.n(slow, idle=True)
     late = max(0.0, idle - _READY * turned)
-    all_waits = code.taken(code.rows(where, _REASONS))
+    all_waits = code.taken(code.rows(where, _REASONS) | code.rows(slow))
     # What goes is a share of these warps' time, and told as that share of all samples.
     scale = late / max(float(all_waits.sum()), 1.0) * code.whole / max(whole, 1.0)
     share = late / max(whole, 1.0)
-    most = max(0.0, (1 - tensor_use(case, code, loop)) * code.n(loop) / max(whole, 1.0))
+    inside = code.n([*loop, *slow])
+    most = max(0.0, (1 - tensor_use(case, code, loop)) * inside / max(whole, 1.0))
     return _Wait(
-        loop, where, all_waits * scale, share, 1 - min(share, most),
+        loop, where, all_waits * scale, share, max(1 - min(share, most), _LEAST_REST),
         late / turned if turned else 0.0, whole,
     )  # fmt: skip
 

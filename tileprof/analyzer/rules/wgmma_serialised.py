@@ -47,7 +47,7 @@ class _Serial:
     where: tuple[int, ...]
     """Places of products and waits."""
     waiting: float
-    """Of the kernel's samples, the share that waits there."""
+    """Of the kernel's samples, the share that waits there while nobody issues."""
     most: float
     """Of the kernel's time, the share that tensor cores are idle in these loops."""
 
@@ -65,7 +65,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     hot = code.hottest(serial.where) if code and serial else None
     line = said.location if said else case.user_line(hot.place if hot else None)
     sass = (hot.offset, hot.offset) if hot else None
-    place = case.place(line, case.op_at(line) or "gemm", sass)
+    place = case.place(line, case.op_at(line), sass)
     static = Evidence("static", _static(said, serial))
     author = _advice(said)
     if code is None or serial is None or not code.whole:
@@ -79,7 +79,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield Draft("ignore", f"{_TITLE}, which costs nothing", place, evidence, author,
                     confidence="medium")  # fmt: skip
         return
-    saving = eliminated(waits, code.whole, saved / serial.waiting)
+    saving = eliminated(waits, code.whole, saved * code.whole / float(waits.sum()))
     yield Draft(
         "suggestion", _TITLE, place, evidence, author, _COMPILER, saving, 1 / (1 - serial.most),
         confidence="high" if said else "medium",
@@ -91,7 +91,7 @@ def _serial(case: KernelCase, code: KernelCode) -> _Serial:
     where = tuple(index for loop in loops for index in loop if _takes_part(code, index))
     if not code.whole:
         return _Serial(loops, where, 0.0, 0.0)
-    waiting = code.n(where, _REASONS) / code.whole
+    waiting = code.n(where, _REASONS, idle=True) / code.whole
     idle = sum((1 - tensor_use(case, code, loop)) * code.n(loop) for loop in loops)
     return _Serial(loops, where, waiting, min(idle / code.whole, 0.98))
 
@@ -118,8 +118,8 @@ def _static(said: RemarkInfo | None, serial: _Serial | None) -> str:
 
 def _dynamic(serial: _Serial) -> str:
     return (
-        f"{serial.waiting:.1%} of the samples wait there; tensor cores are idle there for"
-        f" {serial.most:.1%} of the time"
+        f"{serial.waiting:.1%} of the samples wait there while nobody issues; tensor cores are"
+        f" idle in these loops for {serial.most:.1%} of the time"
     )
 
 
