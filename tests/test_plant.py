@@ -234,6 +234,26 @@ def test_over_all() -> None:
     assert set(scores.by_rule(rows)) == {"spill-hot"}
 
 
+def test_the_page_says_what_was_missed() -> None:
+    """Hits, misses and what could not be scored, of made-up rows."""
+    import page_plant
+
+    held = row([finding("spill-hot", gain=1.2)], [finding("spill-hot")], correct=True)
+    rows = [held, {**held, "case": "broken", "correct": False}, {"case": "late", "error": "why"}]
+    record = {
+        "rows": rows, "skipped": ["never"], "scores": scores.summary([held], 2.0),
+        "by_rule": scores.by_rule([held]),
+    }  # fmt: skip
+    text = "\n".join(page_plant.page({"dev": record}))
+    assert "| the planted defect is ranked first | GPA 7/17 | ≥ 75% | 100% |" in text
+    assert "| median error of the predicted gain | GPA 49 % | ≤ 30% | 80% **missed** |" in text
+    assert "| always 1.0× | 100% |" in text
+    assert "| made | 2.000 [1.980, 2.020] | 1.20 [1.08, 1.32] | 1 | right | 1 false |" in text
+    assert "| broken | – | – | – | – | wrong results: not scored |" in text
+    assert "| late | – | – | – | – | why |" in text
+    assert "`never`: not reached in the time given" in text
+
+
 def test_controls_are_not_shown(tmp_path: Path) -> None:
     """Neither among a kernel's facts nor in its text, whose lines stay where they are."""
     from dataclasses import replace

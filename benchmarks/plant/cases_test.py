@@ -22,7 +22,7 @@ _ATTENTION = (
     Case("attention", "wasted-lanes", {"heads": 48, "length": 2048, "dim": 64},
          (Swap(_SHAPE, "rows, columns, width = 128, 128, 128"),),
          why="Half of each product is zeros."),
-    Case("attention", "tail-wave", {"heads": 15, "length": 1152, "dim": 64},
+    Case("attention", "tail-wave", {"heads": 1, "length": 17280, "dim": 64},
          (Swap("192, 128, dim", "128, 128, dim"), Swap("threads=384", "threads=256")),
          base=(Swap(_SHAPE, "rows, columns, width = 192, 128, dim"),
                Swap("threads=256", "threads=384")),
