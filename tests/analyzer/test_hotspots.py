@@ -33,6 +33,14 @@ def test_the_table_is_amdahls() -> None:
     assert (finding.kernel_gain, finding.program_gain) == (None, None)
 
 
+def test_names_of_cpp() -> None:
+    """The title has the name alone, the place all of it."""
+    name = "void (anonymous namespace)::softmax_warp_forward<float, 8>(float*, int)"
+    finding = only(program(Made(name)), "hotspot")
+    assert finding.title == "softmax_warp_forward takes 100% of the devices' time"
+    assert finding.place.kernel == name
+
+
 def test_idle_time_is_of_the_whole() -> None:
     """A kernel that the device does nothing but wait for."""
     assert not found(program(Made(time=9.0), idle=91.0), "hotspot")

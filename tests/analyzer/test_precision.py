@@ -32,10 +32,12 @@ def test_by_measured_peaks() -> None:
     assert (gain.low, gain.mid) == pytest.approx((1 / 0.83, 1 / 0.66))
 
 
-@pytest.mark.parametrize("work", [{"flops": 20 * 4e12}, {"moved": 20 * 3e10}])
-def test_no_faster_than_a_roof(work: dict[str, float]) -> None:
+@pytest.mark.parametrize(("flops", "moved"), [(20 * 4e12, 0), (0, 20 * 3e10)])
+def test_no_faster_than_a_roof(flops: float, moved: float) -> None:
     """4 TFLOP at 400 TFLOP/s, or 30 GB at 3 TB/s, take 10 ms of each step: 30 go, not 34."""
-    finding = only(products(**work).profile({**PEAKS, "hbm_copy": 3e12}), "precision")
+    finding = only(
+        products(flops=flops, moved=moved).profile({**PEAKS, "hbm_copy": 3e12}), "precision"
+    )
     assert finding.program_gain is not None
     assert finding.program_gain.mid == pytest.approx(1 / 0.7)
 

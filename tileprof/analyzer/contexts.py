@@ -21,7 +21,7 @@ from tileprof.profile import Symbol
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "WORK", "Column",
-    "Contexts", "Ids", "Mask", "duration",
+    "Contexts", "Ids", "Mask", "duration", "plain",
 ]  # fmt: skip
 
 Column = npt.NDArray[np.float64]
@@ -234,6 +234,12 @@ def _compiles(symbol: Symbol) -> bool:
     file = place.file.replace("\\", "/")
     function = place.function or symbol.name
     return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))
+
+
+def plain(name: str) -> str:
+    """A kernel's name without what C++ puts around it."""
+    short = re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
+    return short or name
 
 
 def duration(nanoseconds: float) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Column, Contexts, Mask, duration
+from tileprof.analyzer.contexts import Column, Contexts, Mask, duration, plain
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
@@ -157,7 +157,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
                                        " time is its gradient")]  # fmt: skip
     if op.kernels:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
-        text = f"most of it in the kernel {tree.profile.names[longest]}"
+        text = f"most of it in the kernel {plain(tree.profile.names[longest])}"
         evidence.append(Evidence("activities", text))
     if not op.expected:
         share = tree.share(op.excess)

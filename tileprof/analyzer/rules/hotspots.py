@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask, duration
+from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask, duration, plain
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence
 
@@ -110,7 +110,7 @@ def _draft(tree: Contexts, each: _Hot, whole: float, whose: str) -> Draft:
     text = f"{share:.1%} of {whose}{often}, most at {tree.told(each.node)}"
     measured = Evidence("activities", text)
     table = Evidence("activities", f"by Amdahl's law, if all else stays: {_table(share)}")
-    title = f"{each.name} takes {share:.0%} of {whose}"
+    title = f"{plain(each.name)} takes {share:.0%} of {whose}"
     return Draft("symptom", title, tree.place(each.node), (measured, table), _ADVICE[each.kind],
                  confidence="high")  # fmt: skip
 

@@ -3,7 +3,7 @@
 Static: none. Dynamic: times, launches and gaps of kernels that are launched by one function, or
 scope, in the order of the tree. A chain of them fused takes as long as its longest kernel where
 each element is read and written once, and half of what is above that goes where results in between
-are still written, as a backward pass wants them. Of the gaps between n kernels (n - 1) / n go.
+are still written, as a backward pass wants them. Of the gaps before n kernels (n - 1) / n go.
 """
 
 from __future__ import annotations
@@ -73,9 +73,11 @@ class _Chain:
 
     @cached_property
     def above(self) -> float:
-        """Time of its kernels above that of the longest one."""
-        means = self.tree.time[self.nodes] / self.tree.count[self.nodes]
-        return max(0.0, self.time - float(means.max()) * self.visits)
+        """Time of its kernels above that of the longest one, all of whose launches stay.
+
+        Launches of one kernel work on other elements each: fused they move as much.
+        """
+        return self.time - float(self.tree.time[self.nodes].max())
 
     @cached_property
     def between(self) -> float:
