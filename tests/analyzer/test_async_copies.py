@@ -64,6 +64,13 @@ def test_what_the_compiler_says(kernel: object, severity: str, way: str) -> None
     assert "A → A_shared" in finding.title
 
 
+def test_code_that_is_not_known_is_no_excuse() -> None:
+    """Samples whose instructions are not known: what the compiler says is all there is."""
+    told = remarks_of(compiled(product(given="float32")))
+    made = Made(remarks=told, code=[("UNKNOWN", {"long_scoreboard": 5000}, 0, 5)])
+    assert {each.severity for each in found(program(made), RULE)} == {"warning"}
+
+
 def test_a_copy_that_nobody_waits_for() -> None:
     """It stays left to loads and stores, and that is harmless."""
     finding = only(program(with_code(compiled(product(given="float32")), quick)), RULE)

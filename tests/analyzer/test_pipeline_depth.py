@@ -135,6 +135,8 @@ def test_copies_that_are_waited_for_at_once() -> None:
     finding = only(program(Made(remarks=told)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
     assert "the loop may be left early" in finding.author
+    unknown = [("UNKNOWN", {"selected": 5000}, 0, 5)]
+    assert only(program(Made(remarks=told, code=unknown)), RULE).severity == "warning"
     free = [("LDGSTS.E.128 [R7], desc[UR6][R2.64]", {"selected": 5000}, 0, 5)]
     finding = only(program(Made(remarks=told, code=free)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("ignore", None)

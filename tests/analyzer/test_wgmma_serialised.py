@@ -46,6 +46,8 @@ def test_what_ptxas_says_is_a_warning(name: str, way: str) -> None:
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
     assert finding.place.location == Location(FILE, 14)
     assert way in finding.author
+    unknown = [("UNKNOWN", {"selected": 500}, 0, 14)]
+    assert only(program(Made(remarks=remarks(name), code=unknown)), RULE).severity == "warning"
 
 
 def test_a_gain_is_what_tensor_cores_are_idle() -> None:

@@ -87,7 +87,7 @@ def _is_missed(remark: RemarkInfo) -> bool:
 
 def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
     code = case.sampled
-    if code is None:
+    if code is None or not code.named("LDG", "LDGSTS"):
         for remark in told:
             if remark.severity == "missed":
                 place = case.place(remark.location, remark.op)

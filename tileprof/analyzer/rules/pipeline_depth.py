@@ -86,7 +86,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     code = case.sampled
     said = next((each for each in case.remarks if each.chosen == _AT_ONCE), None)
     rings = rings_of(case.info.ir if case.info else "")
-    if code is None:
+    if code is None or not code.named(*COPIES):
         if said:
             place = case.place(said.location, said.op)
             static = Evidence("static", f"{said.op}: {said.chosen}, not {_against(said)}")

@@ -68,7 +68,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     place = case.place(line, case.op_at(line), sass)
     static = Evidence("static", _static(said, serial))
     author = _advice(said)
-    if code is None or serial is None or not code.whole:
+    if code is None or serial is None or not code.whole or not serial.where:
         yield Draft("warning", _TITLE, place, (static,), author, _COMPILER)
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
