@@ -12,6 +12,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,14 @@ _FLAGS = (
     "--disable-dev-shm-usage", "--force-device-scale-factor=1", "--window-size=1440,900",
     "--remote-debugging-pipe",
 )  # fmt: skip
+# The browser reads from 3 and writes to 4; either may be what the other end has here.
+_START = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(each), fcntl.F_DUPFD, 10) for each in sys.argv[1:3]]
+for end, number in zip(ends, (3, 4)):
+    os.dup2(end, number)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
 _WAIT = 15.0
 """Seconds for an answer, on a machine that has other work too."""
 _KEYS = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
@@ -49,9 +58,8 @@ class Browser:
     def __init__(self, program: str, folder: Path) -> None:
         taken, given = os.pipe(), os.pipe()
         command = [program, *_FLAGS, f"--user-data-dir={folder}", "about:blank"]
-        script = f'exec "$@" 3<&{taken[0]} 4>&{given[1]}'
         self._process = subprocess.Popen(
-            ["sh", "-c", script, "sh", *command],
+            [sys.executable, "-c", _START, str(taken[0]), str(given[1]), *command],
             pass_fds=(taken[0], given[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(taken[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.analyzer.made import Made, program
 from tests.viewer.pc_profile import FILE, pc_profile
 from tileprof.analyzer import Evidence, Finding, Gain, Place, Report
 from tileprof.analyzer.cases import Program
@@ -23,7 +24,7 @@ from tileprof.profile import (
     build,
 )
 
-__all__ = ["HOSTILE", "SCALE", "finding", "hostile", "large", "report", "small"]
+__all__ = ["HOSTILE", "SCALE", "below_roofs", "finding", "hostile", "large", "report", "small"]
 
 SCALE = "scale(float const*, float*, int)"
 HOSTILE = "</script><script>window.bad = 1</script><!-- <b onclick='bad()'>&amp; \u2028 \udc80"
@@ -59,6 +60,15 @@ def small() -> Report:
     """Two kernels, samples of one, a suggestion and a warning."""
     profile = pc_profile(command="python train.py", device="cuda:0", **{"cuda:0": "NVIDIA H200"})
     return report(profile, finding(), finding("warning", "library_gemm", 6))
+
+
+def below_roofs() -> Report:
+    """Two kernels whose work is known, and what their device does at most."""
+    kernels = (
+        Made("matmul", metrics={"flops": 4e11, "bytes": 1e9}),
+        Made("add", time=5e5, metrics={"flops": 1e8, "bytes": 1.2e9}),
+    )
+    return report(program(*kernels, peaks={"hbm_copy": 4e12, "tensor_bfloat16": 8e14}))
 
 
 def hostile() -> Report:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.analyzer.made import report_of
 from tests.viewer.browser import Browser, chromium
-from tests.viewer.html_reports import HOSTILE, hostile, large, report, small
+from tests.viewer.html_reports import (
+    HOSTILE,
+    SCALE,
+    below_roofs,
+    finding,
+    hostile,
+    large,
+    report,
+    small,
+)
 from tests.viewer.samples import matmul, profile_of
-from tileprof.analyzer import Report
+from tileprof.analyzer import Place, Report
 from tileprof.viewer.html import write_html
 
 Shown = Callable[..., Browser]
@@ -71,7 +81,7 @@ def test_the_first_view_is_the_findings(shown: Shown) -> None:
 def test_a_deep_link_opens_its_finding(shown: Shown) -> None:
     """At the start, and when the address changes."""
     page = shown(small(), "#finding-2")
-    assert page.run("document.activeElement.closest('.finding').id") == "finding-2"
+    page.until("document.activeElement.closest('#finding-2')")
     assert page.texts("#finding-2 .inside") != []
     page.run("location.hash = '#finding-1'")
     page.until("document.querySelector('#finding-1.target')")
@@ -193,6 +203,32 @@ def test_kernels_are_sorted(shown: Shown) -> None:
     page.click("button[data-key=name]")
     assert page.texts(first) == ["uncoalesced"]
     assert page.texts("th[aria-sort=descending]") == ["kernel"]
+
+
+def test_kernels_stand_below_their_roofs(shown: Shown) -> None:
+    """As far to the right as they compute for each byte, at most as high as what bounds them."""
+    page = shown(below_roofs(), "#kernels")
+    said = page.run("[...document.querySelectorAll('.roof circle title')].map(e => e.textContent)")
+    assert said == [
+        "matmul: 400 TFLOP/s, 400 flop a byte, 1.00 ms",
+        "add: 200 GFLOP/s, 0.083 flop a byte, 500 µs",
+    ]
+    (matmul, add), roof = page.run("""[
+        [...document.querySelectorAll('.roof circle')].map(
+            e => [e.cx.baseVal.value, e.cy.baseVal.value]),
+        document.querySelector('.roof path').getPointAtLength(1e6).y]""")
+    assert matmul[0] > add[0]
+    assert roof < matmul[1] < add[1]
+
+
+def test_a_finding_without_a_line_leads_to_its_instruction(shown: Shown) -> None:
+    """By its offset; there it is named too."""
+    place = Place(SCALE, (SCALE,), sass=(0xA0, 0xA0))
+    bare = replace(finding("symptom"), place=place)
+    page = shown(report(small().program.profile, bare))
+    page.click("#finding-1 .links a")
+    assert "STG.E" in chosen(page, "code .sass")
+    assert "#1 symptom" in chosen(page, "code .sass")
 
 
 def test_the_colours_follow_the_browser_and_the_switch(shown: Shown) -> None:

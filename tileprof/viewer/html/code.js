@@ -49,6 +49,10 @@ const codeView = {
     this.files.value = String(this.file);
     this.line = 0;
     this.at = -1;
+    this.begun = new Map();
+    data.findings.forEach((each, place) => {
+      if (each.unit === unit && each.sass) this.begun.set(each.sass[0], [...(this.begun.get(each.sass[0]) ?? []), place]);
+    });
     this.choose(0);
     this.source();
     const sums = this.lineSums(), hottest = [...sums].sort((a, b) => b[1].weight - a[1].weight)[0];
@@ -167,7 +171,7 @@ const codeView = {
       make("span", { class: "gut" }, sass.offset[index].toString(16).padStart(4, "0")),
       make("span", { class: "hot" }, weight ? `${percent(weight / whole)} %` : ""),
       make("span", { class: "why" }, code.why(sass.stalls[index])),
-      make("span", {}, "  ".repeat(sass.depth[index]), guard, make("span", { class: "op" }, opcode), rest));
+      make("span", {}, "  ".repeat(sass.depth[index]), guard, make("span", { class: "op" }, opcode), rest, this.begun.get(sass.offset[index])?.map(findingTag)));
     row.style.background = warmth(weight / sass.most);
     return row;
   },
@@ -222,8 +226,12 @@ const codeView = {
     else { this.at = to; this.right.show(to); }
   },
 
-  show(unit, file, line) {
-    if (unit !== undefined && (unit === -1 || unit in code.units)) this.open(unit, file, line);
+  show(unit, file, line, offset) {
+    if (unit !== undefined && (unit === -1 || unit in code.units)) {
+      this.open(unit, file >= 0 && file in code.files ? file : undefined, line || undefined);
+      const index = this.sass()?.offset.indexOf(offset) ?? -1;
+      if (index >= 0) this.chooseInstruction(index);
+    }
     else this.open(this.unit, this.file >= 0 ? this.file : undefined, this.line || undefined);
     this.left.box.focus({ preventScroll: true });
   },

@@ -57,10 +57,12 @@ const code = (() => {
   };
 })();
 
-// Where a finding is among the code: `#code-2-1-18` is unit 2, file 1, line 18.
+// Where a finding is among the code: `#code-2-1-18` is unit 2, file 1, line 18; without a line,
+// `#code-2--1-0-80` is the instruction at offset 80.
 function codeLink(each) {
   const unit = Math.max(each.unit, -1);
-  return each.at && each.at[2] >= 0 ? `#code-${unit}-${each.at[2]}-${each.at[1]}` : `#code-${unit}`;
+  if (each.at && each.at[2] >= 0) return `#code-${unit}-${each.at[2]}-${each.at[1]}`;
+  return each.sass ? `#code-${unit}--1-0-${each.sass[0]}` : `#code-${unit}`;
 }
 
 // Some lines around the place of a finding, with their heat.

@@ -179,7 +179,9 @@ const findingsView = {
     card.classList.add("target");
     card.scrollIntoView({ block: "nearest" });
     // Later, since a browser that opens a page at a link takes the focus away itself.
-    requestAnimationFrame(() => card.firstChild.focus({ preventScroll: true }));
+    const focus = () => requestAnimationFrame(() => card.firstChild.focus({ preventScroll: true }));
+    if (document.readyState === "complete") focus();
+    else addEventListener("load", focus, { once: true });
   },
 };
 
