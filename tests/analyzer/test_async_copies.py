@@ -125,6 +125,15 @@ def test_other_code_that_is_no_such_loop(instead: dict[int, str]) -> None:
     assert not found(program(made), RULE)
 
 
+def test_what_an_outer_loop_loads_runs_ahead_of_nothing() -> None:
+    """A tile that a persistent block loads once for its own loop."""
+    told = remark("copy Q → Q_s", 5, "loads and stores", ("tma", "why"), ("cp.async", "nothing"))
+    inner = [("FFMA R8, R9, R10, R8", ONE, 2, 7), ("@P1 BRA 0x30", ONE, 2, 6)]
+    code = [*BY_HAND[:3], *inner, *BY_HAND[3:]]
+    assert not found(program(Made(remarks=[told], code=code, blames=WAITS)), RULE)
+    assert only(program(Made(remarks=[told], code=BY_HAND, blames=WAITS)), RULE).kernel_gain
+
+
 def test_recordings() -> None:
     """None has this defect."""
     assert not [each for each in report_of("h200-stalls").findings if each.rule == RULE]

@@ -19,8 +19,8 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 
 __all__ = [
-    "COPIES", "PRODUCTS", "groups_of", "loop_around", "loops_of", "loops_with", "slow_paths",
-    "tensor_use", "turns",
+    "COPIES", "PRODUCTS", "groups_of", "is_innermost", "loop_around", "loops_of", "loops_with",
+    "slow_paths", "tensor_use", "turns",
 ]  # fmt: skip
 
 COPIES = ("UTMALDG", "UBLKCP", "LDGSTS")
@@ -73,6 +73,12 @@ def slow_paths(code: KernelCode, loop: range) -> list[int]:
         if asks and back and int(back[1], 16) in offsets and each[0] not in loop:
             found += each
     return found
+
+
+def is_innermost(code: KernelCode, loop: range) -> bool:
+    """Whether no other loop is in it."""
+    others = (each for each in loops_of(code) if each != loop)
+    return not any(each[0] in loop and each[-1] in loop for each in others)
 
 
 def turns(code: KernelCode, loop: Collection[int]) -> float:

@@ -24,7 +24,7 @@ from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place
-from tileprof.analyzer.loops import COPIES, loop_around, loops_with, tensor_use
+from tileprof.analyzer.loops import COPIES, is_innermost, loop_around, loops_with, tensor_use
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -104,11 +104,13 @@ def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
     hot = code.hottest(waits.loads) if waits else None
     if waits is None or hot is None:
         return
-    line = case.user_line(hot.place)
-    first = lines[line.line] if line else told[0]
-    chosen = [first, *(each for each in told if each is not first)]
+    places = [hot.place, *(code.instructions[index].place for index in waits.loads)]
+    at = [lines[line.line] for each in places if (line := case.user_line(each))]
+    # Neighbouring loads may all count for the line of one of them.
+    missed = [each for each in told if each.severity == "missed"]
+    first, *others = dict.fromkeys([*at, *missed])
     place = case.place(first.location, first.op, (hot.offset, hot.offset))
-    yield _draft(case, code, waits, place, _title(chosen), _static(first), _way(first),
+    yield _draft(case, code, waits, place, _title([first, *others]), _static(first), _way(first),
                  _compiler(first))  # fmt: skip
 
 
@@ -133,8 +135,12 @@ def _foreign(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
 
 
 def _waits(code: KernelCode, loads: list[int], at: tuple[int, ...] | None = None) -> _Waits | None:
-    """What waits for these loads, of those in loops; None where none is in a loop."""
-    looped = [index for index in loads if loop_around(code, index)]
+    """What waits for these loads, of those in innermost loops; None where none is in one.
+
+    What an outer loop loads once, as a persistent block does, has no turn to run ahead of.
+    """
+    loops = {index: loop_around(code, index) for index in loads}
+    looped = [index for index, loop in loops.items() if loop and is_innermost(code, loop)]
     first = code.hottest(looped)
     loop = loop_around(code, first.index) if first else None
     if loop is None:
