@@ -87,8 +87,8 @@ def test_engines_hide_latency_without_warps() -> None:
 
 def test_near_a_roof_and_with_all_warps() -> None:
     """Seven tenths of the memory's bandwidth; all warps that there are."""
-    near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 700_000})
-    assert not found(on_h200(near, peaks={"hbm_copy": 1e9}), RULE)
+    near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 7e8})
+    assert not found(on_h200(near, peaks={"hbm_copy": 1e12}), RULE)
     full = launch(1320, held=8, threads=256, limited_by="threads, registers", registers=32)
     assert not found(on_h200(Made(attributes=full, code=WAITS)), RULE)
 

@@ -12,18 +12,12 @@ SPILLS = [
     ("LDL R0, [R1+0x50]", {"lg_throttle": 4000}, 1, 5),
     ("FFMA R2, R0, R3, R4", {"selected": 6000}, 1, 6),
 ]
-CONFLICTS = [
-    ("LDS R0, [R1]", {"mio_throttle": 4000}, 1, 5),
-    ("FFMA R2, R0, R3, R4", {"selected": 6000}, 1, 6),
-]
-PASSES = {"shared_wavefronts": [80, 0], "shared_wavefronts_ideal": [10, 0]}
 
 
 def test_the_greatest_gain_of_the_program_is_first() -> None:
     """Not that of the kernel."""
-    short = Made(
-        "short", 1e5, code=[(t, {r: 2 * n for r, n in s.items()}, *r_) for t, s, *r_ in SPILLS]
-    )
+    twice = [(t, {r: 2 * n for r, n in s.items()}, d, line) for t, s, d, line in SPILLS]
+    short = Made("short", 1e5, code=twice)
     long = Made("long", 9e5, code=SPILLS)
     report = analyze(program(short, long))
     assert [each.place.kernel for each in report.findings if each.rule == "spill-hot"] == [
@@ -92,3 +86,19 @@ def test_a_kernel_and_its_function() -> None:
     names = {case.name: case.sampled for case in Program(stored("h200-stalls")).kernels}
     assert len(names) == 16
     assert all(code is not None and code.function.title == name for name, code in names.items())
+
+
+def test_roofs() -> None:
+    """A tensor is moved once at least, however often blocks ask for it; what may stay in the L2 is
+    held to that; a floor above the time that was measured is none."""
+    header = "kernel @kernel(%A: global<16384, 16384, float32>) {\n}"
+    peaks = {"hbm_copy": 4e12, "l2_read": 8e12}
+    asked = Made(ir=header, metrics={"bytes": 1e12})
+    (case,) = Program(program(asked, peaks=peaks)).kernels
+    assert case.needed_bytes == 16384 * 16384 * 4
+    assert case.floors == {"hbm_copy": pytest.approx(case.needed_bytes / 4e3)}
+    assert case.most_gain == pytest.approx(1e6 / (case.needed_bytes / 4e3))
+    (small,) = Program(program(Made(metrics={"bytes": 4e6}), peaks=peaks)).kernels
+    assert small.floors == {"l2_read": pytest.approx(500)}
+    (wrong,) = Program(program(Made(metrics={"bytes": 1e12}), peaks=peaks)).kernels
+    assert (wrong.floors, wrong.most_gain) == ({}, float("inf"))

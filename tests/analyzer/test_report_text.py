@@ -132,7 +132,7 @@ def test_nothing_was_found() -> None:
 def test_what_is_not_the_compilers_doing_is_counted() -> None:
     """And who is told of it."""
     with three_rules():
-        at_roof = analyze(program(Made(metrics={"bytes": 950}), peaks={"hbm_copy": 1e6}))
+        at_roof = analyze(program(Made(metrics={"bytes": 9.5e8}), peaks={"hbm_copy": 1e12}))
     assert [each.severity for each in at_roof.findings] == ["stop"]
     text = text_of(at_roof, voice="compiler")
     assert "nothing was found. 1 of other causes is told with --for author." in text

@@ -58,7 +58,7 @@ def test_too_few_samples_make_no_number() -> None:
 
 def test_a_gain_ends_at_the_roof() -> None:
     """The work takes 0.8 of the millisecond at best."""
-    made = Made(code=HOT, blames=WAITS, metrics={"bytes": 800_000})
-    finding = only(program(made, peaks={"hbm_copy": 1e9}), "spill-hot")
+    made = Made(code=HOT, blames=WAITS, metrics={"bytes": 8e8})
+    finding = only(program(made, peaks={"hbm_copy": 1e12}), "spill-hot")
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.high == pytest.approx(1.25)

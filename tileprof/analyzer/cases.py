@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tileprof.analyzer import work
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.errors import Location
@@ -23,6 +24,9 @@ from tileprof.profile.counters import RATES, SETS
 __all__ = ["KernelCase", "Program"]
 
 _NUMBERED = re.compile(r"_\d+$")
+_RESIDENT = 40e6
+"""Bytes of a launch that may still be in the L2 (50 MB on an H100 or H200) from the one before, so
+that they need not come from memory."""
 _SITE_TIMES = {"block_time", "kernel_samples"}
 _COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
 
@@ -123,27 +127,39 @@ class KernelCase:
     @cached_property
     def matrix_dtype(self) -> str:
         """The element type of its matrix products, or nothing."""
-        text = self.info.ir if self.info else ""
-        operand = re.search(r"\bgemm (%\w+)", text)
-        if not operand:
-            return ""
-        made = re.search(rf"{re.escape(operand[1])} = alloc .*?, (\w+)> *$", text, re.MULTILINE)
-        return made[1] if made else ""
+        return work.matrix_dtype(self.info.ir) if self.info else ""
+
+    @cached_property
+    def needed_bytes(self) -> float:
+        """What all launches have to move at most if each byte is moved once; 0 where not known.
+
+        What a program asks for counts an element as often as blocks read it, so where the tensors
+        are smaller, they count.
+        """
+        tensors = work.tensor_bytes(self.info.ir) if self.info else 0.0
+        known = [each for each in (self.total("bytes"), tensors * self.launches) if each]
+        return min(known, default=0.0)
+
+    @cached_property
+    def memory_peak(self) -> DevicePeak | None:
+        """The best that its memory was seen to give, for whichever mix of reads and writes."""
+        held = [peak for name, peak in self.peaks.items() if name in ("hbm_copy", "hbm_read")]
+        return max(held, key=lambda peak: peak.value, default=None)
 
     @cached_property
     def floors(self) -> Mapping[str, float]:
-        """By roof, the least time in ns that all its work takes there."""
-        found = {}
-        moved, computed = self.total("bytes"), self.total("flops")
-        memory = self.peaks.get("hbm_copy") or self.peaks.get("hbm_read")
-        if moved and memory:
-            found[memory.name] = moved / memory.value * 1e9
+        """By roof, the least time in ns that all its work takes there.
+
+        One that is longer than the time that was measured is none: not all of the work was done.
+        """
         dtype = self.matrix_dtype
         names = (f"tensor_{dtype}", "tensor_tf32") if dtype else ("fma_float32",)
         compute = next((self.peaks[name] for name in names if name in self.peaks), None)
-        if computed and compute:
-            found[compute.name] = computed / compute.value * 1e9
-        return found
+        resides = self.launches and self.needed_bytes / self.launches < _RESIDENT
+        memory = self.peaks.get("l2_read") if resides else self.memory_peak
+        works = ((memory, self.needed_bytes), (compute, self.total("flops")))
+        found = {roof.name: done / roof.value * 1e9 for roof, done in works if roof and done}
+        return {name: floor for name, floor in found.items() if floor <= self.time}
 
     @cached_property
     def most_gain(self) -> float:

@@ -21,7 +21,7 @@ from tileprof.profile import DevicePeak
 
 __all__ = [
     "ACCESSES", "ATOMICS", "LOADS", "NEAR", "SECTOR", "STORES", "WIDEST", "Requests", "Told",
-    "bytes_needed", "counted_use", "dram_peak", "memory_use", "requests", "told", "told_at",
+    "counted_use", "memory_use", "requests", "told", "told_at",
     "width_of",
 ]  # fmt: skip
 
@@ -40,8 +40,6 @@ _WIDTHS = {
     "128": 16,
 }  # fmt: skip
 _SAID = re.compile(r"(\d+)-byte accesses, (\d+) sectors? a request, (\d+) needed")
-_PARAMETERS = re.compile(r"^kernel @\w+\((.*)\)[^()]*\{$", re.MULTILINE)
-_BUFFER = re.compile(r"global<([^<>]*), (\w+)(?:, strides = \[[^\]]*\])?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ def counted_use(case: KernelCase) -> tuple[float, str] | None:
     """The share of a memory's measured bandwidth that a kernel used, and in words, by counters of
     DRAM or of L2, whichever is nearer to its roof; None where they were not counted."""
     found = list[tuple[float, str]]()
-    peak, l2 = dram_peak(case), case.peaks.get("l2_read")
+    peak, l2 = case.memory_peak, case.peaks.get("l2_read")
     if case.time and peak and (moved := case.total("dram_bytes")):
         found.append(_use(moved, case.time, peak))
     if case.time and l2 and (held := case.total("l2_sectors")):
@@ -147,22 +145,11 @@ def counted_use(case: KernelCase) -> tuple[float, str] | None:
 def memory_use(case: KernelCase) -> tuple[float, str] | None:
     """As `counted_use`; without counters by the bytes that the program asks for, which is no more
     than was moved, unless caches must have served some: then nothing is known."""
-    peak, asked = dram_peak(case), case.total("bytes")
+    peak, asked = case.memory_peak, case.total("bytes")
     if (counted := counted_use(case)) or not case.time or not peak or not asked:
         return counted
     use = _use(asked, case.time, peak)
     return use if use[0] <= 1 else None
-
-
-def bytes_needed(case: KernelCase) -> float:
-    """The bytes that all launches have to move at most if each is moved once; 0 where not known.
-
-    What the program asks for counts an element as often as blocks read it, so where the tensors
-    are smaller, they count, each once.
-    """
-    asked, tensors = case.total("bytes"), _tensors(case.info.ir if case.info else "")
-    known = [each for each in (asked, tensors * case.launches) if each]
-    return min(known, default=0.0)
 
 
 def _kinds(said: Told) -> tuple[str, ...]:
@@ -173,25 +160,6 @@ def _same_line(a: Location | None, b: Location | None) -> bool:
     return a is not None and b is not None and (a.file, a.line) == (b.file, b.line)
 
 
-def dram_peak(case: KernelCase) -> DevicePeak | None:
-    """The best that its memory was seen to give, for whichever mix of reads and writes."""
-    held = [peak for name, peak in case.peaks.items() if name in ("hbm_copy", "hbm_read")]
-    return max(held, key=lambda peak: peak.value, default=None)
-
-
 def _use(moved: float, time: float, roof: DevicePeak) -> tuple[float, str]:
     share = moved / time * 1e9 / roof.value
     return share, f"{share:.0%} of {roof.value / 1e12:.3g} TB/s, as measured ({roof.name})"
-
-
-def _tensors(ir: str) -> float:
-    """Bytes of a kernel's tensors; 0 where an extent is known at launch only."""
-    header = _PARAMETERS.search(ir)
-    whole = 0.0
-    for shape, dtype in _BUFFER.findall(header[1] if header else ""):
-        extents = shape.split(", ")
-        if not all(each.isdigit() for each in extents):
-            return 0.0
-        bits = re.search(r"\d+", dtype)
-        whole += math.prod(map(int, extents)) * (int(bits[0]) / 8 if bits else 1)
-    return whole

@@ -26,8 +26,9 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if used < _NEAR:
         return
     peak = case.peaks[roof]
-    text = f"{used:.0%} of {peak.value / 1e12:.3g} T{peak.unit}, as measured ({roof})"
-    memory = roof.startswith("hbm")
+    unit = "TB/s" if peak.unit == "bytes/s" else "TFLOP/s"
+    text = f"{used:.0%} of {peak.value / 1e12:.3g} {unit}, as measured ({roof})"
+    memory = peak.unit == "bytes/s"
     author = (
         "Stop tuning it: only less traffic helps, by fusing it with its neighbours or by smaller"
         " elements."

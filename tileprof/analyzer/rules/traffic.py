@@ -22,7 +22,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, Place
-from tileprof.analyzer.global_memory import bytes_needed, dram_peak
 
 __all__ = ["RULE"]
 
@@ -54,7 +53,7 @@ _COMPILER = (
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Traffic of DRAM beyond the bytes that are needed."""
-    moved, needed, peak = case.total("dram_bytes"), bytes_needed(case), dram_peak(case)
+    moved, needed, peak = case.total("dram_bytes"), case.needed_bytes, case.memory_peak
     if not moved or not needed or moved < _MORE * needed:
         return
     asked = case.total("bytes")
