@@ -6,8 +6,11 @@ import pytest
 
 from tests.analyzer.made import found, only, report_of
 from tests.analyzer.steps import LATE, MS, Step, training
+from tileprof.analyzer.cases import Program
+from tileprof.profile import Profile
 
 AFTER_WAIT = "waiting for its launch after a host's wait"
+AFTER_COPY = "waiting for its launch after a host's copy"
 
 
 def waiting(direct: float = 10, late: float = 0, waited: float = 50, times: int = 20) -> Step:
@@ -86,34 +89,76 @@ def test_the_case_study() -> None:
     assert gain.low < 1.03 < gain.mid < gain.high < 1.15
 
 
-def copying(name: str = "HtoD pageable", time: float = 20) -> Step:
-    """4 GB in each step of 100 ms."""
+def copying(
+    name: str = "HtoD pageable", time: float = 20, alone: float = 20, held: float = 0
+) -> Step:
+    """Copies of 400 MB in each step, of so many ms, in which nothing else runs; a gap behind."""
     step = Step()
-    step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", (100 - time) * MS)
+    product = step.op(step.top, "aten::mm")
+    step.launch(product, "nvjet_hsh", 80 * MS, gaps={AFTER_COPY: held * MS} if held else {})
+    if alone:
+        step.idle(product, "only copies", alone * MS)
     step.copy(step.op(step.frame(step.top, "train", 163), "aten::copy_"), name, time * MS, 20 * 4e8)
     return step
 
 
+def gain_at(profile: Profile, low: float, high: float) -> tuple[float, float, float]:
+    """The gain where so many ms of each step go, and the middle."""
+    whole = Program(profile).device_time / MS
+    low, high = low / whole, high / whole
+    return 1 / (1 - low), 1 / (1 - (low + high) / 2), 1 / (1 - high)
+
+
 def test_pageable_copies() -> None:
     """None to all of it; the middle of that."""
-    finding = only(copying().profile(), "transfers")
+    profile = copying().profile()
+    finding = only(profile, "transfers")
     assert finding.title == "copies of pageable memory at train_gpt.py:163, aten::copy_"
-    assert "at 20 GB/s" in finding.evidence[0].text
+    assert "20 copies at 20 GB/s" in finding.evidence[0].text
     gain = finding.program_gain
     assert gain is not None
-    assert (gain.low, gain.mid, gain.high) == pytest.approx((1, 1 / 0.9, 1 / 0.8))
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(gain_at(profile, 0, 20))
 
 
 def test_pinned_copies_tell_how_fast_they_are() -> None:
     """50 GB/s, elsewhere in the program: three fifths of the time at least."""
     step = copying()
     step.copy(step.op(step.top, "aten::to"), "HtoD pinned", 1e6, 5e7)
-    gain = only(step.profile(), "transfers").program_gain
+    profile = step.profile()
+    gain = only(profile, "transfers").program_gain
     assert gain is not None
-    assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.88, 1 / 0.84, 1 / 0.8), rel=1e-3)
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(gain_at(profile, 12, 20), rel=1e-3)
 
 
-@pytest.mark.parametrize("step", [copying("HtoD pinned"), copying(time=0.5)])
+def test_copies_that_hold_the_host_up() -> None:
+    """Launches come late after them; that the host was late with the data is not their doing."""
+    profile = copying(alone=0, held=10).profile()
+    gain = only(profile, "transfers").program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(gain_at(profile, 0, 10))
+    step = copying(alone=0)
+    call = int(step.profile().parents[step.profile().find(kind="memcpy")[0]])
+    step.idle(call, AFTER_COPY, 10 * MS)
+    assert only(step.profile(), "transfers").severity == "ignore"
+
+
+def test_copies_beside_kernels() -> None:
+    """Nothing waits for them, so nothing is to be gained."""
+    finding = only(copying(alone=0).profile(), "transfers")
+    assert (finding.severity, finding.program_gain) == ("ignore", None)
+
+
+@pytest.mark.parametrize("step", [copying("HtoD pinned"), copying(time=0.5, alone=0.5)])
 def test_copies_as_they_should_be(step: Step) -> None:
     """Pinned ones, and some of no account."""
     assert not found(step.profile(), "transfers")
+
+
+def test_the_copy_of_an_item_is_its_own() -> None:
+    """Four bytes by way of pageable memory are no reason to pin anything."""
+    step = waiting()
+    read = step.builder.child(step.frame(step.top, "train", 170), "op", "aten::item")
+    step.copy(read, "DtoH pageable", 2 * MS, 80)
+    assert [each.place.op for each in found(step.profile(), "transfers")] == [
+        "aten::_local_scalar_dense"
+    ]

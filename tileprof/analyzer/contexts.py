@@ -20,8 +20,8 @@ from tileprof.errors import Location
 from tileprof.profile import Symbol
 
 __all__ = [
-    "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "WORK", "Column",
-    "Contexts", "Ids", "Mask", "duration", "plain",
+    "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
+    "WORK", "Column", "Contexts", "Ids", "Mask", "duration", "plain",
 ]  # fmt: skip
 
 Column = npt.NDArray[np.float64]
@@ -33,7 +33,8 @@ WORK = ("kernel", "memcpy", "memset")
 LATE, AFTER_WAIT = "waiting for its launch", "waiting for its launch after a host's wait"
 AFTER_COPY, DEPENDENT = "waiting for its launch after a host's copy", "between dependent work"
 FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
-"""Why a device had nothing to do, as idle nodes are named."""
+ONLY_COPIES = "only copies"
+"""Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
 _SETUP = "set-up"
 _SEPARATOR = re.compile(r"[/\\]")
 _INSTALLED = re.compile(
@@ -226,11 +227,9 @@ def _is_users(symbol: Symbol) -> bool:
 
 
 def _compiles(symbol: Symbol) -> bool:
-    if symbol.kind == "api":
-        return symbol.name == _DRIVER_COMPILES
     place = symbol.location
     if symbol.kind != "frame" or place is None:
-        return False
+        return symbol.kind == "api" and symbol.name == _DRIVER_COMPILES
     file = place.file.replace("\\", "/")
     function = place.function or symbol.name
     return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))

@@ -109,4 +109,4 @@ def _work(tree: Contexts, metric: str) -> Column:
     return np.where(own > 0, own, found)
 
 
-RULE = ProgramRule("precision", find, ("activities", "counters"))
+RULE = ProgramRule("precision", find)

@@ -4,8 +4,8 @@ Static: none. Dynamic: how long the host waited where, gaps of devices that end 
 came late after such a wait or copy; bytes and time of copies. A wait costs the device what passes
 until the host is ahead of it again: those gaps, and of further late launches none to all, where the
 host waits for longer than launches are late, so that it would be ahead without its waits. Copies
-from pinned memory can run beside kernels: all of their time is hidden then at most, and at least
-they run as fast as pinned ones were measured to.
+from pinned memory hold no host up and can run beside kernels: at most all goes in which nothing but
+copies ran, and at least they run as fast as pinned ones were measured to.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, Contexts, duration
+from tileprof.analyzer.contexts import (
+    AFTER_COPY,
+    AFTER_WAIT,
+    LATE,
+    ONLY_COPIES,
+    Contexts,
+    Mask,
+    duration,
+)
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
@@ -79,13 +87,26 @@ def _waits(tree: Contexts) -> Iterator[Draft]:
 
 
 def _gaps(tree: Contexts) -> tuple[float, float]:
-    """Those that follow a wait or a copy, and all other ones before late launches, ns."""
+    """Those that follow a wait, and all other ones before late launches, ns.
+
+    A gap that a copy of the host's data ends is one, too: the host came late with it. That a launch
+    ends it while the host had been held up in a copy is told with these copies, if there are any.
+    """
     counted = tree.steady & ~tree.compiling
-    direct, late = (
-        float(tree.gaps[tree.idle(*reasons) & counted].sum())
-        for reasons in ((AFTER_WAIT, AFTER_COPY), (LATE,))
-    )
-    return direct, late
+    direct = tree.idle(AFTER_WAIT, AFTER_COPY) & counted
+    if _copies(tree, _PAGEABLE).any():
+        direct &= ~_held_up(tree)
+    late = tree.idle(LATE) & counted
+    return float(tree.gaps[direct].sum()), float(tree.gaps[late].sum())
+
+
+def _held_up(tree: Contexts) -> Mask:
+    """Gaps of launches, not of copies, that came late after a copy held the host up."""
+    calls = np.zeros(len(tree.profile), bool)
+    copies = tree.kind("memcpy") & (tree.parents >= 0)
+    calls[tree.parents[copies]] = True
+    before = (tree.parents >= 0) & calls[np.maximum(tree.parents, 0)]
+    return tree.idle(AFTER_COPY) & tree.steady & ~tree.compiling & ~before
 
 
 def _by_line(tree: Contexts) -> list[_Wait]:
@@ -138,40 +159,66 @@ def _by(tree: Contexts, node: int) -> str:
     return " → ".join(names[each] for each in path if kinds[each] in ("op", "api", "sync"))
 
 
+def _copies(tree: Contexts, *words: str, again: bool = True) -> Mask:
+    """Copies with these words in their names; with `again` those that are of each step."""
+    named = tree.where(
+        lambda symbol: symbol.kind == "memcpy" and all(word in symbol.name for word in words)
+    )
+    if again:
+        reads = tree.where(lambda symbol: symbol.kind == "op" and symbol.name in _READS + _SIZES)
+        named &= tree.steady & ~tree.compiling & ~tree.below(reads)
+        for node in np.flatnonzero(named).tolist():
+            named[node] = tree.repeated(node, float(tree.count[node]))
+    return named
+
+
 def _pageable(tree: Contexts, direction: str) -> Iterator[Draft]:
-    nodes = [
-        node for node in tree.profile.find(kind="memcpy")
-        if tree.profile.names[node].startswith(direction) and _PAGEABLE in tree.profile.names[node]
-        and tree.steady[node] and tree.repeated(node, float(tree.count[node]))
-    ]  # fmt: skip
-    share = tree.share(float(tree.time[nodes].sum())) if nodes else 0.0
-    if share < _COLD:
+    nodes = _copies(tree, direction, _PAGEABLE)
+    if not nodes.any():
         return
-    most = max(nodes, key=lambda node: float(tree.time[node]))
-    slow, fast = _rate(tree, nodes), _rate(tree, _pinned(tree, direction))
-    text = f"{tree.count[nodes].sum():,.0f} copies take {share:.1%} of the devices' time"
-    rate = f", at {slow:.3g} GB/s" if slow else ""
-    evidence = [Evidence("activities", text + rate)]
-    low = share * max(0.0, 1 - slow / fast) if slow and fast else 0.0
+    # What was alone on the device, and what followed, is dealt out over the copies.
+    alone = float(tree.gaps[tree.idle(ONLY_COPIES) & tree.steady].sum())
+    time, copied = (
+        float(tree.time[mask].sum()) for mask in (nodes, tree.kind("memcpy") & tree.steady)
+    )
+    exposed = min(time, alone * time / copied) if copied else 0.0
+    every = float(tree.count[_copies(tree, _PAGEABLE)].sum())
+    held = float(tree.gaps[_held_up(tree)].sum()) * float(tree.count[nodes].sum()) / every
+    if tree.share(time + held) < _COLD:
+        return
+    yield from _of_copies(tree, nodes, direction, exposed, held)
+
+
+def _of_copies(
+    tree: Contexts, nodes: Mask, direction: str, exposed: float, held: float
+) -> Iterator[Draft]:
+    most = int(np.where(nodes, tree.time, -1.0).argmax())
+    slow, fast = _rate(tree, nodes), _rate(tree, _copies(tree, direction, _PINNED, again=False))
+    text = (
+        f"{tree.count[nodes].sum():,.0f} copies{f' at {slow:.3g} GB/s' if slow else ''} are alone"
+        f" on the device for {tree.share(exposed):.1%} of its time, and launches come late after"
+        f" them for {tree.share(held):.1%}"
+    )
+    evidence = [Evidence("activities", text)]
+    place, where = tree.place(most), tree.told(most)
+    if tree.share(exposed + held) < _COLD:
+        title = f"copies of pageable memory at {where} that other work covers"
+        yield Draft("ignore", title, place, tuple(evidence), "Leave them: nothing waits for them.")
+        return
+    low = exposed * max(0.0, 1 - slow / fast) if slow and fast else 0.0
     if low:
         evidence.append(Evidence("activities", f"pinned copies run at {fast:.3g} GB/s here"))
+    low, high = tree.share(low), tree.share(exposed + held)
     yield Draft(
-        "suggestion", f"copies of pageable memory at {tree.told(most)}", tree.place(most),
-        tuple(evidence), _PIN, "", Saving(low, (low + share) / 2, share), confidence="low",
+        "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
+        Saving(low, (low + high) / 2, high), confidence="low",
     )  # fmt: skip
 
 
-def _pinned(tree: Contexts, direction: str) -> list[int]:
-    return [
-        node for node in tree.profile.find(kind="memcpy")
-        if tree.profile.names[node].startswith(direction) and _PINNED in tree.profile.names[node]
-    ]  # fmt: skip
-
-
-def _rate(tree: Contexts, nodes: list[int]) -> float:
+def _rate(tree: Contexts, nodes: Mask) -> float:
     """Of copies, in GB/s; 0 where nothing is known."""
     time, moved = (float(column[nodes].sum()) for column in (tree.time, tree.own("bytes")))
-    return moved / time if time and nodes else 0.0
+    return moved / time if time else 0.0
 
 
 RULE = ProgramRule("transfers", find)
