@@ -3,7 +3,7 @@
 In: a report of the analyzer, with its profile.  Out: one HTML file: findings, the call tree, a
 flame graph, kernels, and source lines beside machine code with their samples.
 
-`page.html`, `style.css` and the scripts are files of this package; `page.py` puts them and one
+`page.html`, the styles and the scripts are files of this package; `page.py` puts them and one
 block of JSON into a page. The JSON has columns, not a record for each node, and rows are drawn when
 they come into sight, so that 10,000 nodes open at once. Scripts write text as text only, so no name
 in a profile can become markup; a policy in the page forbids every request.

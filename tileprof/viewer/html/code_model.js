@@ -1,18 +1,21 @@
 // Units of code: what their source lines have in sum, which lines and instructions belong together.
 
 const code = (() => {
-  const held = data.code, texts = new Map();
+  const held = data.code,
+    texts = new Map();
   const linesOf = (text) => (text ? text.split("\n") : []);
 
   // Samples by file and line, from the instructions of a unit.
   function sums(unit) {
-    const found = new Map(), sass = unit?.sass;
+    const found = new Map(),
+      sass = unit?.sass;
     if (!sass) return found;
     sass.place.forEach((place, index) => {
       if (place < 0 || !sass.weight[index]) return;
       const [file, line] = sass.places[place];
       if (!found.has(file)) found.set(file, new Map());
-      const lines = found.get(file), here = lines.get(line) ?? { weight: 0, stalls: new Map() };
+      const lines = found.get(file),
+        here = lines.get(line) ?? { weight: 0, stalls: new Map() };
       here.weight += sass.weight[index];
       add(here.stalls, sass.stalls[index]);
       lines.set(line, here);
@@ -21,12 +24,14 @@ const code = (() => {
   }
 
   function add(stalls, flat) {
-    for (let at = 0; at < flat.length; at += 2) stalls.set(flat[at], (stalls.get(flat[at]) ?? 0) + flat[at + 1]);
+    for (let at = 0; at < flat.length; at += 2)
+      stalls.set(flat[at], (stalls.get(flat[at]) ?? 0) + flat[at + 1]);
   }
 
   const made = new Map();
   return {
-    units: held.units, files: held.files,
+    units: held.units,
+    files: held.files,
     sampled: held.sampled,
     lines(file) {
       if (!texts.has(file)) texts.set(file, linesOf(held.files[file].text));
@@ -38,7 +43,10 @@ const code = (() => {
     },
     // The files that a unit's samples are in, those with text and the most samples first.
     filesOf(place) {
-      const weights = [...this.sums(place)].map(([file, lines]) => [file, [...lines.values()].reduce((sum, each) => sum + each.weight, 0)]);
+      const weights = [...this.sums(place)].map(([file, lines]) => [
+        file,
+        [...lines.values()].reduce((sum, each) => sum + each.weight, 0),
+      ]);
       const home = held.units[place]?.file ?? -1;
       if (home >= 0 && !weights.some(([file]) => file === home)) weights.push([home, 0]);
       const rank = ([file, weight]) => (held.files[file].text ? 1 : 0) * 1e15 + weight;
@@ -51,8 +59,13 @@ const code = (() => {
       return [...sum].sort((a, b) => b[1] - a[1]).map(([place, n]) => [held.stalls[place], n]);
     },
     why(stalls) {
-      const found = this.reasons(stalls), whole = found.reduce((sum, each) => sum + each[1], 0);
-      return found.slice(0, 2).filter((each) => each[1] >= 0.1 * whole).map(([name, n]) => `${name} ${Math.round((n / whole) * 100)}`).join(", ");
+      const found = this.reasons(stalls),
+        whole = found.reduce((sum, each) => sum + each[1], 0);
+      return found
+        .slice(0, 2)
+        .filter((each) => each[1] >= 0.1 * whole)
+        .map(([name, n]) => `${name} ${Math.round((n / whole) * 100)}`)
+        .join(", ");
     },
   };
 })();
@@ -67,14 +80,26 @@ function codeLink(each) {
 
 // Some lines around the place of a finding, with their heat.
 function excerpt(each) {
-  const [, line, file] = each.at, held = code.files[file], text = code.lines(file);
+  const [, line, file] = each.at,
+    held = code.files[file],
+    text = code.lines(file);
   const sums = each.unit >= 0 ? code.sums(each.unit).get(file) : null;
-  const whole = code.units[each.unit]?.weight || 0, box = make("div", { class: "excerpt" });
+  const whole = code.units[each.unit]?.weight || 0,
+    box = make("div", { class: "excerpt" });
   const most = sums ? Math.max(...[...sums.values()].map((here) => here.weight)) : 0;
-  for (let at = Math.max(line - 5, held.first); at <= line + 5 && at - held.first < text.length; at += 1) {
+  for (
+    let at = Math.max(line - 5, held.first);
+    at <= line + 5 && at - held.first < text.length;
+    at += 1
+  ) {
     const weight = sums?.get(at)?.weight ?? 0;
-    const row = make("div", { class: at === line ? "here" : "" }, make("span", { class: "quiet" }, `${String(at).padStart(5)} `),
-      make("span", { class: "number" }, weight && whole ? `${percent(weight / whole)} % ` : ""), make("span", {}, text[at - held.first]));
+    const row = make(
+      "div",
+      { class: at === line ? "here" : "" },
+      make("span", { class: "quiet" }, `${String(at).padStart(5)} `),
+      make("span", { class: "number" }, weight && whole ? `${percent(weight / whole)} % ` : ""),
+      make("span", {}, text[at - held.first]),
+    );
     if (most) row.style.background = warmth(weight / most);
     box.append(row);
   }

@@ -39,13 +39,19 @@ function format(value, unit) {
   if (unit === "1" && Math.abs(value) < 1e7)
     return Number.isInteger(value) ? value.toLocaleString("en") : digits(value);
   const names = SCALES[unit] ?? PLAIN;
-  let scaled = Number(value.toPrecision(3)), step = 0;
-  while (Math.abs(scaled) >= 1000 && step < names.length - 1) { scaled /= 1000; step += 1; }
+  let scaled = Number(value.toPrecision(3)),
+    step = 0;
+  while (Math.abs(scaled) >= 1000 && step < names.length - 1) {
+    scaled /= 1000;
+    step += 1;
+  }
   const name = unit in SCALES || unit === "1" ? names[step] : names[step] + unit;
   return name ? `${digits(scaled)} ${name}` : digits(scaled);
 }
 
-function percent(share) { return Number.isFinite(share) ? (share * 100).toFixed(1) : ""; }
+function percent(share) {
+  return Number.isFinite(share) ? (share * 100).toFixed(1) : "";
+}
 
 // `5.13× (1.66–21.4)`, or nothing.
 function gainText(gain, range = true) {
@@ -55,10 +61,14 @@ function gainText(gain, range = true) {
 }
 
 // The end of a file name, which tells it from others.
-function short(file) { return file.split("/").pop(); }
+function short(file) {
+  return file.split("/").pop();
+}
 
 // How warm a part of the greatest one is, as a background.
-function warmth(part) { return part > 0 ? `rgba(var(--heat), ${(0.06 + 0.5 * Math.sqrt(part)).toFixed(3)})` : ""; }
+function warmth(part) {
+  return part > 0 ? `rgba(var(--heat), ${(0.06 + 0.5 * Math.sqrt(part)).toFixed(3)})` : "";
+}
 
 function bar(share) {
   const fill = make("i");
@@ -71,19 +81,32 @@ const darkness = matchMedia("(prefers-color-scheme: dark)");
 const theme = {
   chosen: null,
   listeners: [],
-  get name() { return this.chosen ?? (darkness.matches ? "dark" : "light"); },
+  get name() {
+    return this.chosen ?? (darkness.matches ? "dark" : "light");
+  },
   show() {
     document.documentElement.dataset.theme = this.name;
     const button = document.getElementById("theme");
     button.textContent = this.name === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to ${this.name === "dark" ? "light" : "dark"} colours`);
+    button.setAttribute(
+      "aria-label",
+      `Switch to ${this.name === "dark" ? "light" : "dark"} colours`,
+    );
     for (const listener of this.listeners) listener();
   },
   start() {
-    try { this.chosen = localStorage.getItem("tileprof-theme"); } catch { /* not allowed here */ }
+    try {
+      this.chosen = localStorage.getItem("tileprof-theme");
+    } catch {
+      /* not allowed here */
+    }
     document.getElementById("theme").addEventListener("click", () => {
       this.chosen = this.name === "dark" ? "light" : "dark";
-      try { localStorage.setItem("tileprof-theme", this.chosen); } catch { /* not allowed here */ }
+      try {
+        localStorage.setItem("tileprof-theme", this.chosen);
+      } catch {
+        /* not allowed here */
+      }
       this.show();
     });
     darkness.addEventListener("change", () => this.show());

@@ -1,9 +1,13 @@
 // The flame graph: a bar for each node, below the one that called it, as wide as its part.
 
-const ROW = 20, LEAST = 0.6;
+const ROW = 20,
+  LEAST = 0.6;
 
 const flameView = {
-  id: "flame", title: "Flame graph", root: -1, drawn: [],
+  id: "flame",
+  title: "Flame graph",
+  root: -1,
+  drawn: [],
 
   build(panel) {
     this.canvas = make("canvas", { tabindex: 0, role: "img" });
@@ -11,17 +15,37 @@ const flameView = {
     this.tip = make("div", { class: "tip", hidden: true });
     this.said = make("span", { class: "mono", "aria-live": "polite" });
     const kinds = [...new Set(data.tree.symbols.kind.map((kind) => data.tree.kinds[kind]))];
-    const key = kinds.map((kind) => { const box = make("span", { class: "kind" }); box.style.background = `var(--${kind}, var(--frame))`; return make("span", { class: "key" }, box, kind); });
-    panel.append(make("div", { class: "tools" },
-      make("button", { type: "button", class: "plain", onclick: () => this.zoom(-1) }, "All"),
-      make("span", { class: "quiet" }, "click or Enter: zoom; Escape: out; arrow keys move"), make("span", { class: "grow" }), key), this.box, this.tip,
-      make("div", { class: "tools" }, this.said));
+    const key = kinds.map((kind) => {
+      const box = make("span", { class: "kind" });
+      box.style.background = `var(--${kind}, var(--frame))`;
+      return make("span", { class: "key" }, box, kind);
+    });
+    panel.append(
+      make(
+        "div",
+        { class: "tools" },
+        make("button", { type: "button", class: "plain", onclick: () => this.zoom(-1) }, "All"),
+        make("span", { class: "quiet" }, "click or Enter: zoom; Escape: out; arrow keys move"),
+        make("span", { class: "grow" }),
+        key,
+      ),
+      this.box,
+      this.tip,
+      make("div", { class: "tools" }, this.said),
+    );
     new ResizeObserver(() => this.paint()).observe(this.box);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
-    this.canvas.addEventListener("mouseleave", () => { this.tip.hidden = true; });
-    this.canvas.addEventListener("click", (event) => { const node = this.at(event); if (node >= 0) this.zoom(node); });
+    this.canvas.addEventListener("mouseleave", () => {
+      this.tip.hidden = true;
+    });
+    this.canvas.addEventListener("click", (event) => {
+      const node = this.at(event);
+      if (node >= 0) this.zoom(node);
+    });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    chosen.listeners.push(() => { if (!panel.hidden) this.paint(); });
+    chosen.listeners.push(() => {
+      if (!panel.hidden) this.paint();
+    });
     theme.listeners.push(() => this.paint());
   },
 
@@ -33,7 +57,8 @@ const flameView = {
 
   // Bars in sight: nodes above the one that fills the width, it, and what is below it.
   layout(width) {
-    const bars = [], above = this.root >= 0 ? tree.path(this.root) : [];
+    const bars = [],
+      above = this.root >= 0 ? tree.path(this.root) : [];
     above.forEach((node, level) => bars.push({ node, level, x: 0, width }));
     const pending = [{ node: this.root, level: above.length, x: 0, width }];
     while (pending.length) {
@@ -59,13 +84,19 @@ const flameView = {
     const width = this.box.clientWidth - 32;
     if (width <= 0) return;
     this.drawn = this.layout(width);
-    const height = (Math.max(0, ...this.drawn.map((each) => each.level)) + 1) * ROW + 2, scale = devicePixelRatio || 1;
+    const height = (Math.max(0, ...this.drawn.map((each) => each.level)) + 1) * ROW + 2,
+      scale = devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * scale, height: height * scale });
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
-    const pen = this.canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+    const pen = this.canvas.getContext("2d"),
+      style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(`--${name}`).trim();
-    const colors = Object.fromEntries(data.tree.kinds.map((kind) => [kind, color(kind) || color("frame")]));
-    const ink = color("ink"), text = color("accent"), found = color("mark");
+    const colors = Object.fromEntries(
+      data.tree.kinds.map((kind) => [kind, color(kind) || color("frame")]),
+    );
+    const ink = color("ink"),
+      text = color("accent"),
+      found = color("mark");
     pen.scale(scale, scale);
     pen.font = `11px ${color("mono")}`;
     pen.textBaseline = "middle";
@@ -75,21 +106,46 @@ const flameView = {
       pen.globalAlpha = searching && !here ? 0.4 : 1;
       pen.fillStyle = colors[tree.kind(node)];
       pen.fillRect(x, level * ROW, Math.max(wide - 1, 0.6), ROW - 1);
-      if (here) { pen.fillStyle = found; pen.fillRect(x, level * ROW + ROW - 4, Math.max(wide - 1, 0.6), 3); }
-      if (node === chosen.node) { pen.strokeStyle = text; pen.lineWidth = 2; pen.strokeRect(x + 1, level * ROW + 1, Math.max(wide - 3, 1), ROW - 3); }
-      const letters = Math.floor((wide - 8) / 6.7), name = tree.name(node);
-      if (letters >= 3) { pen.fillStyle = ink; pen.fillText(name.length > letters ? `${name.slice(0, letters - 1)}…` : name, x + 4, level * ROW + ROW / 2); }
+      if (here) {
+        pen.fillStyle = found;
+        pen.fillRect(x, level * ROW + ROW - 4, Math.max(wide - 1, 0.6), 3);
+      }
+      if (node === chosen.node) {
+        pen.strokeStyle = text;
+        pen.lineWidth = 2;
+        pen.strokeRect(x + 1, level * ROW + 1, Math.max(wide - 3, 1), ROW - 3);
+      }
+      const letters = Math.floor((wide - 8) / 6.7),
+        name = tree.name(node);
+      if (letters >= 3) {
+        pen.fillStyle = ink;
+        pen.fillText(
+          name.length > letters ? `${name.slice(0, letters - 1)}…` : name,
+          x + 4,
+          level * ROW + ROW / 2,
+        );
+      }
     }
-    this.canvas.setAttribute("aria-label", `Flame graph of ${tree.metric}, ${this.drawn.length} bars; the call tree has the same as text`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `Flame graph of ${tree.metric}, ${this.drawn.length} bars; the call tree has the same as text`,
+    );
     this.canvas.dataset.bars = this.drawn.length;
     if (chosen.node >= 0) this.said.textContent = this.words(chosen.node);
   },
 
-  words(node) { return `${tree.name(node)}  ${format(tree.value(node), tree.unit())} (${percent(tree.share(node))} %)`; },
+  words(node) {
+    return `${tree.name(node)}  ${format(tree.value(node), tree.unit())} (${percent(tree.share(node))} %)`;
+  },
 
   at(event) {
-    const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, level = Math.floor((event.clientY - box.top) / ROW);
-    return this.drawn.find((each) => each.level === level && each.x <= x && x < each.x + each.width)?.node ?? -1;
+    const box = this.canvas.getBoundingClientRect(),
+      x = event.clientX - box.left,
+      level = Math.floor((event.clientY - box.top) / ROW);
+    return (
+      this.drawn.find((each) => each.level === level && each.x <= x && x < each.x + each.width)
+        ?.node ?? -1
+    );
   },
 
   hover(event) {
@@ -97,21 +153,30 @@ const flameView = {
     this.tip.hidden = node < 0;
     if (node < 0) return;
     const place = tree.place(node);
-    this.tip.replaceChildren(make("div", { class: "mono" }, this.words(node)), make("div", { class: "quiet" }, tree.kind(node), place ? ` · ${place[0]}:${place[1]}` : ""));
+    this.tip.replaceChildren(
+      make("div", { class: "mono" }, this.words(node)),
+      make("div", { class: "quiet" }, tree.kind(node), place ? ` · ${place[0]}:${place[1]}` : ""),
+    );
     this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - this.tip.offsetWidth - 8)}px`;
     this.tip.style.top = `${Math.min(event.clientY + 16, innerHeight - this.tip.offsetHeight - 8)}px`;
   },
 
   key(event) {
-    const node = chosen.node, seen = (each) => this.drawn.some((bar) => bar.node === each);
-    const beside = tree.children(node < 0 ? -1 : tree.parents[node]).filter(seen), at = beside.indexOf(node);
+    const node = chosen.node,
+      seen = (each) => this.drawn.some((bar) => bar.node === each);
+    const beside = tree.children(node < 0 ? -1 : tree.parents[node]).filter(seen),
+      at = beside.indexOf(node);
     const to = {
-      ArrowUp: tree.parents[node], ArrowDown: tree.children(node).filter(seen)[0],
-      ArrowRight: beside[at + 1], ArrowLeft: beside[at - 1],
+      ArrowUp: tree.parents[node],
+      ArrowDown: tree.children(node).filter(seen)[0],
+      ArrowRight: beside[at + 1],
+      ArrowLeft: beside[at - 1],
     }[event.key];
     if (event.key === "Enter") this.zoom(node);
     else if (event.key === "Escape") this.zoom(-1);
-    else if (event.key.startsWith("Arrow")) { if (to !== undefined && to >= 0) chosen.set(to); } else return;
+    else if (event.key.startsWith("Arrow")) {
+      if (to !== undefined && to >= 0) chosen.set(to);
+    } else return;
     event.preventDefault();
   },
 

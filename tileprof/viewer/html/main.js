@@ -3,23 +3,60 @@
 const VIEWS = [findingsView, treeView, flameView, kernelsView, codeView];
 
 function head() {
-  const held = data.header, facts = document.getElementById("facts");
+  const held = data.header,
+    facts = document.getElementById("facts");
   document.getElementById("command").textContent = held.command;
   document.getElementById("command").title = held.command;
-  const fact = (name, value) => make("span", {}, make("span", { class: "quiet" }, `${name} `), make("b", {}, value));
+  const fact = (name, value) =>
+    make("span", {}, make("span", { class: "quiet" }, `${name} `), make("b", {}, value));
   facts.append(
-    ...held.devices.map((each) => make("span", { title: each }, each.split(",").slice(0, 4).join(","))),
-    fact("device time", format(held.device_time, "ns") || "none"), fact("in kernels", format(held.kernel_time, "ns") || "none"),
+    ...held.devices.map((each) =>
+      make("span", { title: each }, each.split(",").slice(0, 4).join(",")),
+    ),
+    fact("device time", format(held.device_time, "ns") || "none"),
+    fact("in kernels", format(held.kernel_time, "ns") || "none"),
     fact("launches", format(held.launches, "1")),
     ...held.told.map(([name, value]) => make("span", { class: "quiet" }, `${name} ${value}`)),
-    make("span", { class: "tiers", title: "kinds of evidence in the profile" }, held.tiers.map(([name, on]) => make("span", { class: `chip ${on ? "on" : "off"}`, "aria-label": `${name}: ${on ? "recorded" : "not recorded"}` }, name))));
+    make(
+      "span",
+      { class: "tiers", title: "kinds of evidence in the profile" },
+      held.tiers.map(([name, on]) =>
+        make(
+          "span",
+          {
+            class: `chip ${on ? "on" : "off"}`,
+            "aria-label": `${name}: ${on ? "recorded" : "not recorded"}`,
+          },
+          name,
+        ),
+      ),
+    ),
+  );
 }
 
 function panels() {
-  const tabs = document.getElementById("tabs"), main = document.getElementById("main");
+  const tabs = document.getElementById("tabs"),
+    main = document.getElementById("main");
   for (const view of VIEWS) {
-    view.tab_ = make("a", { role: "tab", id: `tab-${view.id}`, href: `#${view.id}`, "aria-controls": `panel-${view.id}`, "aria-selected": "false" }, view.title, view.number === undefined ? null : ` ${view.number}`);
-    view.panel = make("section", { class: "panel", id: `panel-${view.id}`, role: "tabpanel", "aria-labelledby": `tab-${view.id}`, hidden: true });
+    view.tab_ = make(
+      "a",
+      {
+        role: "tab",
+        id: `tab-${view.id}`,
+        href: `#${view.id}`,
+        "aria-controls": `panel-${view.id}`,
+        "aria-selected": "false",
+      },
+      view.title,
+      view.number === undefined ? null : ` ${view.number}`,
+    );
+    view.panel = make("section", {
+      class: "panel",
+      id: `panel-${view.id}`,
+      role: "tabpanel",
+      "aria-labelledby": `tab-${view.id}`,
+      hidden: true,
+    });
     tabs.append(view.tab_);
     main.append(view.panel);
   }
@@ -36,7 +73,10 @@ function open(view, ...place) {
     each.panel.hidden = each !== view;
     each.tab_.setAttribute("aria-selected", String(each === view));
   }
-  if (!view.built) { view.built = true; view.build(view.panel); }
+  if (!view.built) {
+    view.built = true;
+    view.build(view.panel);
+  }
   view.show(...place);
 }
 
@@ -44,7 +84,10 @@ function open(view, ...place) {
 function route() {
   const [, name = "findings", rest = ""] = /^#([a-z]+)(.*)$/.exec(location.hash) ?? [];
   const numbers = (rest.match(/-(-?\d+)/g) ?? []).map((each) => Number(each.slice(1)));
-  const view = { finding: findingsView, node: treeView }[name] ?? VIEWS.find((each) => each.id === name) ?? findingsView;
+  const view =
+    { finding: findingsView, node: treeView }[name] ??
+    VIEWS.find((each) => each.id === name) ??
+    findingsView;
   open(view, ...numbers);
 }
 
@@ -66,10 +109,14 @@ function next(step) {
   if (!search.found.length) return;
   search.at = (search.at + step + search.found.length) % search.found.length;
   const input = document.getElementById("search");
-  if (treeView.panel.hidden && flameView.panel.hidden) { history.pushState(null, "", "#tree"); open(treeView); }
+  if (treeView.panel.hidden && flameView.panel.hidden) {
+    history.pushState(null, "", "#tree");
+    open(treeView);
+  }
   chosen.set(search.found[search.at]);
   if (!treeView.panel.hidden) treeView.list.refresh();
-  document.getElementById("matches").textContent = `${search.at + 1} of ${search.found.length.toLocaleString("en")}`;
+  document.getElementById("matches").textContent =
+    `${search.at + 1} of ${search.found.length.toLocaleString("en")}`;
   input.focus();
 }
 
@@ -78,8 +125,10 @@ function searching() {
   input.addEventListener("input", () => find(input.value));
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter") next(event.shiftKey ? -1 : 1);
-    else if (event.key === "Escape") { input.value = ""; find(""); }
-    else return;
+    else if (event.key === "Escape") {
+      input.value = "";
+      find("");
+    } else return;
     event.preventDefault();
   });
   document.addEventListener("keydown", (event) => {

@@ -21,9 +21,11 @@ from tileprof.viewer.text import encodable
 
 __all__ = ["report_data", "report_page", "write_html"]
 
+_STYLES = ("style.css", "views.css", "details.css")
 _SCRIPTS = (
-    "core.js", "rows.js", "tree_model.js", "findings.js", "tree.js", "flame.js", "kernels.js",
-    "roofline.js", "code_model.js", "code.js", "main.js",
+    "core.js", "rows.js", "tree_model.js", "node_facts.js", "finding_parts.js", "findings.js",
+    "tree.js", "flame.js", "roofline.js", "kernels.js", "code_model.js", "code_source.js",
+    "code_machine.js", "code.js", "main.js",
 )  # fmt: skip
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """Within strings of JSON: nothing in them can end the element that they stand in."""
@@ -44,7 +46,7 @@ def report_page(report: Report) -> str:
     title = report.program.profile.tables.provenance.get("command", "") or "report"
     parts = {
         "title": html.escape(encodable(title)),
-        "style": _asset("style.css"),
+        "style": "\n".join(_asset(name) for name in _STYLES),
         "data": _json(report_data(report)),
         "script": "\n".join(_asset(name) for name in _SCRIPTS),
     }

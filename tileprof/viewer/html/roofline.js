@@ -11,7 +11,8 @@ function shape(tag, attributes, ...children) {
 
 // The device's roofs that kernels with flops and bytes are on; null where something is missing.
 function roofPoints() {
-  const held = data.kernels, points = [];
+  const held = data.kernels,
+    points = [];
   (held.name ?? []).forEach((name, place) => {
     const [flops, bytes, time] = [held.flops?.[place], held.bytes?.[place], held.time[place]];
     if (flops > 0 && bytes > 0 && time > 0)
@@ -19,35 +20,107 @@ function roofPoints() {
   });
   const device = held.device?.[points[0]?.place];
   const roofs = data.roofs.filter((each) => each[0] === device);
-  const memory = roofs.filter((each) => each[3] === "bytes/s" && each[1].startsWith("hbm"));
+  // As estimates are capped: what a copy reaches, else what reading does.
+  const memory = ["hbm_copy", "hbm_read"].flatMap((name) =>
+    roofs.filter((each) => each[1] === name),
+  );
   const compute = roofs.filter((each) => each[3] === "flop/s");
-  return points.length && memory.length && compute.length ? { points, memory, compute, device } : null;
+  return points.length && memory.length && compute.length
+    ? { points, memory, compute, device }
+    : null;
 }
 
 function roofline() {
   const held = roofPoints();
   if (!held) return make("div");
   const { points, memory, compute, device } = held;
-  const slope = Math.max(...memory.map((each) => each[2])), top = Math.max(...compute.map((each) => each[2]));
+  const slope = memory[0][2],
+    top = Math.max(...compute.map((each) => each[2]));
   const xs = [...points.map((p) => p.x), ...compute.map((each) => each[2] / slope)];
   const ys = [...points.map((p) => p.y), top];
-  const ends = (values) => [Math.floor(Math.log10(Math.min(...values))), Math.ceil(Math.log10(Math.max(...values)) + 0.15)];
-  const [x0, x1] = ends(xs), [y0, y1] = ends(ys), wide = 720, high = 340, left = 70, foot = 40;
+  const ends = (values) => [
+    Math.floor(Math.log10(Math.min(...values))),
+    Math.ceil(Math.log10(Math.max(...values)) + 0.15),
+  ];
+  const [x0, x1] = ends(xs),
+    [y0, y1] = ends(ys),
+    wide = 720,
+    high = 340,
+    left = 92,
+    foot = 40;
   const x = (value) => left + ((Math.log10(value) - x0) / (x1 - x0)) * (wide - left - 20);
   const y = (value) => high - foot - ((Math.log10(value) - y0) / (y1 - y0)) * (high - foot - 16);
-  const svg = shape("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `Roofline of ${device}: ${points.length} kernels` });
-  for (let power = x0; power <= x1; power += 1) svg.append(
-    shape("line", { class: "grid", x1: x(10 ** power), x2: x(10 ** power), y1: y(10 ** y0), y2: y(10 ** y1) }),
-    shape("text", { x: x(10 ** power), y: high - foot + 15, "text-anchor": "middle" }, String(10 ** power)));
-  for (let power = y0; power <= y1; power += 1) svg.append(
-    shape("line", { class: "grid", x1: x(10 ** x0), x2: x(10 ** x1), y1: y(10 ** power), y2: y(10 ** power) }),
-    shape("text", { x: left - 8, y: y(10 ** power) + 4, "text-anchor": "end" }, format(10 ** power, "flop/s")));
-  for (const [, name, value] of compute) svg.append(
-    shape("path", { class: "limit", d: `M ${x(10 ** x0)} ${y(Math.max(slope * 10 ** x0, 10 ** y0))} L ${x(value / slope)} ${y(value)} L ${x(10 ** x1)} ${y(value)}` }),
-    shape("text", { x: wide - 24, y: y(value) - 4, "text-anchor": "end" }, `${name} ${format(value, "flop/s")}`));
+  const svg = shape("svg", {
+    viewBox: `0 0 ${wide} ${high}`,
+    role: "img",
+    "aria-label": `Roofline of ${device}: ${points.length} kernels`,
+  });
+  for (let power = x0; power <= x1; power += 1)
+    svg.append(
+      shape("line", {
+        class: "grid",
+        x1: x(10 ** power),
+        x2: x(10 ** power),
+        y1: y(10 ** y0),
+        y2: y(10 ** y1),
+      }),
+      shape(
+        "text",
+        { x: x(10 ** power), y: high - foot + 15, "text-anchor": "middle" },
+        String(10 ** power),
+      ),
+    );
+  for (let power = y0; power <= y1; power += 1)
+    svg.append(
+      shape("line", {
+        class: "grid",
+        x1: x(10 ** x0),
+        x2: x(10 ** x1),
+        y1: y(10 ** power),
+        y2: y(10 ** power),
+      }),
+      shape(
+        "text",
+        { x: left - 8, y: y(10 ** power) + 4, "text-anchor": "end" },
+        format(10 ** power, "flop/s"),
+      ),
+    );
+  let last = Infinity;
+  for (const [, name, value] of [...compute].sort((a, b) => a[2] - b[2])) {
+    const from = Math.max(10 ** x0, 10 ** y0 / slope);
+    const bend = `L ${x(value / slope)} ${y(value)} L ${x(10 ** x1)} ${y(value)}`;
+    svg.append(shape("path", { class: "limit", d: `M ${x(from)} ${y(slope * from)} ${bend}` }));
+    if (last - y(value) < 11) continue; // its name would cover the one below
+    last = y(value);
+    const said = `${name} ${format(value, "flop/s")}`;
+    svg.append(shape("text", { x: wide - 24, y: last - 4, "text-anchor": "end" }, said));
+  }
   const longest = Math.max(...points.map((p) => p.time));
-  for (const point of points) svg.append(shape("circle", { cx: x(point.x), cy: y(point.y), r: 3 + 7 * Math.sqrt(point.time / longest) },
-    shape("title", {}, `${point.name}: ${format(point.y, "flop/s")}, ${digits(point.x)} flop a byte, ${format(point.time, "ns")}`)));
-  svg.append(shape("text", { x: wide / 2, y: high - 6, "text-anchor": "middle" }, "flop for each byte of its tensors"));
+  for (const point of points.slice(0, 12)) {
+    const [at, end] = x(point.x) > wide / 2 ? [-12, "end"] : [12, "start"];
+    const place = { x: x(point.x) + at, y: y(point.y) + 4, "text-anchor": end };
+    svg.append(
+      shape("text", place, point.name.length > 40 ? `${point.name.slice(0, 39)}…` : point.name),
+    );
+  }
+  for (const point of points)
+    svg.append(
+      shape(
+        "circle",
+        { cx: x(point.x), cy: y(point.y), r: 3 + 7 * Math.sqrt(point.time / longest) },
+        shape(
+          "title",
+          {},
+          `${point.name}: ${format(point.y, "flop/s")}, ${digits(point.x)} flop a byte, ${format(point.time, "ns")}`,
+        ),
+      ),
+    );
+  svg.append(
+    shape(
+      "text",
+      { x: wide / 2, y: high - 6, "text-anchor": "middle" },
+      `flop for each byte; ${memory[0][1]} ${format(slope, "bytes/s")}`,
+    ),
+  );
   return make("section", { class: "roof" }, make("h3", {}, `Roofs of ${device}, as measured`), svg);
 }

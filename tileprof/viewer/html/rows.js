@@ -9,7 +9,11 @@ class Rows {
     this.draw = draw;
     this.count = 0;
     this.all = make("div", { class: "all", role: "presentation" });
-    this.box = make("div", { class: `rows ${name}`, role, tabindex: 0, "aria-label": label }, this.all);
+    this.box = make(
+      "div",
+      { class: `rows ${name}`, role, tabindex: 0, "aria-label": label },
+      this.all,
+    );
     this.box.addEventListener("scroll", () => this.later());
     new ResizeObserver(() => this.later()).observe(this.box);
   }
@@ -24,7 +28,10 @@ class Rows {
   later() {
     if (this.asked) return;
     this.asked = true;
-    requestAnimationFrame(() => { this.asked = false; this.refresh(); });
+    requestAnimationFrame(() => {
+      this.asked = false;
+      this.refresh();
+    });
   }
 
   refresh() {
@@ -43,18 +50,28 @@ class Rows {
 
   // Bring a row into sight; into the middle if it was out of it.
   show(index) {
-    const top = index * this.height, box = this.box;
+    const top = index * this.height,
+      box = this.box;
     if (top < box.scrollTop || top + this.height > box.scrollTop + box.clientHeight)
       box.scrollTop = top - (box.clientHeight - this.height) / 2;
     this.refresh();
   }
 
   // How many rows are in sight.
-  get page() { return Math.max(1, Math.floor(this.box.clientHeight / this.height) - 1); }
+  get page() {
+    return Math.max(1, Math.floor(this.box.clientHeight / this.height) - 1);
+  }
 }
 
 // Where a key moves a choice in a list of so many; null for other keys.
 function moved(key, at, count, page) {
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: count - 1 }[key];
+  const to = {
+    ArrowDown: at + 1,
+    ArrowUp: at - 1,
+    PageDown: at + page,
+    PageUp: at - page,
+    Home: 0,
+    End: count - 1,
+  }[key];
   return to === undefined || !count ? null : Math.max(0, Math.min(count - 1, to));
 }

@@ -1,32 +1,72 @@
 // The call tree: rows that open, a choice that keys move, what is known of the chosen node.
 
 const treeView = {
-  id: "tree", title: "Call tree", opened: new Set(), rows: [],
+  id: "tree",
+  title: "Call tree",
+  opened: new Set(),
+  rows: [],
 
   build(panel) {
     this.list = new Rows("tree", "Call tree", "treegrid", 22, (index) => this.row(index));
     this.side = make("aside", { class: "side", "aria-label": "The chosen node" });
     this.head = make("div", { class: "treehead", "aria-hidden": "true" });
-    panel.append(this.tools(), make("div", { class: "split" }, make("div", { class: "treebox" }, this.head, this.list.box), this.side));
+    panel.append(
+      this.tools(),
+      make(
+        "div",
+        { class: "split" },
+        make("div", { class: "treebox" }, this.head, this.list.box),
+        this.side,
+      ),
+    );
     this.list.box.addEventListener("keydown", (event) => this.key(event));
-    chosen.listeners.push(() => { if (!panel.hidden) this.seen(); });
+    chosen.listeners.push(() => {
+      if (!panel.hidden) this.seen();
+    });
     this.hot();
     if (chosen.node < 0 && this.rows.length) chosen.node = this.rows[0].node;
     this.seen();
   },
 
   tools() {
-    const names = [...tree.metrics.values()].filter((each) => each.adds === "sum").map((each) => each.name);
-    this.metric = make("select", {
-      "aria-label": "Metric of the tree",
-      onchange: () => { tree.metric = this.metric.value; this.lay(); chosen.tell(); },
-    }, names.map((name) => make("option", { value: name, selected: name === tree.metric }, name.replaceAll("_", " "))));
-    const button = (text, action) => make("button", { type: "button", class: "plain", onclick: action }, text);
-    return make("div", { class: "tools" }, "by", this.metric,
-      button("Hot paths", () => { this.opened.clear(); this.hot(); }),
-      button("Open all", () => { for (let n = 0; n < tree.count; n += 1) this.opened.add(n); this.lay(); }),
-      button("Close all", () => { this.opened.clear(); this.lay(); }),
-      make("span", { class: "quiet" }, "arrow keys move and open"));
+    const names = [...tree.metrics.values()]
+      .filter((each) => each.adds === "sum")
+      .map((each) => each.name);
+    this.metric = make(
+      "select",
+      {
+        "aria-label": "Metric of the tree",
+        onchange: () => {
+          tree.metric = this.metric.value;
+          this.lay();
+          chosen.tell();
+        },
+      },
+      names.map((name) =>
+        make("option", { value: name, selected: name === tree.metric }, name.replaceAll("_", " ")),
+      ),
+    );
+    const button = (text, action) =>
+      make("button", { type: "button", class: "plain", onclick: action }, text);
+    return make(
+      "div",
+      { class: "tools" },
+      "by",
+      this.metric,
+      button("Hot paths", () => {
+        this.opened.clear();
+        this.hot();
+      }),
+      button("Open all", () => {
+        for (let n = 0; n < tree.count; n += 1) this.opened.add(n);
+        this.lay();
+      }),
+      button("Close all", () => {
+        this.opened.clear();
+        this.lay();
+      }),
+      make("span", { class: "quiet" }, "arrow keys move and open"),
+    );
   },
 
   // Open what holds a twentieth of all, as far as that is not too much to read.
@@ -37,7 +77,11 @@ const treeView = {
       const node = pending.shift();
       const below = tree.children(node);
       if (tree.share(node) < 0.05 && pending.length + rows > 8) continue;
-      if (below.length) { this.opened.add(node); rows += below.length; pending.push(...below); }
+      if (below.length) {
+        this.opened.add(node);
+        rows += below.length;
+        pending.push(...below);
+      }
     }
     this.lay();
   },
@@ -45,44 +89,93 @@ const treeView = {
   // The rows that are open now.
   lay() {
     this.rows = [];
-    const pending = tree.children(-1).map((node) => ({ node, level: 1 })).reverse();
+    const pending = tree
+      .children(-1)
+      .map((node) => ({ node, level: 1 }))
+      .reverse();
     while (pending.length) {
       const row = pending.pop();
       this.rows.push(row);
       if (!this.opened.has(row.node)) continue;
       const below = tree.children(row.node);
-      for (let at = below.length - 1; at >= 0; at -= 1) pending.push({ node: below[at], level: row.level + 1 });
+      for (let at = below.length - 1; at >= 0; at -= 1)
+        pending.push({ node: below[at], level: row.level + 1 });
     }
     this.list.box.setAttribute("aria-rowcount", this.rows.length);
     const name = tree.metric?.replaceAll("_", " ") ?? "";
-    this.head.replaceChildren(...["node", `share of ${name}`, name, "self", "count"].map((text, place) => make("span", { class: place > 1 ? "number" : "" }, text)));
+    this.head.replaceChildren(
+      ...["node", `share of ${name}`, name, "self", "count"].map((text, place) =>
+        make("span", { class: place > 1 ? "number" : "" }, text),
+      ),
+    );
     this.list.set(this.rows.length);
   },
 
   row(index) {
-    const { node, level } = this.rows[index], below = tree.children(node).length > 0, open = this.opened.has(node);
-    const place = tree.place(node), share = tree.share(node), unit = tree.unit();
-    const twist = make("span", { class: "twist", "aria-hidden": "true", onclick: (event) => { event.stopPropagation(); this.toggle(node); } }, below ? (open ? "▾" : "▸") : "");
+    const { node, level } = this.rows[index],
+      below = tree.children(node).length > 0,
+      open = this.opened.has(node);
+    const place = tree.place(node),
+      share = tree.share(node),
+      unit = tree.unit();
+    const twist = make(
+      "span",
+      {
+        class: "twist",
+        "aria-hidden": "true",
+        onclick: (event) => {
+          event.stopPropagation();
+          this.toggle(node);
+        },
+      },
+      below ? (open ? "▾" : "▸") : "",
+    );
     const kind = make("span", { class: "kind", title: tree.kind(node) });
     kind.style.background = `var(--${tree.kind(node)}, var(--frame))`;
-    const name = make("div", { class: "name", role: "gridcell" }, twist, kind,
+    const name = make(
+      "div",
+      { class: "name", role: "gridcell" },
+      twist,
+      kind,
       make("span", { class: "text", title: tree.name(node) }, tree.name(node)),
       tree.phase(node) ? make("span", { class: "at" }, tree.phase(node)) : null,
-      place ? make("span", { class: "at", title: `${place[0]}:${place[1]}` }, place[1] ? `${short(place[0])}:${place[1]}` : short(place[0])) : null,
-      tree.nodeFindings.get(node)?.map((at) => findingTag(at)) ?? null);
+      place
+        ? make(
+            "span",
+            { class: "at", title: `${place[0]}:${place[1]}` },
+            place[1] ? `${short(place[0])}:${place[1]}` : short(place[0]),
+          )
+        : null,
+      tree.nodeFindings.get(node)?.map((at) => findingTag(at)) ?? null,
+    );
     name.style.paddingLeft = `${(level - 1) * 14}px`;
     const own = tree.metrics.get(tree.metric)?.own[node];
     const count = tree.metrics.has("count") ? tree.total("count")[node] : null;
-    return make("div", {
-      role: "row", id: `row-${node}`, class: chosen.matches.has(node) ? "match" : "",
-      "aria-level": level, "aria-rowindex": index + 1, "aria-expanded": below ? String(open) : null,
-      "aria-selected": String(node === chosen.node), "data-node": node,
-      onclick: () => chosen.set(node), ondblclick: () => this.toggle(node),
-    }, name,
-      make("div", { class: "part", role: "gridcell" }, bar(share), make("span", {}, percent(share))),
+    return make(
+      "div",
+      {
+        role: "row",
+        id: `row-${node}`,
+        class: chosen.matches.has(node) ? "match" : "",
+        "aria-level": level,
+        "aria-rowindex": index + 1,
+        "aria-expanded": below ? String(open) : null,
+        "aria-selected": String(node === chosen.node),
+        "data-node": node,
+        onclick: () => chosen.set(node),
+        ondblclick: () => this.toggle(node),
+      },
+      name,
+      make(
+        "div",
+        { class: "part", role: "gridcell" },
+        bar(share),
+        make("span", {}, percent(share)),
+      ),
       make("div", { class: "number", role: "gridcell" }, format(tree.value(node), unit)),
       make("div", { class: "number quiet", role: "gridcell" }, own ? format(own, unit) : ""),
-      make("div", { class: "number quiet", role: "gridcell" }, count ? format(count, "1") : ""));
+      make("div", { class: "number quiet", role: "gridcell" }, count ? format(count, "1") : ""),
+    );
   },
 
   toggle(node) {
@@ -92,7 +185,8 @@ const treeView = {
   },
 
   key(event) {
-    const at = this.rows.findIndex((row) => row.node === chosen.node), node = chosen.node;
+    const at = this.rows.findIndex((row) => row.node === chosen.node),
+      node = chosen.node;
     const to = moved(event.key, at, this.rows.length, this.list.page);
     if (to !== null) chosen.set(this.rows[to].node);
     else if (event.key === "ArrowRight" && tree.children(node).length) {
@@ -110,8 +204,14 @@ const treeView = {
   seen() {
     const node = chosen.node;
     if (node < 0) return;
-    const closed = tree.path(node).slice(0, -1).filter((each) => !this.opened.has(each));
-    if (closed.length || !this.rows.length) { for (const each of closed) this.opened.add(each); this.lay(); }
+    const closed = tree
+      .path(node)
+      .slice(0, -1)
+      .filter((each) => !this.opened.has(each));
+    if (closed.length || !this.rows.length) {
+      for (const each of closed) this.opened.add(each);
+      this.lay();
+    }
     this.list.show(this.rows.findIndex((row) => row.node === node));
     this.list.box.setAttribute("aria-activedescendant", `row-${node}`);
     this.side.replaceChildren(...nodeFacts(node));
@@ -124,30 +224,3 @@ const treeView = {
     this.list.box.focus({ preventScroll: true });
   },
 };
-
-function findingTag(place) {
-  const each = data.findings[place];
-  return make("a", { class: `tag ${each.severity}`, href: `#finding-${place + 1}`, title: each.title }, `#${place + 1} ${gainText(each.gain.kernel ?? each.gain.program, false) || each.severity}`);
-}
-
-// All that is known of a node.
-function nodeFacts(node) {
-  const place = tree.place(node), kernel = tree.nodeKernels.get(node);
-  const rows = [...tree.metrics.values()].map((metric) => {
-    const total = tree.total(metric.name)[node], own = metric.own[node];
-    if (Number.isNaN(total) || (!total && !own)) return null;
-    return make("tr", {}, make("th", { scope: "row" }, metric.name.replaceAll("_", " ")),
-      make("td", { class: "number" }, format(total, metric.unit)),
-      make("td", { class: "number quiet" }, own && own !== total ? format(own, metric.unit) : ""));
-  }).filter(Boolean);
-  const links = [make("a", { href: `#flame-${node}` }, "In the flame graph")];
-  if (kernel !== undefined && data.kernels.unit[kernel] >= 0) links.push(make("a", { href: `#code-${data.kernels.unit[kernel]}` }, "Source and machine code"));
-  return [
-    make("h2", {}, tree.name(node)),
-    make("p", { class: "quiet" }, [tree.kind(node), tree.phase(node)].filter(Boolean).join(", ")),
-    place ? make("p", { class: "path mono" }, place[1] ? `${place[0]}:${place[1]}` : place[0]) : null,
-    make("p", { class: "links" }, links),
-    (tree.nodeFindings.get(node) ?? []).map((at) => make("p", {}, findingTag(at), ` ${data.findings[at].title}`)),
-    make("table", {}, make("thead", {}, make("tr", {}, make("th", {}), make("th", { class: "number" }, "total"), make("th", { class: "number" }, "self"))), make("tbody", {}, rows)),
-  ].flat().filter(Boolean);
-}

@@ -1,12 +1,18 @@
 // The tree: totals by the law of each metric, children in order, paths, what a search finds.
 
 const tree = (() => {
-  const held = data.tree, parents = held.parents, count = parents.length;
+  const held = data.tree,
+    parents = held.parents,
+    count = parents.length;
   const symbols = held.symbols;
-  const nodeKernels = new Map(), nodeFindings = new Map();
-  (data.kernels.node ?? []).forEach((node, kernel) => { if (node >= 0) nodeKernels.set(node, kernel); });
+  const nodeKernels = new Map(),
+    nodeFindings = new Map();
+  (data.kernels.node ?? []).forEach((node, kernel) => {
+    if (node >= 0) nodeKernels.set(node, kernel);
+  });
   data.findings.forEach((each, place) => {
-    if (each.node >= 0) nodeFindings.set(each.node, [...(nodeFindings.get(each.node) ?? []), place]);
+    if (each.node >= 0)
+      nodeFindings.set(each.node, [...(nodeFindings.get(each.node) ?? []), place]);
   });
 
   // A node's parent is before it, so one pass from the end adds everything up.
@@ -25,23 +31,41 @@ const tree = (() => {
   const made = new Map();
   const metrics = new Map(held.metrics.map((each) => [each.name, each]));
   const model = {
-    count, parents, metrics,
-    metric: metrics.has(held.main) ? held.main : [...metrics.keys()][0] ?? "",
-    nodeKernels, nodeFindings,
+    count,
+    parents,
+    metrics,
+    metric: metrics.has(held.main) ? held.main : ([...metrics.keys()][0] ?? ""),
+    nodeKernels,
+    nodeFindings,
     total(name) {
       if (!metrics.has(name)) return [];
       if (!made.has(name)) made.set(name, totals(metrics.get(name)));
       return made.get(name);
     },
-    value(node) { return this.total(this.metric)[node] || 0; },
-    whole() { return metrics.get(this.metric)?.whole || 0; },
-    unit() { return metrics.get(this.metric)?.unit ?? "1"; },
-    share(node) { return this.whole() ? this.value(node) / this.whole() : 0; },
-    name(node) { return symbols.name[held.symbol[node]]; },
-    kind(node) { return held.kinds[symbols.kind[held.symbol[node]]]; },
-    phase(node) { return symbols.phase[held.symbol[node]]; },
+    value(node) {
+      return this.total(this.metric)[node] || 0;
+    },
+    whole() {
+      return metrics.get(this.metric)?.whole || 0;
+    },
+    unit() {
+      return metrics.get(this.metric)?.unit ?? "1";
+    },
+    share(node) {
+      return this.whole() ? this.value(node) / this.whole() : 0;
+    },
+    name(node) {
+      return symbols.name[held.symbol[node]];
+    },
+    kind(node) {
+      return held.kinds[symbols.kind[held.symbol[node]]];
+    },
+    phase(node) {
+      return symbols.phase[held.symbol[node]];
+    },
     place(node) {
-      const symbol = held.symbol[node], file = symbols.files[symbols.file[symbol]];
+      const symbol = held.symbol[node],
+        file = symbols.files[symbols.file[symbol]];
       return file ? [file, symbols.line[symbol]] : null;
     },
     path(node) {
@@ -55,16 +79,21 @@ const tree = (() => {
       this.below = Array.from({ length: count + 1 }, () => null);
       for (let node = 0; node < count; node += 1) (this.below[parents[node] + 1] ??= []).push(node);
       const values = this.total(this.metric);
-      for (const each of this.below) each?.sort((a, b) => (values[b] || 0) - (values[a] || 0) || a - b);
+      for (const each of this.below)
+        each?.sort((a, b) => (values[b] || 0) - (values[a] || 0) || a - b);
       this.sorted = this.metric;
     },
-    children(node) { this.order(); return this.below[node + 1] ?? []; },
+    children(node) {
+      this.order();
+      return this.below[node + 1] ?? [];
+    },
     // Nodes whose name has the text in it, in the order of the tree.
     search(text) {
       const wanted = text.trim().toLowerCase();
       if (!wanted) return [];
       const fits = symbols.name.map((name) => name.toLowerCase().includes(wanted));
-      const found = [], pending = [...this.children(-1)].reverse();
+      const found = [],
+        pending = [...this.children(-1)].reverse();
       while (pending.length) {
         const node = pending.pop();
         if (fits[held.symbol[node]]) found.push(node);
@@ -79,7 +108,14 @@ const tree = (() => {
 
 // What both drawings of the tree share: the chosen node, what was found, who wants to know.
 const chosen = {
-  node: -1, matches: new Set(), listeners: [],
-  set(node) { this.node = node; this.tell(); },
-  tell() { for (const listener of this.listeners) listener(); },
+  node: -1,
+  matches: new Set(),
+  listeners: [],
+  set(node) {
+    this.node = node;
+    this.tell();
+  },
+  tell() {
+    for (const listener of this.listeners) listener();
+  },
 };

@@ -1,0 +1,156 @@
+// What stands in the findings' view: the strip of times, the inside of a finding, runs to come.
+
+const findingParts = {
+  // A strip of where the devices' time goes: a part for each of the longest kernels.
+  times() {
+    const head = data.header,
+      kernels = data.kernels,
+      whole = head.device_time;
+    if (!whole) return make("div");
+    const strip = make("div", {
+      class: "strip",
+      role: "group",
+      "aria-label": "Device time by kernel",
+    });
+    let rest = head.kernel_time;
+    kernels.name.slice(0, 12).forEach((name, place) => {
+      const time = kernels.time[place],
+        share = time / whole;
+      if (share < 0.004) return;
+      rest -= time;
+      const said = `${name}: ${format(time, "ns")} (${percent(share)} %)`;
+      const link = make(
+        "a",
+        { href: `#node-${kernels.node[place]}`, title: said, "aria-label": said },
+        share > 0.04 ? name : "",
+      );
+      link.style.width = `${share * 100}%`;
+      link.style.background = `color-mix(in srgb, var(--kernel) ${100 - 6 * place}%, var(--raised))`;
+      strip.append(link);
+    });
+    const others = make("a", {
+      href: "#kernels",
+      title: `other kernels: ${format(rest, "ns")}`,
+      "aria-label": "other kernels",
+    });
+    others.style.width = `${(rest / whole) * 100}%`;
+    others.style.background = "color-mix(in srgb, var(--kernel) 25%, var(--raised))";
+    const idle = whole - head.kernel_time;
+    const waiting = make(
+      "a",
+      { class: "idle", href: "#tree", title: `idle or copying: ${format(idle, "ns")}` },
+      idle / whole > 0.08 ? "idle, copies" : "",
+    );
+    waiting.style.width = `${(idle / whole) * 100}%`;
+    strip.append(
+      ...(rest > 0.001 * whole ? [others] : []),
+      ...(idle > 0.001 * whole ? [waiting] : []),
+    );
+    return strip;
+  },
+
+  inside(each, place) {
+    const told = (name, tiers) => {
+      const facts = each.evidence.filter((fact) => tiers(fact[0]));
+      return facts.length
+        ? [
+            make("h3", {}, name),
+            make(
+              "dl",
+              { class: "evidence" },
+              facts.flatMap(([tier, text, samples]) => [
+                make("dt", {}, make("span", { class: "chip" }, tier)),
+                make(
+                  "dd",
+                  {},
+                  text,
+                  samples
+                    ? make("span", { class: "quiet" }, ` (${format(samples, "1")} samples)`)
+                    : null,
+                ),
+              ]),
+            ),
+          ]
+        : [];
+    };
+    const { kernel, program } = each.gain;
+    const gains = [
+      kernel && `the kernel ${gainText(kernel)} as fast`,
+      program && `the program ${gainText(program)}`,
+    ]
+      .filter(Boolean)
+      .join(", ");
+    const left = make(
+      "div",
+      {},
+      told("Known without running", (tier) => tier === "static"),
+      told("Measured", (tier) => tier !== "static"),
+      each.author ? [make("h3", {}, "Advice"), make("p", {}, each.author)] : null,
+      each.compiler
+        ? [make("h3", {}, "To the compiler's developers"), make("p", {}, each.compiler)]
+        : null,
+      make("h3", {}, "Gain"),
+      make("p", {}, gains || "none is told: nothing that was measured bounds it"),
+      make(
+        "p",
+        { class: "quiet" },
+        `confidence ${each.confidence}; rule `,
+        make("code", {}, each.rule),
+      ),
+    );
+    return [left, make("div", {}, this.placeOf(each), this.links(each, place))];
+  },
+
+  placeOf(each) {
+    const op = each.op ? [make("span", { class: "quiet" }, " in "), make("code", {}, each.op)] : [];
+    const line = each.at ? `${each.at[0]}:${each.at[1]}` : each.kernel;
+    return [
+      make("h3", {}, "Place"),
+      make("p", {}, make("code", {}, line), op),
+      each.path.length ? make("p", { class: "path" }, each.path.join(" › ")) : null,
+      each.at && each.at[2] >= 0 ? excerpt(each) : null,
+    ];
+  },
+
+  links(each, place) {
+    const code = each.unit >= 0 || (each.at && each.at[2] >= 0);
+    return make(
+      "p",
+      { class: "links" },
+      code ? make("a", { href: codeLink(each) }, "Source and machine code") : null,
+      each.node >= 0 ? make("a", { href: `#node-${each.node}` }, "In the call tree") : null,
+      make("a", { href: `#finding-${place + 1}` }, "Link to this finding"),
+    );
+  },
+
+  // What the profile has not, and the runs that would add it.
+  runs() {
+    if (!data.runs.length) return make("div");
+    return make(
+      "section",
+      { class: "runs" },
+      make("h3", {}, "To know more"),
+      make(
+        "ul",
+        {},
+        data.runs.map(([tier, run, rules]) =>
+          make(
+            "li",
+            {},
+            make("span", { class: "chip off" }, tier),
+            " ",
+            commands(run),
+            rules.length
+              ? make("span", { class: "quiet" }, ` – would make surer: ${rules.join(", ")}`)
+              : null,
+          ),
+        ),
+      ),
+    );
+  },
+};
+
+// Words, with what stands between backquotes as code.
+function commands(text) {
+  return text.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
+}
