@@ -3,21 +3,30 @@ scores are counted right."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-# `benchmarks/plant.py` is the runner; the package of the same name goes first.
-from plant import cases_dev, cases_test, frozen, scores, triton_pairs  # noqa: E402
-from plant.twins import MARK, Case, Swap, frozen_hash, load  # noqa: E402
+from tests.analyzer.made import stored
+from tileprof.analyzer.rules import KERNEL_RULES
 
-from tileprof.analyzer.rules import KERNEL_RULES  # noqa: E402
+# `benchmarks/plant.py` is the runner; the package of the same name goes first.
+sys.path[:0] = ["benchmarks"]
+cases_dev: Any = importlib.import_module("plant.cases_dev")
+cases_test: Any = importlib.import_module("plant.cases_test")
+frozen: Any = importlib.import_module("plant.frozen")
+scores: Any = importlib.import_module("plant.scores")
+twins: Any = importlib.import_module("plant.twins")
+triton_pairs: Any = importlib.import_module("plant.triton_pairs")
+analysing: Any = importlib.import_module("plant.analysing")
+page_plant: Any = importlib.import_module("page_plant")
+del sys.path[0]
 
 ALL = (*cases_dev.CASES, *cases_test.CASES)
 QUICK = {
@@ -57,13 +66,13 @@ def test_splits_have_nothing_in_common() -> None:
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
-def test_twins_differ_in_few_lines(case: Case) -> None:
+def test_twins_differ_in_few_lines(case: Any) -> None:
     """Those that are marked, and in nothing else; what is compiled has no mark."""
     lines = zip(case.fixed.split("\n"), case.defective.split("\n"), strict=True)
     differ = [(good, bad) for good, bad in lines if good != bad]
-    assert all(bad.endswith(MARK) for _, bad in differ)
+    assert all(bad.endswith(twins.MARK) for _, bad in differ)
     assert 1 <= len(differ) <= 3 or not case.swaps
-    assert MARK.strip() not in case.compiled + case.fixed
+    assert twins.MARK.strip() not in case.compiled + case.fixed
     if case.kind in ("defect", "compound"):
         assert case.guilty
         assert case.swaps or case.controls
@@ -80,14 +89,18 @@ def test_planted_rules_are_rules() -> None:
 
 def test_the_test_split_is_frozen() -> None:
     """As it was before it was first run."""
-    assert frozen_hash(cases_test.CASES) == frozen.held()
+    assert twins.frozen_hash(cases_test.CASES) == frozen.held()
 
 
 def test_a_swap_has_to_fit() -> None:
     """Once in the text, and no line more or less."""
-    for swap in (Swap("nowhere", ""), Swap("T.copy(", ""), Swap("num_stages=4", "num_stages=4\n")):
+    for swap in (
+        twins.Swap("nowhere", ""),
+        twins.Swap("T.copy(", ""),
+        twins.Swap("num_stages=4", "num_stages=4\n"),
+    ):
         with pytest.raises(ValueError, match=r"swap|×"):
-            _ = Case("gemm", "small-grid", {}, (swap,)).defective
+            _ = twins.Case("gemm", "small-grid", {}, (swap,)).defective
 
 
 def test_lines_of_triton_pairs() -> None:
@@ -104,7 +117,7 @@ def test_lines_of_triton_pairs() -> None:
 
 
 @pytest.mark.parametrize("case", COMPILED, ids=lambda case: case.name)
-def test_twins_compile_and_show_it(case: Case, tmp_path: Path) -> None:
+def test_twins_compile_and_show_it(case: Any, tmp_path: Path) -> None:
     """Both twins for an H200; remarks or machine code of the defective one alone show what can be
     known without running it."""
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -115,7 +128,7 @@ def test_twins_compile_and_show_it(case: Case, tmp_path: Path) -> None:
 
     shows = {}
     for twin, text in case.twins():
-        kernel = load(case, text, tmp_path).compile(**case.shape).program.kernel
+        kernel = twins.load(case, text, tmp_path).compile(**case.shape).program.kernel
         controls = Controls(**case.controls) if twin == "defective" else None
         program = compile_cuda(kernel, find_target("sm_90a"), controls)
         said = "\n".join(map(str, program.all_remarks)) + disassemble(program.cubin)
@@ -125,17 +138,16 @@ def test_twins_compile_and_show_it(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", COMPILED, ids=lambda case: case.name)
-def test_twins_compute_the_same(case: Case, tmp_path: Path) -> None:
+def test_twins_compute_the_same(case: Any, tmp_path: Path) -> None:
     """As PyTorch in float64, on the processor."""
     pytest.importorskip("torch")
-    from plant.works import SMALL, WORKS, call, difference, reset
-
-    work = WORKS[case.kernel]
-    inputs = work.inputs(SMALL[case.kernel], "cpu")
+    works: Any = importlib.import_module("plant.works")
+    work = works.WORKS[case.kernel]
+    inputs = work.inputs(works.SMALL[case.kernel], "cpu")
     for _, text in case.twins():
-        reset(work, inputs)
-        result = call(load(case, text, tmp_path), inputs)
-        assert difference(result, work.reference(*inputs)) <= work.limit
+        works.reset(work, inputs)
+        result = works.call(twins.load(case, text, tmp_path), inputs)
+        assert works.difference(result, work.reference(*inputs)) <= work.limit
 
 
 # -- scores
@@ -236,8 +248,6 @@ def test_over_all() -> None:
 
 def test_the_page_says_what_was_missed() -> None:
     """Hits, misses and what could not be scored, of made-up rows."""
-    import page_plant
-
     held = row([finding("spill-hot", gain=1.2)], [finding("spill-hot")], correct=True)
     rows = [held, {**held, "case": "broken", "correct": False}, {"case": "late", "error": "why"}]
     record = {
@@ -254,14 +264,8 @@ def test_the_page_says_what_was_missed() -> None:
     assert "`never`: not reached in the time given" in text
 
 
-def test_controls_are_not_shown(tmp_path: Path) -> None:
+def test_controls_are_not_shown() -> None:
     """Neither among a kernel's facts nor in its text, whose lines stay where they are."""
-    from dataclasses import replace
-
-    from plant.analysing import without_controls
-
-    from tests.analyzer.made import stored
-
     profile = stored("h200-gemm")
     held = profile.tables.kernels
     forced = replace(
@@ -269,6 +273,6 @@ def test_controls_are_not_shown(tmp_path: Path) -> None:
         code=f"// controls: registers=32\n{held[0].code}",
     )  # fmt: skip
     made = replace(profile, tables=replace(profile.tables, kernels=(forced, *held[1:])))
-    shown = without_controls(made).tables.kernels[0]
+    shown = analysing.without_controls(made).tables.kernels[0]
     assert "registers=32" not in f"{shown.attributes}{shown.code}"
     assert shown.code.count("\n") == forced.code.count("\n")

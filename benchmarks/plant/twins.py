@@ -143,7 +143,7 @@ def frozen_hash(cases: Sequence[Case]) -> dict[str, str]:
     found = {}
     for case in cases:
         facts = (case.fixed, case.defective, sorted(case.shape.items()), sorted(case.rules),
-                 case.kind, sorted(case.also), sorted(case.controls.items()))  # fmt: skip
+                 case.kind, case.guilty, sorted(case.also), sorted(case.controls.items()))  # fmt: skip
         found[case.name] = hashlib.sha256(repr(facts).encode()).hexdigest()
     return found
 

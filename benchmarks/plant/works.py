@@ -121,7 +121,7 @@ def _balance(x: Tensor) -> Tensor:
     held = x.double()
     for _ in range(256):
         held = held * (1 + (1 - held * held) * 0.002)
-    return held / held.sum(1, keepdim=True)
+    return held / held.abs().sum(1, keepdim=True)
 
 
 def _table(x: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ WORKS: Mapping[str, Work] = {
     "softmax": Work(("M N bfloat16",), lambda x: torch.softmax(x.double(), 1), 0.01),
     "norm": Work(("M N bfloat16", "N bfloat16"), _norm, 0.01),
     "layer_norm": Work(("M N float32",), _layer_norm, 1e-4),
-    "balance": Work(("M N float32",), _balance, 1e-2),
+    "balance": Work(("M N float32",), _balance, 1e-5),
     "elementwise": Work(("M N float32", "M N float32"), _step, 1e-5),
     "rounds": Work(("N uint32 below:2147483647",), _rounds, 0.0),
     "row_sum": Work(("M N float32",), lambda x: x.double().sum(1), 1e-5),

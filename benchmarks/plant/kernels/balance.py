@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201, B007, D103
-"""Rows that are balanced by many small steps, then divided by their sums."""
+"""Rows that are balanced by many small steps, then divided by the sums of their sizes."""
 
 import tileprof
 import tileprof.lang as T
@@ -20,7 +20,7 @@ def balance(X):
             for turn in T.serial(64):
                 for i, j in T.Parallel(1, N):
                     x[i, j] = x[i, j] * (1.0 + (1.0 - x[i, j] * x[i, j]) * 0.002)
-        T.reduce_sum(x, total, dim=1)
+        T.reduce_abssum(x, total, dim=1)
         for i, j in T.Parallel(1, N):
             Y[row + i, j] = x[i, j] / total[i]
     return Y
