@@ -142,8 +142,10 @@ def frozen_hash(cases: Sequence[Case]) -> dict[str, str]:
     """SHA-256, by case, of both sources and of everything that decides how they run."""
     found = {}
     for case in cases:
-        facts = (case.fixed, case.defective, sorted(case.shape.items()), sorted(case.rules),
-                 case.kind, case.guilty, sorted(case.also), sorted(case.controls.items()))  # fmt: skip
+        facts = (
+            case.fixed, case.defective, sorted(case.shape.items()), sorted(case.rules), case.kind,
+            case.guilty, sorted(case.also), sorted(case.controls.items()),
+        )  # fmt: skip
         found[case.name] = hashlib.sha256(repr(facts).encode()).hexdigest()
     return found
 

@@ -149,7 +149,7 @@ WORKS: Mapping[str, Work] = {
     "softmax": Work(("M N bfloat16",), lambda x: torch.softmax(x.double(), 1), 0.01),
     "norm": Work(("M N bfloat16", "N bfloat16"), _norm, 0.01),
     "layer_norm": Work(("M N float32",), _layer_norm, 1e-4),
-    "balance": Work(("M N float32",), _balance, 1e-5),
+    "balance": Work(("M N float32",), _balance, 1e-4),
     "elementwise": Work(("M N float32", "M N float32"), _step, 1e-5),
     "rounds": Work(("N uint32 below:2147483647",), _rounds, 0.0),
     "row_sum": Work(("M N float32",), lambda x: x.double().sum(1), 1e-5),
