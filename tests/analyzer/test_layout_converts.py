@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from tests.analyzer.compiled import compiled, remarks_of, with_code
 from tests.analyzer.defects import counted, line_of, product, turned
-from tests.analyzer.made import Made, found, only, program, stored
+from tests.analyzer.made import FILE, Made, found, only, program, stored
 from tileprof import binary
+from tileprof.errors import Location
 
 RULE = "layout-convert"
 LINE = line_of("for i, j in T.Parallel(32, 32)")
@@ -55,6 +57,22 @@ def test_an_exchange_that_costs_nothing() -> None:
     made = with_code(compiled(turned), lambda each, line: {"selected": 10 if line == STORED else 0})
     finding = only(program(made), RULE)
     assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_exchanges_of_one_line_are_one_finding() -> None:
+    """Two buffers of a line share its instructions; of lines that cost nothing one is named."""
+    (told,) = [each for each in remarks_of(compiled(turned)) if each.op == "buffer f"]
+    both = [told, replace(told, op="buffer g")]
+    finding = only(program(replace(with_code(compiled(turned), costly), remarks=both)), RULE)
+    assert finding.title.startswith("`f` and `g` are")
+    assert finding.dynamic[0].samples == 4000
+    away = replace(told, op="buffer h", location=Location(FILE, STORED))
+    code = [
+        ("LDS R4, [R0]", {"selected": 1}, 1, LINE),
+        ("LDS R4, [R0]", {"selected": 2}, 1, STORED),
+    ]
+    code += [("FFMA R4, R4, R4, R4", {"selected": 5000}, 1, 50)]
+    assert only(program(Made(remarks=[told, away], code=code)), RULE).place.op == "buffer h"
 
 
 def test_points_that_run_once() -> None:

@@ -2,19 +2,19 @@
 
 Static: the compiler left a copy to loads and stores, and why; of other code, a loop that stores to
 shared memory the register that it loaded, with a barrier and no asynchronous copy. Dynamic: samples
-of warps that wait for these loads while nobody issued.
+of warps that wait for these loads while nobody issued, and at their line.
 
 A copy that runs ahead hides behind the loop's other work. No less than behind what the loop issues
 (GPA, section 5.2, the bound of its sequential estimate), no more than behind all else that it does
 (a turn of L and C becomes max(L, C)); the likeliest is taken halfway. Where tensor cores multiply
-for a share u of the loop, it takes no less than that. A copy by cp.async that TMA could do costs
-what its instructions take.
+for a share u of the loop, it takes no less than that. What the copy's own instructions take
+goes where the hardware copies.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,7 +111,7 @@ def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
     first, *others = dict.fromkeys([*at, *missed])
     place = case.place(first.location, first.op, (hot.offset, hot.offset))
     yield _draft(case, code, waits, place, _title([first, *others]), _static(first), _way(first),
-                 _compiler(first))  # fmt: skip
+                 _compiler(first), _own(case, code, waits.loop, lines))  # fmt: skip
 
 
 def _foreign(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
@@ -160,9 +160,8 @@ def _idle_part(code: KernelCode, loop: range) -> float:
 
 def _draft(
     case: KernelCase, code: KernelCode, waits: _Waits, place: Place, title: str, static: Evidence,
-    author: str, compiler: str,
+    author: str, compiler: str, own: int = 0,
 ) -> Draft:  # fmt: skip
-    own = code.n(waits.loads) if _is_async(code, waits) else 0
     lost = float(waits.rows.sum())
     share = (lost + own) / code.whole
     text = f"{share:.1%} of the samples wait for these loads, or are at them"
@@ -175,8 +174,18 @@ def _draft(
     return Draft("suggestion", title, place, evidence, author, compiler, saving)
 
 
-def _is_async(code: KernelCode, waits: _Waits) -> bool:
-    return any(code.instructions[index].name == "LDGSTS" for index in waits.loads)
+def _own(case: KernelCase, code: KernelCode, loop: range, lines: Collection[int]) -> int:
+    """Samples in a loop at what the copies are made of: loads, stores, addresses, barriers.
+
+    Waits for data are not among them, nor those for products, whatever line they count for.
+    """
+    where = [
+        index
+        for index in loop
+        if (here := case.user_line(code.instructions[index].place)) and here.line in lines
+    ]
+    where = [i for i in where if code.instructions[i].name != "WARPGROUP"]
+    return code.n(where) - code.n(where, _LONG)
 
 
 def _saving(case: KernelCase, code: KernelCode, waits: _Waits, own: int) -> Saving:

@@ -16,6 +16,7 @@ from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence
+from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -42,10 +43,19 @@ _COMPILER = (
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Exchanges that the compiler tells of."""
+    """Exchanges that the compiler tells of, those of one line together.
+
+    Of several that cost nothing the longest stands for all.
+    """
+    lines = dict[Location | None, list[RemarkInfo]]()
     for remark in case.remarks:
         if _is_exchange(remark):
-            yield _draft(case, remark)
+            lines.setdefault(remark.location, []).append(remark)
+    drafts = [_draft(case, together) for together in lines.values()]
+    yield from (each for each in drafts if each.severity != "ignore")
+    cold = [each for each in drafts if each.severity == "ignore"]
+    if len(cold) == len(drafts):
+        yield from sorted(cold, key=lambda each: -each.evidence[-1].samples)[:1]
 
 
 def _is_exchange(remark: RemarkInfo) -> bool:
@@ -54,11 +64,13 @@ def _is_exchange(remark: RemarkInfo) -> bool:
     return remark.op.startswith("buffer ") and through and (converted or remark.chosen == _FILLED)
 
 
-def _draft(case: KernelCase, remark: RemarkInfo) -> Draft:
-    name = remark.op.removeprefix("buffer ")
-    title = f"`{name}` is exchanged between threads through shared memory"
+def _draft(case: KernelCase, together: list[RemarkInfo]) -> Draft:
+    remark = together[0]
+    names = dict.fromkeys(f"`{each.op.removeprefix('buffer ')}`" for each in together)
+    verb = "is" if len(names) == 1 else "are"
+    title = f"{' and '.join(names)} {verb} exchanged between threads through shared memory"
     against = ", ".join(f"{other} ({reason})" for other, reason in remark.rejected)
-    static = Evidence("static", f"{remark.chosen}, not {against}")
+    static = Evidence("static", f"{remark.op}: {remark.chosen}, not {against}")
     advice = _ONCE if remark.chosen == _FILLED else _ADVICE
     code = case.sampled
     where = _at(case, code, remark) if code else []
