@@ -129,6 +129,17 @@ def test_a_producer_that_waits_for_a_slot_is_none() -> None:
     assert not found(program(Made(code=code, blames=WAITS, ir=ir(2), attributes=ROOM)), RULE)
 
 
+def test_each_wait_of_a_turn_takes_its_time() -> None:
+    """A second wait in the loop: of 25,000 + 4,500 samples 2 × 50 cycles of 100 turns are no loss.
+    The producer's wait is none, even where it is taken for one for a copy."""
+    ready = {**ONE, "long_scoreboard": 4500, "long_scoreboard_not_issued": 4500}
+    code = [*STARVED[:2], ("@!P0 BRA 0xc0", ready, 1, 6), *STARVED[2:9]]
+    code += [("@P0 BRA 0x70", {}, 1, 3)]
+    waits = [(1, "long_scoreboard", 9), (2, "long_scoreboard", 9), (8, "long_scoreboard", 9)]
+    finding = only(program(Made(code=code, blames=waits, ir=ir(2), attributes=ROOM)), RULE)
+    assert "195 cycles a turn" in finding.dynamic[0].text
+
+
 def test_copies_that_are_waited_for_at_once() -> None:
     """Without samples the compiler's word, with them what it costs, or that it is free."""
     told = remarks_of(compiled(left_early, "sm_80"))

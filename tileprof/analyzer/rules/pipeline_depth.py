@@ -107,11 +107,13 @@ def _waits(case: KernelCase, code: KernelCode) -> Iterator[_Wait]:
     offsets = {code.instructions[index].offset for index in copies}
     waiting = {b.offset for b in code.function.blames if b.producer in offsets}
     at = code.where(lambda each: each.offset in waiting)
-    for loop in {loop_around(code, index) for index in at}:
-        if loop is not None:
-            where = tuple(index for index in at if index in loop)
-            apart = _apart(code, copies, loop)
-            yield _wait(case, code, loop, where, code.whole - apart)
+    loops = {loop for index in at if (loop := loop_around(code, index))}
+    # Where some loops only use tiles, those that load them wait for free slots.
+    users = {loop for loop in loops if not copies & set(loop)}
+    for loop in users or loops:
+        where = tuple(index for index in at if index in loop)
+        apart = _apart(code, copies, loop)
+        yield _wait(case, code, loop, where, code.whole - apart)
 
 
 def _apart(code: KernelCode, copies: set[int], loop: range) -> int:
@@ -125,7 +127,9 @@ def _wait(
 ) -> _Wait:
     slow, turned = slow_paths(code, loop), turns(code, loop)
     idle = code.n(where, _REASONS, idle=True) + code.n(slow, idle=True)
-    late = max(0.0, idle - _READY * turned)
+    # What asks an mbarrier, and the branch on its answer, are one wait.
+    waits = sum(code.instructions[index].name != "SYNCS" for index in where)
+    late = max(0.0, idle - _READY * turned * max(waits, 1))
     all_waits = code.taken(code.rows(where, _REASONS) | code.rows(slow))
     # What goes is a share of these warps' time, and told as that share of all samples.
     scale = late / max(float(all_waits.sum()), 1.0) * code.whole / max(whole, 1.0)
