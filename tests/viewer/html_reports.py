@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.analyzer.made import Made, program
 from tests.viewer.pc_profile import FILE, pc_profile
+from tests.viewer.samples import node, profile_of, with_children
 from tileprof.analyzer import Evidence, Finding, Gain, Place, Report
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.report import Answers
@@ -13,6 +14,7 @@ from tileprof.errors import Location
 from tileprof.profile import (
     STANDARD,
     KernelInfo,
+    Metric,
     PcFunction,
     PcInstruction,
     PcRecording,
@@ -24,7 +26,17 @@ from tileprof.profile import (
     build,
 )
 
-__all__ = ["HOSTILE", "SCALE", "below_roofs", "finding", "hostile", "large", "report", "small"]
+__all__ = [
+    "HOSTILE",
+    "SCALE",
+    "below_roofs",
+    "finding",
+    "hostile",
+    "large",
+    "report",
+    "sited",
+    "small",
+]
 
 SCALE = "scale(float const*, float*, int)"
 HOSTILE = "</script><script>window.bad = 1</script><!-- <b onclick='bad()'>&amp; \u2028 \udc80"
@@ -92,6 +104,24 @@ def hostile() -> Report:
     place = Place(HOSTILE, (HOSTILE, HOSTILE), HOSTILE, Location(HOSTILE, 2))
     facts = (Evidence("samples", HOSTILE, 500),)
     return report(profile, Finding("r", "symptom", HOSTILE, place, facts, HOSTILE, HOSTILE))
+
+
+def sited() -> Report:
+    """A kernel that was measured inside, by its sites' time."""
+    kernel = with_children(
+        node("kernel", "k", "k.py:1", time=100),
+        with_children(
+            node("site", "loop", "k.py:2", block_time=5.0),
+            node("site", "a", "k.py:3", block_time=60.0),
+        ),
+        node("site", "b", "k.py:3", block_time=15.0),
+    )
+    tables = Tables(
+        kernels=(KernelInfo("k", "cuda:0", source="def k():\n  for\n    a\n", source_file="k.py"),),
+        node_kernels={0: 0},
+    )
+    metrics = {"block_time": Metric("block_time", "ns")}
+    return report(profile_of(kernel, tables=tables, metrics=metrics))
 
 
 def large(nodes: int = 10_000, functions: int = 40, instructions: int = 500) -> Report:

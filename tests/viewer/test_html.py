@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ import numpy as np
 import pytest
 
 from tests.analyzer.made import report_of
-from tests.viewer.html_reports import HOSTILE, SCALE, finding, hostile, large, report, small
+from tests.viewer.html_reports import HOSTILE, SCALE, finding, hostile, large, report, sited, small
 from tests.viewer.pc_profile import FILE, SOURCE, pc_profile
 from tests.viewer.samples import node, profile_of, with_children
 from tileprof.analyzer import Report
 from tileprof.errors import OutputError
-from tileprof.profile import KernelInfo, Metric, Tables
+from tileprof.profile import KernelInfo, Metric, PcText, Tables
 from tileprof.viewer.html import report_page, write_html
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.page import report_data
@@ -193,6 +194,23 @@ def test_cuda_lines_belong_to_the_source_line_named_before_them() -> None:
     assert text["label"] == "CUDA"
     assert text["lines"] == [0, 7, 7, 7, 9, 9]
     assert len(text["text"].split("\n")) == 6
+
+
+def test_texts_of_other_compilers_are_there() -> None:
+    """TTGIR and PTX of the cubin that a function is of."""
+    profile = pc_profile()
+    texts = {("ab" * 32, "ptx"): PcText.of("ld.global\n"), ("cd", "ptx"): PcText.of("other")}
+    tables = replace(profile.tables, pc=replace(profile.tables.pc, texts=texts))
+    page = CodeData(report(replace(profile, tables=tables))).document()
+    made = [[text["label"], text["text"]] for unit in page["units"] for text in unit["texts"]]
+    assert made == [["PTX", "ld.global"]]
+
+
+def test_lines_of_sites_are_weighed() -> None:
+    """By the time of blocks there, where nothing is known of instructions."""
+    unit = CodeData(sited()).document()["units"][0]
+    assert unit["lines"] == [[0, 2, 5], [0, 3, 75]]
+    assert (unit["weight"], unit["measure"], unit["sass"]) == (80, "ns", None)
 
 
 def test_real_recordings_have_a_page() -> None:

@@ -18,6 +18,7 @@ from tests.viewer.html_reports import (
     hostile,
     large,
     report,
+    sited,
     small,
 )
 from tests.viewer.samples import matmul, profile_of
@@ -190,6 +191,13 @@ def test_cuda_stands_beside_its_source(shown: Shown) -> None:
     assert "gemm: wgmma m64n256k16" in page.texts("#panel-code .detail")[0]
     page.click("#panel-code [role=tab]:nth-of-type(2)")
     assert any("line 57" in text for text in page.texts("#panel-code .sass .same"))
+
+
+def test_a_kernel_with_sites_has_warm_lines(shown: Shown) -> None:
+    """Without any machine code: shares of the time in the kernel."""
+    page = shown(sited(), "#code")
+    assert page.texts("#panel-code .source .hot") == ["", "6.3 %", "93.8 %"]
+    assert "75.0 ns" in page.texts("#panel-code .detail")[0]
 
 
 def test_kernels_are_sorted(shown: Shown) -> None:

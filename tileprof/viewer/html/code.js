@@ -19,7 +19,9 @@ const codeView = {
         make(
           "option",
           { value: place },
-          each.weight ? `${each.title} – ${percent(each.weight / this.whole())} %` : each.title,
+          each.weight
+            ? `${each.title} – ${percent(each.weight / this.whole(each.measure))} %`
+            : each.title,
         ),
       ),
     );
@@ -70,8 +72,10 @@ const codeView = {
     this.open(Math.max(0, data.findings.find((each) => each.unit >= 0)?.unit ?? 0));
   },
 
-  whole() {
-    return code.units.reduce((sum, each) => sum + each.weight, 0) || 1;
+  // All that was weighed in the same way.
+  whole(measure) {
+    const same = code.units.filter((each) => each.measure === measure);
+    return same.reduce((sum, each) => sum + each.weight, 0) || 1;
   },
   held() {
     return code.units[this.unit];

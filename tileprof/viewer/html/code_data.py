@@ -2,7 +2,8 @@
 
 In: a report.  Out: units: a function of a GPU with its instructions, or a kernel that has only
 texts; and the source files that they and the findings are in. Instructions carry their line, so a
-reader adds up what lines have. What was executed counts where nothing was sampled.
+reader adds up what lines have. What was executed counts where nothing was sampled, and sites inside
+of kernels where nothing is known of instructions.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.report import Report
 from tileprof.profile import Profile
+from tileprof.viewer.html.machine_code import machine_code
+from tileprof.viewer.html.site_lines import site_lines, site_measure
+from tileprof.viewer.html.tree_data import number
 from tileprof.viewer.pc_functions import (
     Place,
     SeenFunction,
-    SeenInstruction,
     sampling_text,
     seen_functions,
-    user_line,
 )
 from tileprof.viewer.text import encodable
 
@@ -58,7 +60,7 @@ class CodeData:
         self._room = _MOST_INSTRUCTIONS
         self._text_room = _MOST_TEXT
         self._functions = [self._unit(each) for each in self._units]
-        self._kernels = {each.title: number for number, each in enumerate(self._units)}
+        self._kernels = {each.title: place for place, each in enumerate(self._units)}
         for finding in report.findings:
             if finding.place.location is not None:
                 self._file(finding.place.location.file)
@@ -76,7 +78,6 @@ class CodeData:
         held = self._profile.tables.pc
         return {
             "sampling": sampling_text(held) if held.recordings else "",
-            "sampled": bool(held.recordings),
             "stalls": [encodable(name) for name in held.stalls],
             "files": list(self._texts()),
             "units": self._functions,
@@ -92,10 +93,16 @@ class CodeData:
         for case in (each.case for each in self._report.kernels):
             function = case.code.function.name if case.code is not None else ""
             held = seen.get(function) if function not in used else None
-            if held is not None or (case.info is not None and (case.info.code or case.info.ir)):
+            if held is not None or self._is_told(case):
                 found.append(_Unit(held, case))
                 used.add(function)
         return found + [_Unit(each, None) for name, each in seen.items() if name not in used]
+
+    def _is_told(self, case: KernelCase) -> bool:
+        """Whether there is a text or a line of it."""
+        info = case.info
+        texts = info is not None and bool(info.code or info.ir or info.source)
+        return texts or any(node in self._site_lines for node in case.nodes)
 
     def _seen(self) -> list[SeenFunction]:
         return seen_functions(self._profile) if self._profile.tables.pc else []
@@ -103,12 +110,20 @@ class CodeData:
     def _unit(self, unit: _Unit) -> dict[str, Any]:
         seen = unit.seen
         fits = seen is not None and self._has_room(seen)
+        weight = seen.weight if seen is not None else 0
+        lines = [] if weight else list(self._lines(unit))
         return {
             "title": encodable(unit.title),
             "name": encodable(seen.function.name) if seen else "",
             "architecture": seen.function.architecture if seen else "",
             "samples": seen.samples if seen else 0,
-            "weight": seen.weight if seen else 0,
+            "weight": number(sum(each[2] for each in lines))
+            if lines
+            else seen.weight
+            if seen
+            else 0,
+            "measure": site_measure(self._profile) if lines else self._measure,
+            "lines": lines,
             "note": "" if fits else _note(seen),
             "file": self._home(unit),
             "sass": self._sass(seen) if seen is not None and fits else None,
@@ -119,6 +134,23 @@ class CodeData:
     def _has_room(self, seen: SeenFunction) -> bool:
         return bool(seen.function.code) and len(seen.function.code) <= self._room
 
+    @property
+    def _measure(self) -> str:
+        return "samples" if self._profile.tables.pc.recordings else "executions"
+
+    @cached_property
+    def _site_lines(self) -> dict[int, dict[Place, float]]:
+        return site_lines(self._profile)
+
+    def _lines(self, unit: _Unit) -> Iterator[list[Any]]:
+        """What lines hold by sites inside the kernel: file, line, samples or ns."""
+        sums: dict[Place, float] = {}
+        for node in unit.case.nodes if unit.case is not None else ():
+            for place, weight in self._site_lines.get(node, {}).items():
+                sums[place] = sums.get(place, 0.0) + weight
+        for (file, line), weight in sums.items():
+            yield [self._file(file), line, number(weight)]
+
     def _home(self, unit: _Unit) -> int:
         """The file of the kernel, where it is known."""
         case = unit.case
@@ -126,28 +158,9 @@ class CodeData:
             return self._file(case.location.file)
         return -1
 
-    # -- machine code
-
     def _sass(self, seen: SeenFunction) -> dict[str, Any]:
         self._room -= len(seen.instructions)
-        stalls = {name: i for i, name in enumerate(self._profile.tables.pc.stalls)}
-        places: dict[Place | None, int] = {None: -1}
-        held = seen.instructions
-        lines = [user_line(self._profile, each.instruction.place) for each in held]
-        for line in lines:
-            places.setdefault(line, len(places) - 1)
-        return {
-            "offset": [each.instruction.offset for each in held],
-            "text": [encodable(each.instruction.text) for each in held],
-            "depth": [each.instruction.depth for each in held],
-            "place": [places[line] for line in lines],
-            "places": [[self._file(p[0]), p[1]] for p in places if p is not None],
-            "samples": [each.samples for each in held],
-            "weight": [each.weight for each in held],
-            "stalls": [_flat(each.stalls, stalls) for each in held],
-            "not_issued": [sum(each.not_issued.values()) for each in held],
-            "blames": list(_blames(held, stalls)),
-        }
+        return machine_code(self._profile, seen, self._file)
 
     # -- texts
 
@@ -209,20 +222,6 @@ def _note(seen: SeenFunction | None) -> str:
 def _plain(text: str) -> str:
     """The text with one kind of line ends, as Python counts lines."""
     return encodable("\n".join(text.splitlines()))
-
-
-def _flat(stalls: dict[str, int], places: dict[str, int]) -> list[int]:
-    """Reason and samples in turns, the most first."""
-    return [value for name, n in stalls.items() if n for value in (places[name], n)]
-
-
-def _blames(held: list[SeenInstruction], stalls: dict[str, int]) -> Iterator[list[Any]]:
-    """Place of who waits, reason, offset of whom it waits for, and what passes between them."""
-    for place, each in enumerate(held):
-        for blame in each.blames:
-            if blame.stall in each.stalls:
-                through = encodable(blame.through)
-                yield [place, stalls[blame.stall], blame.producer, through]
 
 
 def _lines_of(code: str) -> list[int]:

@@ -103,7 +103,8 @@ const machineSide = {
       return;
     }
     const at = this.at,
-      weight = sass.weight[at];
+      weight = sass.weight[at],
+      idle = sass.not_issued[at];
     const blames = sass.blames.filter((each) => each[0] === at);
     this.detail.replaceChildren(
       make(
@@ -113,7 +114,8 @@ const machineSide = {
         make(
           "span",
           { class: "quiet" },
-          `  ${format(weight, "1")} ${code.sampled ? "samples" : "executions"}${sass.not_issued[at] ? `, at ${format(sass.not_issued[at], "1")} of them no other warp issued` : ""}`,
+          `  ${code.amount(this.unit, weight)}`,
+          idle ? `, at ${format(idle, "1")} of them no other warp issued` : "",
         ),
       ),
       bars(code.reasons(sass.stalls[at])),

@@ -9,7 +9,11 @@ const code = (() => {
   function sums(unit) {
     const found = new Map(),
       sass = unit?.sass;
-    if (!sass) return found;
+    for (const [file, line, weight] of unit?.lines ?? []) {
+      if (!found.has(file)) found.set(file, new Map());
+      found.get(file).set(line, { weight, stalls: new Map() });
+    }
+    if (!sass || found.size) return found;
     sass.place.forEach((place, index) => {
       if (place < 0 || !sass.weight[index]) return;
       const [file, line] = sass.places[place];
@@ -32,7 +36,11 @@ const code = (() => {
   return {
     units: held.units,
     files: held.files,
-    sampled: held.sampled,
+    // `1,234 samples`, or executions; or a time.
+    amount(place, weight) {
+      const { measure } = held.units[place];
+      return measure === "ns" ? format(weight, "ns") : `${format(weight, "1")} ${measure}`;
+    },
     lines(file) {
       if (!texts.has(file)) texts.set(file, linesOf(held.files[file].text));
       return texts.get(file);

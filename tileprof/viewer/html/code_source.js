@@ -58,7 +58,7 @@ const sourceSide = {
         id: `line-${line}`,
         "aria-selected": String(line === this.line),
         title: here
-          ? `${format(here.weight, "1")} ${code.sampled ? "samples" : "executions"}: ${code.why(here.stalls)}`
+          ? [code.amount(this.unit, here.weight), code.why(here.stalls)].filter(Boolean).join(": ")
           : null,
         onclick: () => this.chooseLine(line, true),
       },
@@ -86,9 +86,7 @@ const sourceSide = {
       remarks = (this.held()?.remarks ?? []).filter(
         (each) => each[0] === this.line && this.held().file === this.file,
       );
-    const said = here
-      ? `${format(here.weight, "1")} ${code.sampled ? "samples" : "executions"}`
-      : "no samples";
+    const said = here ? code.amount(this.unit, here.weight) : "no samples";
     this.facts.replaceChildren(
       make(
         "div",
