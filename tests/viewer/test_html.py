@@ -180,8 +180,20 @@ def test_too_much_machine_code_is_left_out() -> None:
     """The hottest functions have theirs; the others say where it is shown."""
     page = CodeData(large(10, 60, 500)).document()
     lengths = [len(unit["sass"]["text"]) if unit["sass"] else 0 for unit in page["units"]]
-    assert lengths == [500] * 50 + [0] * 10
+    assert lengths == [500] * 40 + [0] * 20
     assert page["units"][-1]["note"] == "too long for this page; `tileprof view --sass` shows it"
+
+
+def test_no_profile_makes_a_page_too_heavy() -> None:
+    """Three times as much of everything as there is room for: 6 MB, and the hottest is there."""
+    made = large(60_000, 120, 500).program.profile
+    held = made.tables
+    sources = {**held.sources, "/work/other.cu": "int i;\n" * 400_000}
+    code = KernelInfo("k", "cuda:0", code="a = b;\n" * 400_000, code_language="cuda")
+    nodes = {made.find(kind="kernel")[0]: 0}
+    tables = replace(held, sources=sources, kernels=(code,), node_kernels=nodes)
+    page = report_page(report(replace(made, tables=tables), finding()))
+    assert 3_000_000 < len(page.encode()) <= 6_000_000
 
 
 def test_cuda_lines_belong_to_the_source_line_named_before_them() -> None:

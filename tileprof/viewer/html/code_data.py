@@ -29,9 +29,9 @@ from tileprof.viewer.text import encodable
 
 __all__ = ["CodeData"]
 
-_MOST_INSTRUCTIONS = 25_000
-"""Of a page: about 1.5 MB; further functions have no machine code on it."""
-_MOST_TEXT = 1_200_000
+_MOST_INSTRUCTIONS = 20_000
+"""Of a page: about 1.7 MB; further functions have no machine code on it."""
+_MOST_TEXT = 800_000
 """Characters of source files, and as many of compilers' texts."""
 _LINE = re.compile(r"^#line (\d+)", re.MULTILINE)
 _FORMS = ("ttgir", "ptx")
