@@ -52,7 +52,7 @@ def finding(severity: str = "suggestion", kernel: str = SCALE, line: int = 5) ->
             Evidence("static", "a load in a loop"),
             Evidence("samples", "90 % wait for it", 8200),
         ),
-        "load it once", "the pass gave up", "high", gain, gain,
+        "load it once, with `ld.v4`", "the pass gave up", "high", gain, gain,
     )  # fmt: skip
 
 

@@ -70,7 +70,12 @@ def test_the_first_view_is_the_findings(shown: Shown) -> None:
     assert page.texts(".finding .title") == ["a suggestion at line 5", "a warning at line 6"]
     assert page.texts(".finding .gain") == ["2.00× kernel", ""]
     (inside,) = page.texts(".finding .inside")
-    for text in ("load it once", "the pass gave up", "90 % wait for it", "8,200 samples"):
+    for text in (
+        "load it once, with ld.v4",
+        "the pass gave up",
+        "90 % wait for it",
+        "8,200 samples",
+    ):
         assert text in inside
     assert "2.00× (1.50–4.00)" in inside
     (line,) = page.texts(".excerpt .here")

@@ -63,7 +63,7 @@ const findingParts = {
                 make(
                   "dd",
                   {},
-                  text,
+                  commands(text),
                   samples
                     ? make("span", { class: "quiet" }, ` (${format(samples, "1")} samples)`)
                     : null,
@@ -85,9 +85,9 @@ const findingParts = {
       {},
       told("Known without running", (tier) => tier === "static"),
       told("Measured", (tier) => tier !== "static"),
-      each.author ? [make("h3", {}, "Advice"), make("p", {}, each.author)] : null,
+      each.author ? [make("h3", {}, "Advice"), make("p", {}, commands(each.author))] : null,
       each.compiler
-        ? [make("h3", {}, "To the compiler's developers"), make("p", {}, each.compiler)]
+        ? [make("h3", {}, "To the compiler's developers"), make("p", {}, commands(each.compiler))]
         : null,
       make("h3", {}, "Gain"),
       make("p", {}, gains || "none is told: nothing that was measured bounds it"),

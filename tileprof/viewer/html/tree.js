@@ -150,7 +150,7 @@ const treeView = {
     );
     name.style.paddingLeft = `${(level - 1) * 14}px`;
     const own = tree.metrics.get(tree.metric)?.own[node];
-    const count = tree.metrics.has("count") ? tree.total("count")[node] : null;
+    const count = tree.metrics.get("count")?.own[node];
     return make(
       "div",
       {
