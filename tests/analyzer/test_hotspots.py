@@ -79,6 +79,17 @@ def test_a_program_without_a_device() -> None:
     assert finding.evidence[0].text.startswith(f"{9 / 9.5:.1%}")
 
 
+def test_what_recording_took_is_not_the_programs() -> None:
+    """Without steps all of the host's time counts, but for the observer's and what is in it."""
+    builder = TreeBuilder()
+    observer = builder.child(-1, "op", "observer of PyTorch (tileprof)")
+    builder.add(observer, "cpu_time", 9e9)
+    builder.add(builder.child(observer, "op", "aten::ones"), "cpu_time", 9e9)
+    builder.add(builder.child(-1, "op", "aten::mm"), "cpu_time", 1e6)
+    finding = only(builder.snapshot(), "hotspot")
+    assert finding.title == "aten::mm takes 100% of the host's time"
+
+
 def test_recordings_of_a_gpu() -> None:
     """One kernel is all there is; of sixteen alike none stands out."""
     (finding,) = [each for each in report_of("h200-gemm").findings if each.rule == "hotspot"]
