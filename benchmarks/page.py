@@ -1,9 +1,10 @@
-"""The measured pages: parts of docs/benchmarks.md, docs/stalls.md, and docs/listing.md.
+"""The measured pages: parts of docs/benchmarks.md, docs/stalls.md, docs/listing.md, and
+docs/advice-accuracy.md.
 
     python benchmarks/page.py
 
-In: what `kernels.py`, `overhead.py`, `instrument.py` and `stalls.py` measured, and samples that
-were kept.  Out: the same pages with new sections; no number is typed by hand.
+In: what `kernels.py`, `overhead.py`, `instrument.py`, `stalls.py` and `plant.py` measured, and
+samples that were kept.  Out: the same pages with new sections; no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import page_instrument
 import page_listing
 import page_overhead
+import page_plant
 import page_sampling
 import page_stalls
 
@@ -108,3 +110,4 @@ if __name__ == "__main__":
     PAGE.write_text(with_sections(PAGE.read_text()))
     page_stalls.write()
     page_listing.write()
+    page_plant.write()

@@ -98,7 +98,7 @@ def _scalings(code: KernelCode) -> list[int]:
 
 
 def _exact(code: KernelCode) -> list[int]:
-    return code.where(lambda each: each.name[0] == "F" and bool(_EXACT_EXP.search(each.text)))
+    return code.where(lambda each: each.name.startswith("F") and bool(_EXACT_EXP.search(each.text)))
 
 
 _KINDS = (
