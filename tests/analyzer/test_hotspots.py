@@ -39,6 +39,9 @@ def test_names_of_cpp() -> None:
     finding = only(program(Made(name)), "hotspot")
     assert finding.title == "softmax_warp_forward takes 100% of the devices' time"
     assert finding.place.kernel == name
+    step = Step()
+    step.builder.add(step.builder.child(step.top, "scope", "range(A)#next"), "cpu_time", MS)
+    assert only(step.profile(), "hotspot").title.startswith("range(A)#next takes")
 
 
 def test_idle_time_is_of_the_whole() -> None:

@@ -110,7 +110,8 @@ def _draft(tree: Contexts, each: _Hot, whole: float, whose: str) -> Draft:
     text = f"{share:.1%} of {whose}{often}, most at {tree.told(each.node)}"
     measured = Evidence("activities", text)
     table = Evidence("activities", f"by Amdahl's law, if all else stays: {_table(share)}")
-    title = f"{plain(each.name)} takes {share:.0%} of {whose}"
+    name = plain(each.name) if each.kind == "kernel" else each.name
+    title = f"{name} takes {share:.0%} of {whose}"
     return Draft("symptom", title, tree.place(each.node), (measured, table), _ADVICE[each.kind],
                  confidence="high")  # fmt: skip
 
