@@ -46,7 +46,7 @@ def finding(
     )
     evidence = (
         Evidence("static", "rows of 200 bytes are no multiple of 16"),
-        Evidence("samples", "31.0% of the samples wait for it", 12_400),
+        Evidence("samples", "31.0 % of the samples wait for it", 12_400),
     )
     return Finding(
         rule, severity, f"what `{rule}` is about", place, evidence, "Pad rows to 16 bytes.",

@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only, report_of
 from tests.analyzer.steps import MS, TORCH, Step, training
+from tileprof.analyzer.findings import percent
 from tileprof.errors import Location
 from tileprof.profile import TreeBuilder
 
@@ -46,8 +47,8 @@ def test_in_steps() -> None:
     assert gain is not None
     share = 20 / 101
     assert (gain.low, gain.mid) == pytest.approx((1 / (1 - share / 2), 1 / (1 - share)))
-    assert "20% of" not in finding.evidence[0].text
-    assert f"{share:.1%} of their time" in finding.evidence[0].text
+    assert "20 % of" not in finding.evidence[0].text
+    assert f"{percent(share)} of their time" in finding.evidence[0].text
 
 
 def test_before_the_steps() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, found, only, program, report_of
 from tests.analyzer.steps import MS, Step, training
+from tileprof.analyzer.findings import percent
 from tileprof.profile import TreeBuilder
 
 
@@ -28,7 +29,7 @@ def test_the_table_is_amdahls() -> None:
     for name in "bcdefghijklmnop":  # each a twentieth
         step.launch(step.op(step.top, f"aten::{name}"), f"{name}_kernel", MS)
     finding = found(step.profile(), "hotspot")[0]
-    assert finding.title == "a_kernel takes 25% of the devices' time"
+    assert finding.title == "a_kernel takes 25 % of the devices' time"
     assert [f"{gain:.2f}×" in finding.evidence[1].text for gain in (1.04, 1.14, 1.33)] == [True] * 3
     assert (finding.kernel_gain, finding.program_gain) == (None, None)
 
@@ -37,7 +38,7 @@ def test_names_of_cpp() -> None:
     """The title has the name alone, the place all of it."""
     name = "void (anonymous namespace)::softmax_warp_forward<float, 8>(float*, int)"
     finding = only(program(Made(name)), "hotspot")
-    assert finding.title == "softmax_warp_forward takes 100% of the devices' time"
+    assert finding.title == "softmax_warp_forward takes 100 % of the devices' time"
     assert finding.place.kernel == name
     step = Step()
     step.builder.add(step.builder.child(step.top, "scope", "range(A)#next"), "cpu_time", MS)
@@ -68,7 +69,7 @@ def test_nested_nodes_count_once() -> None:
     for number in range(5):
         step.launch(step.op(outer, "aten::mm"), f"kernel_{number}", 2 * MS)
     (finding,) = [e for e in found(step.profile(), "hotspot") if e.place.kernel == ""]
-    assert finding.title == "aten::mm takes 100% of the devices' time"
+    assert finding.title == "aten::mm takes 100 % of the devices' time"
 
 
 def test_a_program_without_a_device() -> None:
@@ -78,8 +79,8 @@ def test_a_program_without_a_device() -> None:
     step.op(step.top, "aten::mm", cpu_time=9 * MS)
     step.op(step.top, "aten::add", cpu_time=0.5 * MS)
     finding = only(step.profile(), "hotspot")
-    assert finding.title == "aten::mm takes 95% of the host's time in its steps"
-    assert finding.evidence[0].text.startswith(f"{9 / 9.5:.1%}")
+    assert finding.title == "aten::mm takes 95 % of the host's time in its steps"
+    assert finding.evidence[0].text.startswith(percent(9 / 9.5))
 
 
 def test_what_recording_took_is_not_the_programs() -> None:
@@ -90,7 +91,7 @@ def test_what_recording_took_is_not_the_programs() -> None:
     builder.add(builder.child(observer, "op", "aten::ones"), "cpu_time", 9e9)
     builder.add(builder.child(-1, "op", "aten::mm"), "cpu_time", 1e6)
     finding = only(builder.snapshot(), "hotspot")
-    assert finding.title == "aten::mm takes 100% of the host's time"
+    assert finding.title == "aten::mm takes 100 % of the host's time"
 
 
 def test_recordings_of_a_gpu() -> None:

@@ -66,7 +66,7 @@ def test_a_finding() -> None:
             "dynamic": [
                 {
                     "tier": "samples",
-                    "text": "31.0% of the samples wait for it",
+                    "text": "31.0 % of the samples wait for it",
                     "samples": 12_400,
                 }
             ],

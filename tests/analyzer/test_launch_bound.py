@@ -88,7 +88,7 @@ def test_waiting_for_the_host() -> None:
     finding = only(step.profile(), "launch-bound")
     assert (finding.severity, finding.program_gain) == ("symptom", None)
     assert finding.title == "the device waits for the host at train_gpt.py:12"
-    assert finding.evidence[0].text.startswith("20.0%")
+    assert finding.evidence[0].text.startswith("20.0 %")
 
 
 def test_before_the_first_step() -> None:

@@ -88,7 +88,7 @@ def test_stages_that_hide_the_wait() -> None:
     finding = only(program(Made(code=STARVED, blames=WAITS, ir=ir(2), attributes=ROOM)), RULE)
     assert finding.severity == "suggestion"
     assert "num_stages=4" in finding.author
-    assert "50.0% of the time, 200 cycles a turn" in finding.dynamic[0].text
+    assert "50.0 % of the time, 200 cycles a turn" in finding.dynamic[0].text
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(2)
     assert finding.place.location is not None

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.analyzer.made import Made, program
+from tests.analyzer.made import Made, program, report_of
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
 from tileprof.analyzer import Place, Report, analyze
+from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.errors import UsageError
 from tileprof.profile import Tables, TreeBuilder
 from tileprof.viewer.findings import ReportOptions, Voice, render_reports
@@ -59,9 +60,17 @@ def test_the_compiler_sees_all_profiles_at_once(golden: Callable[..., None]) -> 
 
 
 def test_the_page_has_this_report() -> None:
-    """docs/report.md shows what is printed of the recording, by these rules."""
+    """docs/report.md shows what is printed of the recording."""
     held = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert held[0] == text_of(recorded("h200-stalls"))
+    assert held[0] == text_of(report_of("h200-stalls"), include="spill-hot|bank-conflict")
+
+
+def test_the_page_has_all_rules() -> None:
+    """Each once, and none that there is not."""
+    (table,) = re.findall(r"^## Rules\n(.*?)^## ", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    told = re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)
+    names = [rule.name for rule in KERNEL_RULES] + [rule.name for rule in PROGRAM_RULES]
+    assert sorted(told) == sorted(names)
 
 
 @pytest.mark.parametrize("voice", ["author", "compiler"])

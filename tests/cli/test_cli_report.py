@@ -96,3 +96,20 @@ def test_a_screen_is_as_high_as_the_terminal(
     os.environ["LINES"] = "500"
     high = cli("report", "spills.tprof").out
     assert (high.count("(spill-hot)"), high.count(" more: ")) == (3, 0)
+
+
+def test_a_page(cli: Any, recordings: tuple[str, str]) -> None:
+    """One file, of one whole profile; a folder that is not there is an error."""
+    found = cli("report", recordings[0], "--html", "report.html")
+    assert (found.code, found.out) == (0, "")
+    assert found.err == "tileprof: wrote report.html\n"
+    page = Path("report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "registers are spilled where it costs time" in page
+    missing = cli("report", recordings[0], "--html", "there/report.html")
+    assert missing.code == 2
+    assert "there/report.html" in missing.err
+    for more in (recordings[1], "-ispill", "--for=compiler"):
+        refused = cli("report", recordings[0], more, "--html", "other.html")
+        assert (refused.code, Path("other.html").exists()) == (2, False)
+        assert "one whole profile" in refused.err

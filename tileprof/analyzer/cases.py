@@ -27,6 +27,7 @@ _NUMBERED = re.compile(r"_\d+$")
 _RESIDENT = 40e6
 """Bytes of a launch that may still be in the L2 (50 MB on an H100 or H200) from the one before, so
 that they need not come from memory."""
+_ONLY_COPIES = "only copies"
 _SITE_TIMES = {"block_time", "kernel_samples"}
 _COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
 
@@ -236,10 +237,14 @@ class Program:
 
     @cached_property
     def device_time(self) -> float:
-        """What devices worked and waited, ns."""
+        """What devices worked and had nothing to do, ns."""
         profile = self.profile
-        names = [name for name in ("time", "idle_time") if name in profile.metrics]
-        return sum(float(profile.whole[name]) for name in names)
+        whole = sum(
+            float(profile.whole[name]) for name in ("time", "idle_time") if name in profile.metrics
+        )
+        # Gaps in which copies run are in the copies' time too.
+        copied = profile.find(_ONLY_COPIES, "idle") if "idle_time" in profile.metrics else []
+        return whole - float(profile.own["idle_time"][copied].sum() if copied else 0)
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:

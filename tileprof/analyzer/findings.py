@@ -13,11 +13,27 @@ from typing import Literal, TypeAlias, get_args
 
 from tileprof.errors import Location
 
-__all__ = ["TIERS", "Confidence", "Evidence", "Finding", "Gain", "Place", "Severity", "Tier"]
+__all__ = [
+    "TIERS",
+    "Confidence",
+    "Evidence",
+    "Finding",
+    "Gain",
+    "Place",
+    "Severity",
+    "Tier",
+    "percent",
+]
 
 Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 Tier: TypeAlias = Literal["static", "activities", "scopes", "samples", "counters"]
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as people read it: `94.7 %`."""
+    return f"{100 * share:.{digits}f} %"
+
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 """Kinds of evidence: what the compiler and the machine code say; launches and their times; time by

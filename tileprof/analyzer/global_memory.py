@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import Instruction, KernelCode
+from tileprof.analyzer.findings import percent
 from tileprof.errors import Location
 from tileprof.profile import DevicePeak
 
@@ -162,4 +163,4 @@ def _same_line(a: Location | None, b: Location | None) -> bool:
 
 def _use(moved: float, time: float, roof: DevicePeak) -> tuple[float, str]:
     share = moved / time * 1e9 / roof.value
-    return share, f"{share:.0%} of {roof.value / 1e12:.3g} TB/s, as measured ({roof.name})"
+    return share, f"{percent(share, 0)} of {roof.value / 1e12:.3g} TB/s, as measured ({roof.name})"

@@ -32,7 +32,8 @@ _RUNS: dict[Tier, str] = {
     "activities": "`tileprof run SCRIPT` on a GPU: launches are timed",
     "scopes": "`tileprof run --instrument sample SCRIPT`: where in a tile kernel its warps are",
     "samples": "`tileprof run --pc-sampling SCRIPT`: which instructions wait, and for what",
-    "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: traffic and pipes",
+    "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: traffic and pipes; or"
+    " `--metrics instructions`: accesses one by one",
 }
 
 

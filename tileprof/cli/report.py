@@ -9,8 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tileprof.errors import UsageError
+
 from . import terminal
-from .later import refuse
 from .parsing import Command, Parser, one_of
 
 if TYPE_CHECKING:
@@ -65,8 +66,18 @@ def _analyzed(files: Sequence[str]) -> dict[str, Report]:
 
 
 def _page(args: argparse.Namespace) -> int:
-    """Write the page."""
-    refuse("`--html`")
+    """Write the page of one profile."""
+    if len(args.files) > 1 or args.include is not None or args.voice != "author":
+        raise UsageError(
+            "`--html` makes a page of one whole profile",
+            hint="Give one FILE, without -i and --for; the page has filters.",
+        )
+    from tileprof.viewer.html import write_html
+
+    (report,) = _analyzed(args.files).values()
+    write_html(report, args.html)
+    terminal.complain(f"wrote {args.html}")
+    return 0
 
 
 def _json(reports: Mapping[str, Report], args: argparse.Namespace) -> str:

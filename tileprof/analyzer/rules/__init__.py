@@ -5,7 +5,35 @@ rule reads what it needs and says nothing where that was not recorded; it never 
 """
 
 from tileprof.analyzer.drafts import KernelRule, ProgramRule
-from tileprof.analyzer.rules import bank_conflicts, roofline, spills
+from tileprof.analyzer.rules import (
+    async_copies,
+    backward_ratio,
+    bank_conflicts,
+    barriers,
+    coalescing,
+    code_size,
+    compiling,
+    drain,
+    hotspots,
+    launch_bound,
+    layout_converts,
+    layout_copies,
+    narrow_access,
+    occupancy,
+    pipeline_depth,
+    precision,
+    roofline,
+    slow_math,
+    small_grid,
+    small_kernels,
+    spills,
+    tail_wave,
+    tensor_cores,
+    traffic,
+    transfers,
+    wasted_lanes,
+    wgmma_serialised,
+)
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
 
@@ -13,5 +41,30 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     spills.RULE,
     bank_conflicts.RULE,
     roofline.RULE,
+    small_grid.RULE,
+    tail_wave.RULE,
+    occupancy.RULE,
+    barriers.RULE,
+    slow_math.RULE,
+    code_size.RULE,
+    wasted_lanes.RULE,
+    coalescing.RULE,
+    narrow_access.RULE,
+    traffic.RULE,
+    drain.RULE,
+    async_copies.RULE,
+    layout_converts.RULE,
+    pipeline_depth.RULE,
+    tensor_cores.RULE,
+    wgmma_serialised.RULE,
 )
-PROGRAM_RULES: tuple[ProgramRule, ...] = ()
+PROGRAM_RULES: tuple[ProgramRule, ...] = (
+    launch_bound.RULE,
+    transfers.RULE,
+    small_kernels.RULE,
+    compiling.RULE,
+    precision.RULE,
+    backward_ratio.RULE,
+    layout_copies.RULE,
+    hotspots.RULE,
+)

@@ -23,7 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.loops import COPIES, is_innermost, loop_around, loops_with, tensor_use
 from tileprof.profile import RemarkInfo
 
@@ -164,7 +164,7 @@ def _draft(
 ) -> Draft:  # fmt: skip
     lost = float(waits.rows.sum())
     share = (lost + own) / code.whole
-    text = f"{share:.1%} of the samples wait for these loads, or are at them"
+    text = f"{percent(share)} of the samples wait for these loads, or are at them"
     evidence = (static, Evidence("samples", text, int(lost) + own))
     if share < _COLD:
         author = "Leave it: nothing waits for these loads."

@@ -21,7 +21,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Mask, duration, plain
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.profile import Symbol
 
 __all__ = ["RULE"]
@@ -153,8 +153,9 @@ def _longest_kernels(tree: Contexts, gradients: Mask) -> dict[int, int]:
 def _draft(tree: Contexts, op: _Op) -> Draft:
     name = tree.profile.names[op.node]
     times = f"{duration(op.backward)} backward and {duration(op.forward)} forward"
-    evidence = [Evidence("activities", f"{times}: {tree.share(op.backward):.1%} of the devices'"
-                                       " time is its gradient")]  # fmt: skip
+    told = percent(tree.share(op.backward))
+    text = f"{times}: {told} of the devices' time is its gradient"
+    evidence = [Evidence("activities", text)]
     if op.kernels:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
         text = f"most of it in the kernel {plain(tree.profile.names[longest])}"

@@ -25,7 +25,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, shown, skipped, targets
 from tileprof.analyzer.launches import busy_share
 
@@ -81,7 +81,7 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     if share < _COLD or (share < _NOTABLE and skew < _SKEWED):
         return
     at = _place(case, code.instructions[hot])
-    text = f"{share:.1%} of the samples wait at a barrier"
+    text = f"{percent(share)} of the samples wait at a barrier"
     evidence = (Evidence("samples", text, int(taken.sum())),)
     if skew < _SKEWED:
         title = "warps wait for each other at a barrier"
@@ -89,7 +89,7 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
         return
     line = shown(code.hottest(late))
     static = Evidence("static", f"a branch lets some warps of the block step over {line}")
-    text = f"{skew:.0%} of what is done, waits at barriers aside, is in such code"
+    text = f"{percent(skew, 0)} of what is done, waits at barriers aside, is in such code"
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
         (static, *evidence, Evidence("samples", text)), _LATE, _COMPILER,
@@ -149,7 +149,7 @@ def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
         return Draft("warning", title, place, (static,), _TWICE, _COMPILER)
     taken = _waits(code, twice)
     share = float(taken.sum()) / code.whole
-    text = f"{share:.1%} of the samples wait there"
+    text = f"{percent(share)} of the samples wait there"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share < _COLD:
         return Draft("ignore", f"{title}, and costs nothing", place, evidence,

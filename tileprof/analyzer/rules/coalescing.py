@@ -29,7 +29,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
     LOADS,
@@ -142,7 +142,7 @@ def _drafts(
         evidence.append(Evidence("activities", use[1]))
     if code is not None and code.whole and scattered:
         saving = _saving(code, scattered, use[0] if use else None)
-        text = f"{saving.mid:.1%} of the samples wait for sectors that are not needed"
+        text = f"{percent(saving.mid)} of the samples wait for sectors that are not needed"
         evidence.append(Evidence("samples", text, saving.samples))
     elif use and wasted:
         saving = _by_traffic(case, wasted, min(use[0], 1.0))
@@ -206,7 +206,7 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
     if share < _MUCH:
         return
     slow = max(loads, key=lambda index: float(code.waiting_for([index], _ANSWER).sum()))
-    evidence = [Evidence("samples", f"{share:.1%} of the samples do", int(waiting.sum()))]
+    evidence = [Evidence("samples", f"{percent(share)} of the samples do", int(waiting.sum()))]
     if use:
         evidence.append(Evidence("activities", use[1]))
     place = _place(case, code, [_Scattered(slow, 1.0)])

@@ -22,7 +22,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, loops, targets
 
 __all__ = ["RULE"]
@@ -62,7 +62,9 @@ def find(case: KernelCase) -> Iterator[Draft]:
     size = len(loop) * _INSTRUCTION
     static = Evidence("static", f"{size / 1024:.1f} KB of code in the loop")
     place = _place(case, code, loop)
-    measured = Evidence("samples", f"{share:.1%} of the samples wait for an instruction", count)
+    measured = Evidence(
+        "samples", f"{percent(share)} of the samples wait for an instruction", count
+    )
     if size > _NEXT and not code.whole:
         yield Draft("warning", "a loop longer than the caches of instructions", place, (static,),
                     _UNROLLED, _COMPILER)  # fmt: skip

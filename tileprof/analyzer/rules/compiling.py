@@ -18,7 +18,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask, duration
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -76,13 +76,13 @@ def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iter
     worked, waited = (float(column[compiling].sum()) for column in (tree.time, tree.gaps))
     if worked + waited:
         text = (
-            f"meanwhile devices wait for {tree.share(waited):.1%} of their time, and work for"
-            f" {tree.share(worked):.1%} on trials"
+            f"meanwhile devices wait for {percent(tree.share(waited))} of their time, and work for"
+            f" {percent(tree.share(worked))} on trials"
         )
         yield Evidence("activities", text)
     host = float(tree.own("cpu_time")[compiling].sum())
-    yield Evidence("activities", f"the host compiles for {duration(host)},"
-                                 f" {_host_share(tree, compiling):.1%} of its time")  # fmt: skip
+    share = percent(_host_share(tree, compiling))
+    yield Evidence("activities", f"the host compiles for {duration(host)}, {share} of its time")
     if again:
         yield Evidence("activities", f"{again} of {regions} compilations of regions were of one"
                                      " that had been compiled before")  # fmt: skip

@@ -23,7 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import ATOMICS, NEAR, STORES, memory_use, width_of
 
 __all__ = ["RULE"]
@@ -69,7 +69,8 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         return
     first = code.instructions[(looped or fences)[0]]
     place, advice = _place(case, code, first.index), (_FENCE_AUTHOR, _FENCE_COMPILER)
-    text = f"{len(fences)} fences ({first.opcode}), {len(looped)} of them in loops"
+    many = "a fence" if len(fences) == 1 else f"{len(fences)} fences"
+    text = f"{many} ({first.opcode}), {len(looped)} in loops"
     static = Evidence("static", text)
     if not code.whole:
         if looped:
@@ -78,7 +79,7 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     taken = code.taken(code.rows(reasons=_FENCE))
     again = code.waiting_for(looped, _FENCE)
     share = float(taken.sum()) / code.whole
-    text = f"{share:.1%} of the samples wait until writes are seen"
+    text = f"{percent(share)} of the samples wait until writes are seen"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share < _COLD:
         if looped:
@@ -106,8 +107,8 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     assert hot is not None
     atomic = hot.name in ATOMICS
     text = (
-        f"{share:.1%} of the samples: {code.n(reasons=_TAIL) / code.whole:.1%} after the exit,"
-        f" {code.n(stores, _QUEUE) / code.whole:.1%} with their queue full"
+        f"{percent(share)} of the samples: {percent(code.n(reasons=_TAIL) / code.whole)} after the"
+        f" exit, {percent(code.n(stores, _QUEUE) / code.whole)} with their queue full"
     )
     evidence = (*_static(case, code, stores), Evidence("samples", text, int(taken.sum())))
     yield Draft(

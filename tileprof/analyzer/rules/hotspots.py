@@ -16,7 +16,7 @@ import numpy as np
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask, duration, plain
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -107,11 +107,11 @@ def _stands_for(told: list[_Hot], each: _Hot, column: Column) -> bool:
 def _draft(tree: Contexts, each: _Hot, whole: float, whose: str) -> Draft:
     share = each.time / whole
     often = f", {each.count:,.0f} times {duration(each.time / each.count)}" if each.count else ""
-    text = f"{share:.1%} of {whose}{often}, most at {tree.told(each.node)}"
+    text = f"{percent(share)} of {whose}{often}, most at {tree.told(each.node)}"
     measured = Evidence("activities", text)
     table = Evidence("activities", f"by Amdahl's law, if all else stays: {_table(share)}")
     name = plain(each.name) if each.kind == "kernel" else each.name
-    title = f"{name} takes {share:.0%} of {whose}"
+    title = f"{name} takes {percent(share, 0)} of {whose}"
     return Draft("symptom", title, tree.place(each.node), (measured, table), _ADVICE[each.kind],
                  confidence="high")  # fmt: skip
 

@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import DEPENDENT, FOR_DATA, FOR_HOST, LATE, Contexts, Mask, duration
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -54,7 +54,7 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     if tree.share(late) < _COLD or float(tree.own("sync_time")[tree.steady].sum()) > late:
         return
     where = _most(tree, gaps)
-    evidence = [Evidence("activities", f"{tree.share(late):.1%} of the devices' time goes in"
+    evidence = [Evidence("activities", f"{percent(tree.share(late))} of the devices' time goes in"
                                        f" {tree.count[gaps].sum():,.0f} gaps before launches that"
                                        " came late")]  # fmt: skip
     if told := _a_launch(tree, where):
@@ -116,7 +116,10 @@ def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     if share < _COLD:
         return
     most = max(often, key=lambda node: float(tree.gaps[node]))
-    text = f"{share:.1%} of the devices' time goes in gaps in which the host was in the data loader"
+    text = (
+        f"{percent(share)} of the devices' time goes in gaps in which the host was in the data"
+        " loader"
+    )
     yield Draft(
         "suggestion", f"the device waits for data at {tree.told(most)}", tree.place(most),
         (Evidence("activities", text),), _DATA, "", Saving(_SURE * share, share, share),
@@ -135,7 +138,9 @@ def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     for idle, nodes in sums[:_TOP]:
         often = tree.repeated(nodes[0], float(tree.count[nodes].sum()))
         if tree.share(idle) >= _COLD and often:
-            text = f"{tree.share(idle):.1%} of the devices' time goes in long gaps at this line"
+            text = (
+                f"{percent(tree.share(idle))} of the devices' time goes in long gaps at this line"
+            )
             title = f"the device waits for the host at {tree.told(nodes[0])}"
             yield Draft("symptom", title, tree.place(nodes[0]), (Evidence("activities", text),),
                         _HOST)  # fmt: skip

@@ -15,7 +15,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 
@@ -81,7 +81,7 @@ def _draft(case: KernelCase, together: list[RemarkInfo]) -> Draft:
     place = case.place(remark.location, remark.op, (hot.offset, hot.offset))
     taken = _taken(code, where)
     share = float(taken.sum()) / code.whole
-    text = f"{share:.1%} of the samples are at the exchange or wait for it"
+    text = f"{percent(share)} of the samples are at the exchange or wait for it"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share < _COLD:
         author = "Leave it: the exchange takes no time."

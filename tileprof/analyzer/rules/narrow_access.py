@@ -28,7 +28,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
     NEAR,
@@ -98,7 +98,11 @@ def _measured(
     taken = _taken(code, where, 1 - min(use[0], 1.0) if use else 1.0)
     at = code.n(where, (ISSUED, _QUEUE))
     evidence.append(
-        Evidence("samples", f"{at / code.whole:.1%} of the samples issue them or queue for it", at)
+        Evidence(
+            "samples",
+            f"{percent(at / code.whole)} of the samples issue them or queue for it",
+            at,
+        )
     )
     if use:
         evidence.append(Evidence("activities", use[1]))
@@ -139,8 +143,8 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         return
     widths = {width_of(code.instructions[index].opcode) for index in looped}
     text = (
-        f"{waits / code.whole:.1%} of the samples are at accesses of {min(widths)} bytes a thread"
-        " and find the queue full"
+        f"{percent(waits / code.whole)} of the samples are at accesses of {min(widths)} bytes a"
+        " thread and find the queue full"
     )
     author = (
         "If its threads are side by side, let each move 16 bytes at once; if they are not, let"

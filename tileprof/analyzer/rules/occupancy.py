@@ -24,7 +24,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated, more_warps
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.launches import SCHEDULERS, Launch, busy_share, is_pipelined, launch_of
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 
@@ -87,8 +87,8 @@ def _seen(
         return
     warps = float(launch.held * launch.warps)
     text = (
-        f"schedulers issue in {busy_share(code):.0%} of the cycles; in {waiting / code.whole:.0%}"
-        " nobody does while warps wait for latency"
+        f"schedulers issue in {percent(busy_share(code), 0)} of the cycles; in"
+        f" {percent(waiting / code.whole, 0)} nobody does while warps wait for latency"
     )
     yield Draft(
         "suggestion", "more warps would hide latency", case.place(),
@@ -179,8 +179,8 @@ def _static(case: KernelCase, launch: Launch, share: float, step: _Step) -> str:
     blocks = "1 block" if launch.held == 1 else f"{launch.held} blocks"
     limit = case.attributes.get("limited_by", "")
     return (
-        f"{blocks} of {launch.threads} threads a multiprocessor, {share:.0%} of its warps, limited"
-        f" by {limit}; the next step needs {step.needs}"
+        f"{blocks} of {launch.threads} threads a multiprocessor, {percent(share, 0)} of its warps,"
+        f" limited by {limit}; the next step needs {step.needs}"
     )
 
 

@@ -23,7 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, hidden
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.loops import COPIES, loop_around, slow_paths, tensor_use, turns
 from tileprof.analyzer.pipelines import Ring, rings_of, spare_bytes
 from tileprof.profile import RemarkInfo
@@ -147,7 +147,7 @@ def _draft(case: KernelCase, code: KernelCode, wait: _Wait, loads: _Loads) -> It
     assert hot is not None
     line = case.user_line(hot.place)
     place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
-    text = f"{wait.share:.1%} of the time, {wait.cycles:,.0f} cycles a turn, goes by waiting"
+    text = f"{percent(wait.share)} of the time, {wait.cycles:,.0f} cycles a turn, goes by waiting"
     measured = Evidence("samples", f"{text} for copies", int(wait.exposed.sum()))
     evidence = (Evidence("static", _seen(code, wait, loads)), measured)
     stages = _stages(case, wait, loads)

@@ -18,7 +18,7 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Column, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -53,7 +53,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not time:
         yield Draft("warning", _title(len(plain)), place, (static,), _ADVICE)
         return
-    text = f"{len(plain)} such kernels take {share:.1%} of the devices' time"
+    text = f"{len(plain)} such kernels take {percent(share)} of the devices' time"
     evidence = [static, Evidence("activities", text)]
     if share < _COLD:
         yield Draft("ignore", "32-bit products without tensor cores that take no time", place,

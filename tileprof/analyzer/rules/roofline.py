@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -27,7 +27,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     peak = case.peaks[roof]
     unit = "TB/s" if peak.unit == "bytes/s" else "TFLOP/s"
-    text = f"{used:.0%} of {peak.value / 1e12:.3g} {unit}, as measured ({roof})"
+    text = f"{percent(used, 0)} of {peak.value / 1e12:.3g} {unit}, as measured ({roof})"
     memory = peak.unit == "bytes/s"
     author = (
         "Stop tuning it: only less traffic helps, by fusing it with its neighbours or by smaller"

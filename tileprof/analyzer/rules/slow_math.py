@@ -25,7 +25,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Confidence, Evidence, Place
+from tileprof.analyzer.findings import Confidence, Evidence, Place, percent
 from tileprof.analyzer.jumps import subroutines
 
 __all__ = ["RULE"]
@@ -159,7 +159,7 @@ def _told(case: KernelCase, code: KernelCode, kind: _Kind, where: list[int]) -> 
         return
     taken = _taken(code, where, kind.where is subroutines)
     share = float(taken.sum()) / code.whole
-    text = f"{share:.1%} of the samples are theirs, or wait for their results"
+    text = f"{percent(share)} of the samples are theirs, or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share >= _COLD:
         yield Draft(
@@ -194,7 +194,7 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         return
     hot = code.hottest(where)
     name = hot.opcode if hot else "MUFU"
-    text = f"{share:.1%} of the samples are at {name} and its like, or wait for their results"
+    text = f"{percent(share)} of the samples are at {name} and its like, or wait for their results"
     yield Draft(
         "symptom", "special functions are what the kernel waits for", _place(case, code, where),
         (Evidence("samples", text, int(taken.sum())),),

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.launches import Launch, launch_of
 
 __all__ = ["RULE"]
@@ -61,7 +61,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     use = case.rate("sm_use")
     if use is not None:
-        text = f"a multiprocessor had work in {use:.0%} of all cycles"
+        text = f"a multiprocessor had work in {percent(use, 0)} of all cycles"
         evidence.append(Evidence("counters", text))
     yield Draft(
         "suggestion", f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors",

@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import DEPENDENT, LATE, Column, Contexts, duration
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -153,15 +153,16 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     )
     measured = (
         f"{first.length:.0f} kernels in a row, {launches:,.0f} launches in all, of"
-        f" {duration(time / launches)} in the mean: {tree.share(time):.1%} of the devices' time"
+        f" {duration(time / launches)} in the mean: {percent(tree.share(time))} of the devices'"
+        " time"
     )
     names = list(dict.fromkeys(tree.op(node) or tree.profile.names[node] for node in first.nodes))
     evidence = [Evidence("activities", measured)]
     evidence.append(Evidence("activities", f"they are of {_listed(names)}"))
     if idle:
-        text = f"{tree.share(idle):.1%} more goes in gaps before them"
+        text = f"{percent(tree.share(idle))} more goes in gaps before them"
         evidence.append(
-            Evidence("activities", f"{text}, {late / idle:.0%} of it as launches come late")
+            Evidence("activities", f"{text}, {percent(late / idle, 0)} of it as launches come late")
         )
     above, between = (sum(getattr(each, what) for each in chains) for what in ("above", "between"))
     low, mid, high = between / 2, above / 2 + between, above + between

@@ -15,7 +15,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 
 __all__ = ["RULE"]
 
@@ -41,7 +41,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     taken = np.maximum(code.taken(code.rows(spills)), code.waiting_for(spills))
     share = float(taken.sum()) / code.whole
-    text = f"{share:.1%} of the samples are at them or wait for them"
+    text = f"{percent(share)} of the samples are at them or wait for them"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share < _COLD:
         title = "registers are spilled where it costs nothing"

@@ -27,7 +27,7 @@ from statistics import median
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.launches import Launch, busy_share, launch_of
 
 __all__ = ["RULE"]
@@ -111,10 +111,12 @@ def _measured(case: KernelCase, launch: Launch) -> Iterator[Evidence]:
         if block := _block_time(case):
             yield Evidence("scopes", f"the median of its blocks {block / 1000:,.1f} µs")
     if case.sampled is not None:
-        text = f"schedulers issue in {busy_share(case.sampled):.0%} of the cycles with warps"
+        text = (
+            f"schedulers issue in {percent(busy_share(case.sampled), 0)} of the cycles with warps"
+        )
         yield Evidence("samples", text, case.sampled.whole)
     if launch.held == 1 and (use := case.rate("sm_use")) is not None:
-        yield Evidence("counters", f"multiprocessors had work in {use:.1%} of all cycles")
+        yield Evidence("counters", f"multiprocessors had work in {percent(use)} of all cycles")
 
 
 RULE = KernelRule("tail-wave", find, ("activities", "scopes", "samples", "counters"))

@@ -14,7 +14,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -80,7 +80,7 @@ def _draft(case: KernelCase, remark: RemarkInfo, wanted: str, reason: str) -> Dr
     taken = code.taken(code.rows(where, reasons))
     share = float(taken.sum()) / code.whole
     times = _peak(case, wanted) / _peak(case, chosen)
-    text = f"{share:.1%} of the samples multiply; {wanted} is up to {times:.1f} times as fast"
+    text = f"{percent(share)} of the samples multiply; {wanted} is up to {times:.1f} times as fast"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share * (1 - 1 / times) < _COLD:
         author = "Leave it: the product takes no time."

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, Place
+from tileprof.analyzer.findings import Evidence, Place, percent
 
 __all__ = ["RULE"]
 
@@ -70,7 +70,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield Draft("symptom", title, place, evidence, author, compiler)
         return
     use = moved / case.time * 1e9 / peak.value
-    text = f"{use:.0%} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
+    text = f"{percent(use, 0)} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
     evidence = (*evidence, Evidence("activities", text))
     if use < _IDLE:
         yield Draft(
@@ -94,7 +94,7 @@ def _of(needed: float, asked: float) -> str:
 
 def _hits(case: KernelCase) -> str:
     rate = case.rate("l2_hit_rate")
-    return "" if rate is None else f", and L2 has {rate:.0%} of what it is asked for"
+    return "" if rate is None else f", and L2 has {percent(rate, 0)} of what it is asked for"
 
 
 def _grouped(case: KernelCase) -> tuple[int, Place]:

@@ -27,7 +27,7 @@ from tileprof.analyzer.contexts import (
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
 
@@ -128,9 +128,10 @@ def _of_wait(tree: Contexts, wait: _Wait, direct: float, late: float) -> Iterato
     evidence = [Evidence("activities", f"the host waits here {times} ({_by(tree, wait.node)})")]
     place, told = tree.place(wait.node), tree.told(wait.node)
     most = tree.share(direct + late)
-    text = f"{tree.share(direct):.1%} of the devices' time goes in gaps after waits and copies"
+    text = f"{percent(tree.share(direct))} of the devices' time goes in gaps after waits and copies"
     if late:
-        text += f", {tree.share(late):.1%} in others before late launches, though the host is ahead"
+        told = percent(tree.share(late))
+        text += f", {told} in others before late launches, though the host is ahead"
     evidence.append(Evidence("activities", text))
     if most < _COLD:
         title = f"{why} at {told} waits for the device, which does not run out of work by it"
@@ -196,8 +197,8 @@ def _of_copies(
     slow, fast = _rate(tree, nodes), _rate(tree, _copies(tree, direction, _PINNED, again=False))
     text = (
         f"{tree.count[nodes].sum():,.0f} copies{f' at {slow:.3g} GB/s' if slow else ''} are alone"
-        f" on the device for {tree.share(exposed):.1%} of its time, and launches come late after"
-        f" them for {tree.share(held):.1%}"
+        f" on the device for {percent(tree.share(exposed))} of its time, and launches come late"
+        f" after them for {percent(tree.share(held))}"
     )
     evidence = [Evidence("activities", text)]
     place, where = tree.place(most), tree.told(most)

@@ -23,7 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.jumps import shown
 from tileprof.analyzer.launches import busy_share
 
@@ -66,7 +66,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
         share[index] = each
     taken = code.taken(code.rows(list(unused))) * share[code.at]
     lost = float(taken.sum()) / code.whole
-    text = f"{lost:.1%} of the samples are what these lanes take, of {busy_share(code):.0%} busy"
+    busy = percent(busy_share(code), 0)
+    text = f"{percent(lost)} of the samples are what these lanes take, of {busy} busy"
     evidence.append(Evidence("samples", text, int(taken.sum())))
     if lost < _COLD:
         yield Draft("ignore", f"{title}, where it costs nothing", place, tuple(evidence),

@@ -18,7 +18,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.loops import PRODUCTS, loops_with, tensor_use
 from tileprof.profile import RemarkInfo
 
@@ -118,8 +118,8 @@ def _static(said: RemarkInfo | None, serial: _Serial | None) -> str:
 
 def _dynamic(serial: _Serial) -> str:
     return (
-        f"{serial.waiting:.1%} of the samples wait there while nobody issues; tensor cores are"
-        f" idle in these loops for {serial.most:.1%} of the time"
+        f"{percent(serial.waiting)} of the samples wait there while nobody issues; tensor cores are"
+        f" idle in these loops for {percent(serial.most)} of the time"
     )
 
 

@@ -1,0 +1,76 @@
+"""Bank conflicts: by the layout, by counts, or only waits for shared memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+
+RULE = "bank-conflict"
+HOT = [
+    ("LDS R0, [R1]", {"mio_throttle": 3000}, 1, 5),
+    ("FFMA R2, R0, R3, R4", {"short_scoreboard": 1000, "selected": 4000}, 1, 6),
+    ("LDS R5, [R6]", {"mio_throttle": 1000, "selected": 1000}, 1, 7),
+]
+WAITS = [(1, "short_scoreboard", 0)]
+PASSES = {"shared_wavefronts": [80, 0, 20], "shared_wavefronts_ideal": [10, 0, 20]}
+TOLD = (remark("copy S → R", 5, "registers", ("layout swizzle=128", "8-way bank conflict")),)
+
+
+def test_a_kernel_of_a_gpu_with_samples_alone() -> None:
+    """The one that was written so is the one that waits; why is not known."""
+    findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
+    assert [(f.place.kernel, f.severity) for f in findings] == [("bank_conflict", "symptom")]
+    assert not found(stored("h200-gemm"), RULE)
+
+
+def test_counts_of_instructions() -> None:
+    """Seven eighths of what is at the first access and waits for it; the second is right."""
+    finding = only(program(Made(code=HOT, blames=WAITS, counts=PASSES)), RULE)
+    assert finding.severity == "suggestion"
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * 0.4))
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+    assert "8.0 passes" in finding.evidence[0].text
+
+
+def test_what_the_compiler_derived_is_of_its_line() -> None:
+    """The other access is in another line."""
+    finding = only(program(Made(code=HOT, blames=WAITS, remarks=TOLD)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * 0.4))
+    assert (finding.place.op, finding.static[0].tier) == ("copy S → R", "static")
+
+
+def test_counters_of_launches() -> None:
+    """Seven conflicts a load: all loads have them."""
+    counters = {"shared_load_conflicts": 700, "shared_loads": 100}
+    finding = only(program(Made(code=HOT, blames=WAITS, metrics=counters)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * 0.5))
+
+
+def test_counts_overrule_what_the_compiler_derived() -> None:
+    """No conflict was counted where it feared one."""
+    right = {"shared_wavefronts": [10, 0, 20], "shared_wavefronts_ideal": [10, 0, 20]}
+    assert not found(program(Made(code=HOT, blames=WAITS, remarks=TOLD, counts=right)), RULE)
+
+
+def test_cold_conflicts_are_to_be_ignored() -> None:
+    """A prologue."""
+    cold = [("LDS R0, [R1]", {"mio_throttle": 5}, 0, 5), *HOT[1:2]]
+    finding = only(program(Made(code=cold, remarks=TOLD)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_without_samples_there_is_no_number() -> None:
+    """The compiler alone."""
+    finding = only(program(Made(remarks=TOLD)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_a_kernel_without_conflicts() -> None:
+    """A few waits, nothing said."""
+    few = [("LDS R0, [R1]", {"mio_throttle": 3000, "selected": 7000}, 1, 5)]
+    assert not found(program(Made(code=few)), RULE)
