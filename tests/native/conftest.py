@@ -11,9 +11,9 @@ from tests.native.cupti_programs import Fake, build_fake
 
 
 @pytest.fixture(scope="session")
-def fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_library() -> Path:
     """The library that is played."""
-    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
+    return build_fake()
 
 
 @pytest.fixture

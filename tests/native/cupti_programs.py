@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ctypes as C
+import fcntl
+import hashlib
+import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +33,20 @@ PAGEABLE, PINNED, DEVICE = 1, 2, 3
 _API, _KERNEL, _RANGE, _CAPTURED = 6, 8, 5, 7
 
 
-_built: list[Path] = []
-
-
-def build_fake(folder: Path) -> Path:
-    """Compile the played library into a folder that stays; once in a process."""
-    if not _built:
-        library = folder / "libfakecupti.so"
-        compile_cpp(SOURCES, library, "-O1", "-fPIC", "-shared", "-fvisibility=hidden")
-        _built.append(library)
-    return _built[0]
+@cache
+def build_fake() -> Path:
+    """Compile the played library; once for all processes that test the same sources."""
+    held = [path.read_bytes() for path in sorted(FAKE.iterdir()) if path.is_file()]
+    digest = hashlib.sha256(b"\0".join(held)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"tileprof-fake-cupti-{os.getuid()}-{digest}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    library, partial = folder / "libfakecupti.so", folder / "partial.so"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            compile_cpp(SOURCES, partial, "-O1", "-fPIC", "-shared", "-fvisibility=hidden")
+            partial.rename(library)
+    return library
 
 
 def compile_cpp(sources: list[Path], into: Path, *flags: str) -> None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The played CUPTI, of each module its own."""
+def library() -> Path:
+    """The played CUPTI."""
     from tests.native.cupti_programs import build_fake
 
-    return build_fake(tmp_path_factory.mktemp("fake_cupti"))
+    return build_fake()
 
 
 @pytest.fixture

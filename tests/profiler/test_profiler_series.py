@@ -154,12 +154,12 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     """A machine whose one device is a FAKE100."""
     from tests.native.cupti_programs import build_fake
 
     recorder = pytest.importorskip("tileprof.native._recorder")
-    played = build_fake(tmp_path_factory.mktemp("fake_cupti"))
+    played = build_fake()
     monkeypatch.setenv("TILEPROF_CUPTI", str(played))
     plan = series_planning.make_series_plan
     monkeypatch.setattr(
