@@ -9,6 +9,12 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
+# tests run side by side.
+settings.register_profile("side by side", max_examples=30, deadline=None)
+settings.load_profile("side by side")
 
 GOLDEN = Path(__file__).parent / "golden"
 

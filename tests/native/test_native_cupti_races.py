@@ -20,6 +20,10 @@ RECORDER_OF_GPUS = (
 
 
 FLAGS = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
+STANDARD = (
+    "algorithm", "atomic", "chrono", "condition_variable", "functional", "list", "map", "memory",
+    "mutex", "set", "string", "thread", "unordered_map", "utility", "vector",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +33,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("could not import 'g++': no compiler")
     folder = tmp_path_factory.mktemp("races")
     sources = [RECORDER / f"{name}.cpp" for name in RECORDER_OF_GPUS]
+    # What the standard library's headers take, each source would take again.
+    headers = folder / "standard.h"
+    headers.write_text("".join(f"#include <{name}>\n" for name in STANDARD))
+    compile_cpp([headers], folder / "standard.h.gch", *FLAGS, "-fPIC", "-x", "c++-header")
     # Functions of the recorder that need an interpreter are the program's.
-    compile_cpp(sources, folder / "librecorder.so", *FLAGS, "-fPIC", "-shared")
-    compile_cpp(SOURCES, folder / "libfake.so", *FLAGS, "-fPIC", "-shared")
+    shared = (*FLAGS, "-fPIC", "-shared", "-include", str(headers))
+    compile_cpp(sources, folder / "librecorder.so", *shared)
+    compile_cpp(SOURCES, folder / "libfake.so", *shared)
     return folder
 
 
