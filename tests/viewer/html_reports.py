@@ -130,7 +130,7 @@ def large(nodes: int = 10_000, functions: int = 40, instructions: int = 500) -> 
     kinds = ("frame", "scope", "op", "api", "kernel")
     symbols = [
         Symbol(kinds[i % 5], f"{kinds[i % 5]}_{i}<{'at::native::Vectorised, ' * 6}>",
-               Location(f"/work/site-packages/model/layer_{i % 90}.py", i))
+               Location(f"/code/site-packages/model/layer_{i % 90}.py", i))
         for i in range(1500)
     ]  # fmt: skip
     parents = [-1, *(int(random.integers(max(0, i - 400), i)) for i in range(1, nodes))]
@@ -146,7 +146,7 @@ def large(nodes: int = 10_000, functions: int = 40, instructions: int = 500) -> 
     metrics = {name: STANDARD[name] for name in numbers}
     tables = Tables(
         pc=_machine_code(functions, instructions), provenance={"command": "python train.py"},
-        sources={"/work/kernels.cu": "  float x = a[i] * b[i] + c[threadIdx.x];\n" * 3000},
+        sources={"/code/kernels.cu": "  float x = a[i] * b[i] + c[threadIdx.x];\n" * 3000},
     )  # fmt: skip
     symbol = random.integers(0, len(symbols), nodes)
     profile = build(symbols, symbol, parents, metrics, numbers, tables=tables)
@@ -157,7 +157,7 @@ def _machine_code(functions: int, instructions: int) -> PcSamples:
     code = tuple(
         PcInstruction(
             16 * i, f"@!P0 LDG.E.128 R{i % 200}, desc[UR4][R{i % 50}.64+0x{i:x}]",
-            Location("/work/kernels.cu", 1 + i % 900), i % 3,
+            Location("/code/kernels.cu", 1 + i % 900), i % 3,
         )
         for i in range(instructions)
     )  # fmt: skip

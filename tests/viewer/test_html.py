@@ -188,7 +188,7 @@ def test_no_profile_makes_a_page_too_heavy() -> None:
     """Three times as much of everything as there is room for: 6 MB, and the hottest is there."""
     made = large(60_000, 120, 500).program.profile
     held = made.tables
-    sources = {**held.sources, "/work/other.cu": "int i;\n" * 400_000}
+    sources = {**held.sources, "/code/other.cu": "int i;\n" * 400_000}
     code = KernelInfo("k", "cuda:0", code="a = b;\n" * 400_000, code_language="cuda")
     nodes = {made.find(kind="kernel")[0]: 0}
     tables = replace(held, sources=sources, kernels=(code,), node_kernels=nodes)
