@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from tileprof.analyzer import work
-from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.errors import Location
 from tileprof.profile import Attribute, DevicePeak, KernelInfo, Profile, RemarkInfo
@@ -201,9 +201,7 @@ class KernelCase:
         """The op that a remark names at that line, or nothing."""
         here = self.user_line(location)
         for each in self.remarks:
-            if here and each.location and (each.location.file, each.location.line) == (
-                here.file, here.line,
-            ):  # fmt: skip
+            if same_line(here, each.location):
                 return each.op
         return ""
 

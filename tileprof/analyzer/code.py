@@ -20,7 +20,7 @@ from tileprof.errors import Location
 from tileprof.profile import PcFunction, PcInstruction, PcSamples
 from tileprof.profile.pc_samples import NOT_ISSUED
 
-__all__ = ["ISSUED", "Instruction", "KernelCode", "opcode_of"]
+__all__ = ["ISSUED", "Instruction", "KernelCode", "opcode_of", "same_line"]
 
 _Mask = npt.NDArray[np.bool_]
 _Weights = npt.NDArray[np.float64]
@@ -32,6 +32,11 @@ _PREDICATE = re.compile(r"^@!?U?P\w+\s+")
 def opcode_of(text: str) -> str:
     """The opcode with its modifiers: `LDS.128`."""
     return _PREDICATE.sub("", text).partition(" ")[0]
+
+
+def same_line(a: Location | None, b: Location | None) -> bool:
+    """Whether both are known, and one line."""
+    return a is not None and b is not None and (a.file, a.line) == (b.file, b.line)
 
 
 @dataclass(frozen=True, slots=True)

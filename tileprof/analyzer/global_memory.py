@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import Instruction, KernelCode
+from tileprof.analyzer.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.findings import percent
 from tileprof.errors import Location
 from tileprof.profile import DevicePeak
@@ -109,10 +109,10 @@ def told_at(case: KernelCase, code: KernelCode, said: Told) -> list[int]:
     kinds, width = _kinds(said), said.width
     alike = code.where(lambda e: e.name in kinds and width_of(e.opcode) == width)
     lines = {index: case.user_line(code.instructions[index].place) for index in alike}
-    exact = [index for index in alike if _same_line(lines[index], said.location)]
+    exact = [index for index in alike if same_line(lines[index], said.location)]
     others = [e for e in told(case) if _kinds(e) == kinds and e.width == width]
     return exact or [
-        index for index in alike if not any(_same_line(lines[index], e.location) for e in others)
+        index for index in alike if not any(same_line(lines[index], e.location) for e in others)
     ]
 
 
@@ -155,10 +155,6 @@ def memory_use(case: KernelCase) -> tuple[float, str] | None:
 
 def _kinds(said: Told) -> tuple[str, ...]:
     return {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.op.partition(" ")[0], ATOMICS)
-
-
-def _same_line(a: Location | None, b: Location | None) -> bool:
-    return a is not None and b is not None and (a.file, a.line) == (b.file, b.line)
 
 
 def _use(moved: float, time: float, roof: DevicePeak) -> tuple[float, str]:

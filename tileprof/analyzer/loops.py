@@ -17,6 +17,7 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.jumps import targets
 
 __all__ = [
     "COPIES", "PRODUCTS", "groups_of", "is_innermost", "loop_around", "loops_of", "loops_with",
@@ -41,13 +42,10 @@ def loops_of(code: KernelCode) -> tuple[range, ...]:
     A loop goes from where a branch leads back to, to the branch. Parts that stand elsewhere, as the
     slow path of a wait, are left out.
     """
-    places = {each.offset: each.index for each in code.instructions}
     found = dict[int, range]()
-    for each in code.instructions:
-        target = _BACK.search(each.text)
-        start = places.get(int(target[1], 16), each.index) if target else each.index
-        body = range(start, each.index + 1)
-        if start < each.index and _is_loop(code, body):
+    for end, start in targets(code).items():
+        body = range(start, end + 1)
+        if start < end and _is_loop(code, body):
             found[start] = max(found.get(start, range(0)), body, key=len)
     return tuple(sorted(found.values(), key=len))
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
@@ -131,7 +131,7 @@ def _ways(
             index: ways
             for ways, where in reversed(told)
             for index in accesses
-            if _same_line(case.user_line(code.instructions[index].place), where)
+            if same_line(case.user_line(code.instructions[index].place), where)
         }
     rates = {"load": ("LDS", "LDSM"), "store": ("STS", "STSM")}
     return {
@@ -140,10 +140,6 @@ def _ways(
         if (rate := case.rate(f"conflicts_per_shared_{what}") or 0) >= _LEAST - 1
         for index in code.named(*names)
     }
-
-
-def _same_line(a: Location | None, b: Location | None) -> bool:
-    return a is not None and b is not None and (a.file, a.line) == (b.file, b.line)
 
 
 def _told(case: KernelCase) -> list[_Told]:
