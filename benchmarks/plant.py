@@ -1,11 +1,12 @@
 """How good advice is: PLANT's twins measured, recorded, analysed, and scored.
 
     python benchmarks/plant.py [--split dev|test|triton] [--only RE] [--budget SECONDS]
-                               [--counts] [--keep DIR] [-o FILE]
+                               [--jobs N] [--counts] [--keep DIR] [-o FILE]
     python benchmarks/plant.py --split dev --from DIR    read kept profiles again, without a GPU
 
-Each case runs in a process of its own. Writes a JSON file with every case's truth (the measured
-ratio of its twins), what was found for each twin, sizes and times, after each case; then scores.
+Each case runs in a process of its own; the next ones get ready while one has the GPU. Writes a
+JSON file with every case's truth (the measured ratio of its twins), what was found for each twin,
+sizes and times, after each case; then scores.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +115,22 @@ def main() -> int:
         record["circumstances"] = measuring.circumstances()
     elif output.exists():
         record["circumstances"] = json.loads(output.read_text()).get("circumstances")
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(args.jobs) as pool:
         kept = args.read or args.keep or Path(scratch)
-        for case in cases:
+
+        def measured(case: Case | TritonCase) -> str | None:
+            """Why a case failed, or nothing; None where there was no time."""
+            if args.read:
+                return ""
             if args.budget and time.perf_counter() - begin > args.budget:
+                return None
+            return ran(case, args.split, folder_of(case, kept), args.counts)
+
+        for case, error in zip(cases, pool.map(measured, cases)):
+            if error is None:
                 record["skipped"].append(case.name)
                 continue
-            folder = folder_of(case, kept)
-            error = "" if args.read else ran(case, args.split, folder, args.counts)
-            rows.append(row_of(case, args.split, folder, error))
+            rows.append(row_of(case, args.split, folder_of(case, kept), error))
             print(told(rows[-1]), flush=True)
             write(output, record)
     scored(record, RESULTS / "plant-dev.json")
@@ -143,6 +152,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="a regular expression over names of cases")
     parser.add_argument("--budget", type=float, default=0.0, metavar="SECONDS",
                         help="start no case after so long")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=3, help="processes; one at a time measures")
     parser.add_argument("--counts", action="store_true", help="count instructions too")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where profiles stay")
     parser.add_argument("--from", dest="read", type=Path, metavar="DIR",

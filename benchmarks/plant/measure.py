@@ -7,9 +7,11 @@ process, so they are two calls.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +41,20 @@ _COUNTED_MS = 2.0
 
 def measure(case: Case | TritonCase, folder: Path) -> None:
     """Check, time and sample both twins."""
+    torch.cuda.init()
+    with _alone(folder.parent):
+        _measure(case, folder)
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """No other case of this place is on the GPU meanwhile."""
+    with (place / "gpu.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _measure(case: Case | TritonCase, folder: Path) -> None:
     from tileprof.runtime.roofs import measured_roofs
 
     measured_roofs(0)  # kept for all later profiles; the first takes some seconds
@@ -57,6 +73,11 @@ def measure(case: Case | TritonCase, folder: Path) -> None:
 
 def count(case: Case | TritonCase, folder: Path) -> None:
     """Counts of instructions of both twins, of a launch each, where that is cheap."""
+    with _alone(folder.parent):
+        _count(case, folder)
+
+
+def _count(case: Case | TritonCase, folder: Path) -> None:
     row = json.loads((folder / "row.json").read_text())
     runs = _prepared(case, folder).runs
     for twin, run in runs.items():
