@@ -214,6 +214,24 @@ def test_cubins_that_cannot_be_told_apart_are_not_guessed() -> None:
     assert found.find({3: ["softmax_twice"]}) == {}
 
 
+def test_cubins_of_one_name_are_told_apart_by_their_checksums(played: Sampling) -> None:
+    """A program that had compiled a kernel twice before it was recorded."""
+    kind = type("CompiledKernel", (), {"__module__": "triton.compiler.compiler"})
+    held = [kind() for _ in range(2)]
+    for each, ending in zip(held, (b"1", b"2")):
+        each.asm = {"cubin": b"\x7fELF\0.text.norm_twice\0" + ending}
+    before = [played.load(each.asm["cubin"]) for each in held]
+    session = profiler.start(pc_sampling=True)
+    for module, times in zip(before, (1, 2)):
+        played.launch()
+        played.sample("norm_twice", 16, (SELECTED,), times, module)
+    samples = session.finalize().tables.pc
+    digests = [hashlib.sha256(each.asm["cubin"]).hexdigest() for each in held]
+    assert {each.module for each in samples.functions} == set(digests)
+    of = [samples.functions[place].module for place in samples.rows.function.tolist()]
+    assert dict(zip(of, samples.rows.samples.tolist())) == dict(zip(digests, (1, 2)))
+
+
 def test_cuda_that_works_when_a_session_begins(played: Sampling) -> None:
     """The next launch of a context is the first that is sampled; a second session the same."""
     played.launch()

@@ -1,8 +1,8 @@
 """What the program's own objects hold of its kernels: cubins, and Triton's texts.
 
-In: names of functions by module, for modules that were loaded before anybody asked for them.  Out:
-the bytes, where Triton or tileprof has exactly one cubin with these functions. Kernels that were
-compiled several times under one name are not told apart.
+In: names of functions by module, for modules that were loaded before anybody asked for them, and
+who knows a cubin by its checksum.  Out: the bytes, where Triton or tileprof has that cubin, or
+exactly one with these functions.
 
 In: digests of cubins.  Out: what Triton made them from. Nothing of the program's is called.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 
 __all__ = ["HeldCubins", "ModuleCubins", "held_texts"]
@@ -25,8 +25,15 @@ class HeldCubins:
     def __init__(self) -> None:
         self._tried: set[tuple[int, tuple[str, ...]]] = set()
 
-    def find(self, unknown: Mapping[int, Sequence[str]]) -> dict[int, bytes]:
-        """Return the cubins of modules whose functions are given."""
+    def find(
+        self,
+        unknown: Mapping[int, Sequence[str]],
+        is_of: Callable[[bytes, int], bool] = lambda image, module: False,
+    ) -> dict[int, bytes]:
+        """Return the cubins of modules whose functions are given.
+
+        `is_of` says whether a cubin is known to be a module's; there may be none of which it is.
+        """
         wanted = {(module, tuple(names)) for module, names in unknown.items()} - self._tried
         if not wanted:
             return {}
@@ -34,7 +41,8 @@ class HeldCubins:
         images = list(dict.fromkeys(_images()))
         found = {}
         for module, names in wanted:
-            fits = [image for image in images if _has(image, names)]
+            named = [image for image in images if _has(image, names)]
+            fits = [image for image in named if is_of(image, module)] or named
             if len(fits) == 1:
                 found[module] = fits[0]
         return found
@@ -57,8 +65,13 @@ class ModuleCubins:
                     self._modules[module] = cubin
                 else:
                     unknown.setdefault(module, []).append(name)
-        self._modules |= self._held.find(unknown)
+        self._modules |= self._held.find(unknown, self._is_of)
         return {module: self._modules[module] for module, _ in functions if module in self._modules}
+
+    def _is_of(self, image: bytes, module: int) -> bool:
+        """Whether CUPTI's own checksum of a cubin is that by which it names a module."""
+        known: int = self._native.pc_foreign(module)
+        return known != 0 and self._native.pc_checksum(image) == known
 
 
 def _has(image: bytes, functions: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "columns.h"
+#include "cupti_pc.h"
 #include "gpu.h"
 
 namespace nb = nanobind;
@@ -98,6 +99,13 @@ nb::bytes pc_cubin(uint32_t module) {
   return nb::bytes(cubin.data(), cubin.size());
 }
 
+uint64_t pc_checksum(nb::bytes cubin) {
+  const Cupti &cupti = gpu().cupti();
+  if (!cupti.cubin_crc) return 0;
+  cupti::CubinCrc asked{.bytes = cubin.size(), .cubin = cubin.c_str(), .crc = 0};
+  return cupti.cubin_crc(&asked) == cupti::kSuccess ? asked.crc : 0;
+}
+
 nb::dict pc_status() {
   const PcStatus status = without_gil([] { return gpu().pcs.status(); });
   nb::dict d;
@@ -125,6 +133,9 @@ void bind_pc(nb::module_ &m) {
   m.def("pc_drain", pc_drain);
   m.def("pc_totals", pc_totals);
   m.def("pc_cubin", pc_cubin, nb::arg("module"));
+  m.def("pc_checksum", pc_checksum, nb::arg("cubin"));
+  m.def("pc_foreign", [](uint32_t module) { return gpu().pcs.modules.foreign(module); },
+        nb::arg("module"));
   m.def("pc_status", pc_status);
   m.def("gpu_settle", [](double s) {
     nb::gil_scoped_release others;

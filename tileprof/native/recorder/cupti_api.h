@@ -127,6 +127,7 @@ struct Cupti {
   CuptiResult (*pc_stall_count)(void *) = nullptr;
   CuptiResult (*pc_stall_names)(void *) = nullptr;
   CuptiResult (*register_crc)(cupti::ComputeCrc) = nullptr;
+  CuptiResult (*cubin_crc)(void *) = nullptr;
   // Hardware counters; the structures that they take are in cupti_range.h.
   CuptiResult (*device_of)(void *, uint32_t *) = nullptr;
   CuptiResult (*chip_name)(void *) = nullptr;

@@ -41,6 +41,7 @@ const char *find_functions(void *library, Cupti &c) {
   find(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count);
   find(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
+  find(library, "cuptiGetCubinCrc", c.cubin_crc);
   find(library, "cuptiGetDeviceId", c.device_of);
   find(library, "cuptiDeviceGetChipName", c.chip_name);
   find(library, "cuptiProfilerInitialize", c.profiler_initialize);

@@ -18,6 +18,13 @@ inline constexpr uint32_t kPeriod = 1, kStallReasons = 2, kScratchBytes = 3, kHa
 inline constexpr uint32_t kContinuous = 1, kSerialized = 2;
 inline constexpr size_t kStallNameBytes = 128;
 
+struct CubinCrc {
+  size_t size = sizeof(CubinCrc);
+  size_t bytes;
+  const void *cubin;
+  uint64_t crc;
+};
+
 struct StallCount {
   uint32_t reason, samples;
 };

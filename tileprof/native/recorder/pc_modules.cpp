@@ -70,6 +70,13 @@ std::string PcModules::cubin(uint32_t number) {
   return number && number <= cubins_.size() ? cubins_[number - 1] : std::string();
 }
 
+uint64_t PcModules::foreign(uint32_t number) {
+  std::lock_guard lock(mutex_);
+  for (const auto &[answer, held] : foreign_)
+    if (held == number) return answer;
+  return 0;
+}
+
 uint64_t PcModules::left_out() {
   std::lock_guard lock(mutex_);
   return left_out_;

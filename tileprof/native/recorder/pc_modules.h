@@ -26,6 +26,8 @@ public:
   uint32_t number_of_part(uint32_t answer);
   // Its cubin; empty where it is not known.
   std::string cubin(uint32_t number);
+  // CUPTI's own checksum of a module that was loaded before; 0 of all others.
+  uint64_t foreign(uint32_t number);
   // Cubins that were not kept, for there were too many.
   uint64_t left_out();
 
