@@ -153,14 +153,46 @@ class KernelCase:
 
         One that is longer than the time that was measured is none: not all of the work was done.
         """
-        dtype = self.matrix_dtype
-        names = (f"tensor_{dtype}", "tensor_tf32") if dtype else ("fma_float32",)
-        compute = next((self.peaks[name] for name in names if name in self.peaks), None)
-        resides = self.launches and self.needed_bytes / self.launches < _RESIDENT
-        memory = self.peaks.get("l2_read") if resides else self.memory_peak
-        works = ((memory, self.needed_bytes), (compute, self.total("flops")))
+        memory = self.peaks.get("l2_read") if self.resides else self.memory_peak
+        works = ((memory, self.needed_bytes), (self.arithmetic_peak, self.total("flops")))
         found = {roof.name: done / roof.value * 1e9 for roof, done in works if roof and done}
         return {name: floor for name, floor in found.items() if floor <= self.time}
+
+    @cached_property
+    def arithmetic_peak(self) -> DevicePeak | None:
+        """The roof of its matrix products, or of sums and products without any."""
+        dtype = self.matrix_dtype
+        names = (f"tensor_{dtype}", "tensor_tf32") if dtype else ("fma_float32",)
+        return next((self.peaks[name] for name in names if name in self.peaks), None)
+
+    @cached_property
+    def resides(self) -> bool:
+        """Whether what a launch has to move may still be in the L2."""
+        return bool(self.launches) and self.needed_bytes / self.launches < _RESIDENT
+
+    @cached_property
+    def tensor_floor(self) -> float:
+        """The time in ns that its matrix products take at their roof; 0 where there are none."""
+        peak = self.arithmetic_peak if self.matrix_dtype else None
+        return self.total("flops") / peak.value * 1e9 if peak else 0.0
+
+    @cached_property
+    def copy_floor(self) -> float:
+        """The time in ns that its bytes take where reads and writes are as mixed as its own.
+
+        Memory gives less to a mix than to reads, or writes, alone; between the three that were
+        measured it is as far as the share of writes. 0 where bytes or roofs are not known.
+        """
+        if self.resides:
+            peak = self.peaks.get("l2_read")
+            return self.needed_bytes / peak.value * 1e9 if peak else 0.0
+        held = [self.peaks.get(f"hbm_{name}") for name in ("read", "copy", "write")]
+        known = [each.value for each in held if each is not None]
+        if len(known) < len(held):
+            return self.needed_bytes / self.memory_peak.value * 1e9 if self.memory_peak else 0.0
+        share = work.written_share(self.info.ir) if self.info else 0.0
+        mixed = float(np.interp(share, (0.0, 0.5, 1.0), known))
+        return self.needed_bytes / mixed * 1e9
 
     @cached_property
     def most_gain(self) -> float:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tileprof.analyzer.findings import Gain
 
 __all__ = [
-    "FEWEST_SAMPLES", "Saving", "Weights", "capped", "eliminated", "gain_of", "hidden",
+    "FEWEST_SAMPLES", "Saving", "Weights", "capped", "drawn", "eliminated", "gain_of", "hidden",
     "more_warps", "of_program", "united",
 ]  # fmt: skip
 
@@ -31,6 +31,9 @@ Weights: TypeAlias = npt.NDArray[np.float64]
 _INDEPENDENT = 0.1
 """Of samples, the part that counts as independent: neighbours of one multiprocessor see one
 phase of one wave."""
+_SPREAD = 0.5
+"""Set on PLANT's development split."""
+_ALL_FROM = 0.1
 _LONGEST = 0.98
 """Of a kernel's time, the most that one change takes away."""
 
@@ -74,6 +77,21 @@ def hidden(waiting: Weights, issued: float, whole: float, sure: float = 0.5) -> 
     """
     lost = float(waiting.sum())
     return eliminated(waiting, whole, part=min(1.0, issued / lost) if lost else 0.0, sure=sure)
+
+
+def drawn(saving: Saving, left: Saving) -> Saving:
+    """What a change saves of the time that is left to gain.
+
+    Waits at other instructions are often a defect's doing as well: what stands in a queue waits
+    there for all that is in front of it. So of what is left a defect takes more than its samples'
+    part x of it: x to the power of `_SPREAD`. Its samples alone are the least; the most is all that
+    is left, if x is a tenth or more.
+    """
+    part = min(1.0, saving.mid / left.mid) if left.mid else 1.0
+    most = min(1.0, saving.high / left.high / _ALL_FROM) if left.high else 0.0
+    mid, high = left.mid * part**_SPREAD, left.high * most
+    low = min(saving.low, left.low, mid)
+    return Saving(low, mid, max(mid, high), saving.rows, saving.samples)
 
 
 def more_warps(issuing: float, warps: float, after: float, schedulers: int = 4) -> float:

@@ -13,9 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, capped, gain_of, of_program, united
+from tileprof.analyzer.estimates import (
+    FEWEST_SAMPLES,
+    Saving,
+    capped,
+    drawn,
+    gain_of,
+    of_program,
+    united,
+)
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.profile import Profile
@@ -101,6 +110,8 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
     if saving is None or few or not case.time:
         yield _finding(rule, draft, None, None)
         return
+    if saving.rows is not None and (left := reach.left(case, saving.rows)) is not None:
+        saving = drawn(saving, left)
     gain = capped(capped(gain_of(saving), draft.most), case.most_gain)
     if gain.mid >= NOISE:
         yield _finding(rule, draft, gain, of_program(gain, case.exposed))

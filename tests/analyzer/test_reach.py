@@ -1,0 +1,97 @@
+"""What is left to gain: beyond what bytes, products, and the other instructions take."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, program, stored
+from tileprof.analyzer import reach
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.estimates import Saving, drawn
+from tileprof.profile import Profile
+
+ROOFS = {"hbm_read": 1e12, "hbm_copy": 0.8e12, "hbm_write": 1e12, "tensor_bfloat16": 1e14}
+PRODUCT = (
+    "kernel @f(%A: global<8, 8, bfloat16>) {\n"
+    "  %a = alloc shared {shape = [8, 8]} : shared<8, 8, bfloat16>\n"
+    "  gemm %a, %a, %c\n}\n"
+)
+
+
+def case_of(profile: Profile) -> KernelCase:
+    """The longest kernel."""
+    return Program(profile).kernels[0]
+
+
+def left(made: Made) -> Saving:
+    """What is left of one kernel."""
+    found = reach.left(case_of(program(made, peaks=ROOFS)))
+    assert found is not None
+    return found
+
+
+def test_bytes_take_as_long_as_a_copy_of_them() -> None:
+    """Half a millisecond at the roof of reads; of such a mix 0.95 of it likely."""
+    found = left(Made(metrics={"bytes": 5e8}))
+    assert found.mid == pytest.approx(1 - 0.5 / 0.95)
+    assert (found.low, found.high) == (pytest.approx(1 - 0.5 / 0.85), pytest.approx(0.5))
+
+
+def test_reads_and_writes_share_the_memory() -> None:
+    """A copy: the roof of copies, not that of reads."""
+    shape = "global<10000, 10000, float32>"
+    ir = f"kernel @f(%X: {shape}, %Y: out {shape}) {{\n}}\n"
+    case = case_of(program(Made(ir=ir, time=2e6), peaks=ROOFS))
+    assert case.copy_floor == pytest.approx(1e6)
+
+
+def test_products_and_exponentials_take_turns() -> None:
+    """0.4 of the time by tensor cores, and 8 cycles for each of the special functions."""
+    issuing = {"selected": 250, "wait": 250, "wait_not_issued": 300, "selected_not_issued": 0}
+    other = {"selected": 250, "wait": 250, "wait_not_issued": 300}
+    code = [("MUFU.EX2 R0, R1", {"selected": 50}, 1, 5), ("FFMA R0, R1, R2, R3", issuing, 1, 6),
+            ("FFMA R4, R1, R2, R3", other, 1, 6)]  # fmt: skip
+    made = Made(ir=PRODUCT, code=code, metrics={"flops": 4e10})
+    case = case_of(program(made, peaks=ROOFS))
+    assert case.sampled is not None
+    busy = 1 - 600 / case.sampled.whole
+    found = reach.left(case)
+    assert found is not None
+    assert found.mid == pytest.approx(1 - (0.4 + 8 * busy * 50 / case.sampled.issued))
+
+
+def test_instructions_that_stay_have_to_be_issued() -> None:
+    """What is in the way goes with its turns; the rest is at nine tenths of them."""
+    code = [("STL [R1], R0", {"selected": 300, "wait": 100, "wait_not_issued": 100}, 1, 5),
+            ("IADD3 R0, R1, R2, R3", {"selected": 600}, 1, 6)]  # fmt: skip
+    case = case_of(program(Made(code=code, metrics={"bytes": 1e8}), peaks=ROOFS))
+    held = case.sampled
+    assert held is not None
+    gone = held.taken(held.rows([0]))
+    with_all, without = reach.left(case), reach.left(case, gone)
+    assert with_all is not None
+    assert without is not None
+    assert with_all.mid == pytest.approx(1 - 0.9 / 0.92)
+    assert without.mid == pytest.approx(1 - 0.9 * 600 / 900 / 0.92)
+
+
+def test_work_that_was_not_done_says_nothing() -> None:
+    """Bytes that take longer than the kernel; and no work at all."""
+    assert reach.left(case_of(program(Made(metrics={"bytes": 2e9}), peaks=ROOFS))) is None
+    assert reach.left(case_of(program(Made(), peaks=ROOFS))) is None
+
+
+def test_a_product_at_its_roof_has_little_left() -> None:
+    """The stored one of an H200."""
+    found = reach.left(case_of(stored("h200-gemm")))
+    assert found is None or found.mid < 0.1
+
+
+def test_a_defect_takes_more_than_its_samples() -> None:
+    """A quarter of what is left by its samples: half of it likely, all of it at most."""
+    made = drawn(Saving(0.05, 0.1, 0.12), Saving(0.3, 0.4, 0.5))
+    assert (made.low, made.mid, made.high) == (0.05, pytest.approx(0.2), pytest.approx(0.5))
+    all_of_it = drawn(Saving(0.3, 0.6, 0.7), Saving(0.1, 0.4, 0.5))
+    assert (all_of_it.low, all_of_it.mid, all_of_it.high) == (0.1, 0.4, 0.5)
+    nothing = drawn(Saving(0.3, 0.6, 0.7), Saving(0.0, 0.0, 0.02))
+    assert nothing.mid == 0

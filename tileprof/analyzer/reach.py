@@ -1,0 +1,81 @@
+"""What a kernel takes without its defect: as long as its work takes where nothing is in its way.
+
+In: a kernel with the work that it has to do, what its device does at most, and its samples; the
+samples that a change takes away.  Out: how much of its time that leaves to gain, as a range.
+
+A kernel without a defect does not reach a roof, but comes near it. On an H200 kernels that were
+written well took 0.93 to 1.0 of the time that their bytes take when they are copied, and 1 / 0.83
+to 1 / 0.87 of the time that the tensor cores need for whole waves of tiles; with exponentials
+between products, as in attention, what the two need one after the other; integer arithmetic issued
+in 0.92 of the cycles (`benchmarks/results/plant-dev.json`, kernels without a defect). A sample says
+whether its scheduler issued, so issued instructions, and those of special functions, are told by
+samples: 16 results a cycle and multiprocessor (CUDA programming guide, arithmetic throughput, 9.0)
+are 8 cycles for a warp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import ISSUED, KernelCode
+from tileprof.analyzer.estimates import Saving, Weights
+from tileprof.analyzer.launches import busy_share, launch_of
+
+__all__ = ["left"]
+
+_MEMORY = (1.0, 0.95, 0.85)
+"""The best, the likeliest, the least part of a roof that is reached."""
+_TENSOR = (0.9, 0.85, 0.7)
+_IN_TURN = (1.1, 1.0, 0.85)
+"""Of tensor cores and special functions in turn; more than all, as some of it overlaps."""
+_ISSUE = (1.0, 0.92, 0.75)
+_SPECIAL_CYCLES = 8
+_MOST = 1.1
+"""Of the time, the most that work can take; work that takes longer was not all done."""
+_Reached = tuple[float, float, float]
+
+
+def left(case: KernelCase, gone: Weights | None = None) -> Saving | None:
+    """The share of a kernel's time beyond what its work takes, without the samples `gone`, by row.
+
+    None where no work is known.
+    """
+    needs = [need for need in _needs(case, gone) if 0 < need[0] <= _MOST]
+    if not needs:
+        return None
+    best, likely, least = (
+        min(1.0, max(share / reached[which] for share, reached in needs)) for which in range(3)
+    )
+    return Saving(1 - least, 1 - likely, 1 - best)
+
+
+def _needs(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Reached]]:
+    """Shares of its time that its work takes at a roof, and what is reached of it."""
+    if not case.time or not (case.tensor_floor or case.copy_floor):
+        return
+    tensor = case.tensor_floor / case.time
+    yield case.copy_floor / case.time, _MEMORY
+    yield tensor / _fullness(case), _TENSOR
+    code = case.sampled
+    if code is None or not code.issued or not code.n(idle=True):
+        return  # where nothing tells idle schedulers, nothing tells busy ones
+    each = busy_share(code) / code.issued
+    yield each * (code.issued - _issued(code, gone)), _ISSUE
+    if tensor:
+        special = code.n(code.named("MUFU"), (ISSUED,))
+        yield tensor + each * special * _SPECIAL_CYCLES, _IN_TURN
+
+
+def _issued(code: KernelCode, gone: Weights | None) -> float:
+    return 0.0 if gone is None else float(gone[code.rows(reasons=(ISSUED,))].sum())
+
+
+def _fullness(case: KernelCase) -> float:
+    """Of multiprocessors, the part that has tiles, over all waves."""
+    launch = launch_of(case)
+    if launch is None:
+        return 1.0
+    rounds = launch.blocks / launch.multiprocessors
+    return rounds / math.ceil(rounds)
