@@ -1,10 +1,11 @@
-"""The measured pages: parts of docs/benchmarks.md, docs/stalls.md, docs/listing.md, and
-docs/advice-accuracy.md.
+"""The measured pages: parts of docs/benchmarks.md, docs/stalls.md, docs/listing.md,
+docs/advice-accuracy.md, and docs/case-studies/advice.md.
 
     python benchmarks/page.py
 
-In: what `kernels.py`, `overhead.py`, `instrument.py`, `stalls.py` and `plant.py` measured, and
-samples that were kept.  Out: the same pages with new sections; no number is typed by hand.
+In: what `kernels.py`, `overhead.py`, `instrument.py`, `stalls.py`, `plant.py` and
+`case_studies/advice/study.py` measured, and samples that were kept.  Out: the same pages with new
+sections; no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import page_advice
 import page_instrument
 import page_listing
 import page_overhead
@@ -111,3 +113,4 @@ if __name__ == "__main__":
     page_stalls.write()
     page_listing.write()
     page_plant.write()
+    page_advice.write()
