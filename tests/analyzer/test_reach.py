@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.made import Made, program, stored
@@ -95,3 +97,19 @@ def test_a_defect_takes_more_than_its_samples() -> None:
     assert (all_of_it.low, all_of_it.mid, all_of_it.high) == (0.1, 0.4, 0.5)
     nothing = drawn(Saving(0.3, 0.6, 0.7), Saving(0.0, 0.0, 0.02))
     assert nothing.mid == 0
+
+
+def test_bytes_that_nobody_tells_are_told_by_samples() -> None:
+    """A tenth of the issued instructions load 16 bytes a thread."""
+    idle = {"selected": 900, "wait": 1000, "wait_not_issued": 1000}
+    code = [("LDG.E.128 R0, [R4]", {"selected": 100}, 0, 5), ("IADD3 R0, R1, R2, R3", idle, 0, 6)]
+    made = Made(code=code, attributes={"grid": "1×1×1", "block": "32×1×1", "blocks_per_sm": 1})
+    profile = program(made, peaks={"hbm_copy": 1e13})
+    device = "a GPU, 100 SMs, clock 1000 MHz"
+    profile = replace(profile, tables=replace(profile.tables, provenance={"cuda:0": device}))
+    found = reach.left(case_of(profile))
+    assert found is not None
+    asked = 0.5 * 0.1 * 32 * 16 * 4 * 100 * 1e9 / 1e13
+    assert found.mid == pytest.approx(1 - max(asked / 1.1, 0.5 / 0.92))
+    tiles = [*code, ("HGMMA.64x256x16.F32.BF16 R24, gdesc", {"selected": 10}, 0, 7)]
+    assert reach.left(case_of(program(Made(code=tiles), peaks=ROOFS))) is None
