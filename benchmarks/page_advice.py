@@ -96,8 +96,8 @@ def _step(row: Record, number: int, step: Record) -> Iterator[str]:
         yield from ("", *_found(step["found"]), "")
     yield f"{step['text']}\n"
     yield f"```diff\n{step['diff'].rstrip()}\n```\n"
-    yield f"Predicted {_predicted(step)}, measured {_measured(step['measured'])}. {_why(row, step)}"
-    yield ""
+    said = f"Predicted {_predicted(step)}, measured {_measured(step['measured'])}."
+    yield f"{said} {_why(row, step)}".rstrip() + "\n"
 
 
 def _end(row: Record) -> Iterator[str]:

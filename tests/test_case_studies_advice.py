@@ -190,6 +190,14 @@ def test_what_the_runner_says(row: dict[str, Any]) -> None:
     assert wrong.endswith("tile: WRONG RESULTS of deeper")
 
 
+def test_why_a_story_failed() -> None:
+    """The line of a traceback that names the error; its folders are left out."""
+    study: Any = importlib.import_module("case_studies.advice.study")
+    text = "Traceback:\n  File x\nValueError: /home/me/a.py is wrong\nTry again."
+    assert study._cause(text) == "ValueError: a.py is wrong"
+    assert study._cause("") == "it ended without a result"
+
+
 def test_gains_are_medians_of_turns() -> None:
     """Forwards and backwards, so that each has the same neighbours."""
     order: list[int] = []

@@ -84,8 +84,14 @@ def ran(story: Story, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text())
         return found
     print(error, file=sys.stderr)
-    last = (error.splitlines() or ["it ended without a result"])[-1]
-    return {"study": story.name, "title": story.title, "steps": [], "error": last}
+    return {"study": story.name, "title": story.title, "steps": [], "error": _cause(error)}
+
+
+def _cause(error: str) -> str:
+    """The line of a traceback that says what happened, without folders of the machine."""
+    lines = error.splitlines() or ["it ended without a result"]
+    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    return re.sub(r"\S*/(?=\S)", "", (named or lines)[-1])
 
 
 def said(row: dict[str, Any]) -> list[str]:

@@ -80,7 +80,7 @@ def _step(
     everything = [_short(story, each) for each in report.findings]
     if found is None:
         change = candidates[0]
-        rules = ", ".join(rule for each in candidates for rule in each.rules)
+        rules = ", ".join(dict.fromkeys(rule for each in candidates for rule in each.rules))
         return {
             "change": change.name, "text": change.text, "predicted": None, "found": everything,
             "error": f"no suggestion of {rules}",

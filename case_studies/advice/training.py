@@ -61,7 +61,8 @@ class Model(nn.Module):
 
     def forward(self, pictures):
         """Scores of the classes."""
-        patches = F.unfold(pictures, self.patch, stride=self.patch).transpose(1, 2)
+        x = pictures.unflatten(3, (-1, self.patch)).unflatten(2, (-1, self.patch))
+        patches = x.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
         x = self.layers(self.bring_in(patches) + self.places)
         return self.head(x.mean(1))
 
