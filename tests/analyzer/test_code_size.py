@@ -9,6 +9,7 @@ import pytest
 from tests.analyzer.made import Made, found, only, program, stored
 
 RULE = "icache-unroll"
+LOGIC = "LOP3.LUT R0, R0, R1, RZ, 0x3c, !PT"
 _Code = list[tuple[str, Mapping[str, int], int, int]]
 
 
@@ -29,13 +30,27 @@ def looped(
 
 
 def test_a_loop_longer_than_the_cache() -> None:
-    """2,000 of 10,000 samples, at 1,500 of which nobody issued."""
-    finding = only(program(Made(code=looped(1000, 2000, idle=1500))), RULE)
+    """2,000 of 10,000 samples, at 1,000 of which nobody issued; of 5,000 others neither."""
+    code = looped(1000, 2000, idle=1000)
+    code[60] = (code[60][0], {"wait_not_issued": 5000}, 1, 6)
+    finding = only(program(Made(code=code)), RULE)
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.15))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.1))
     assert finding.place.sass == (0, 16 * 999)
     assert "15.6 KB" in finding.static[0].text
+
+
+@pytest.mark.parametrize(("text", "least"), [("FFMA R0, R0, R1, R2", 1.0), (LOGIC, 0.5)])
+def test_no_faster_than_the_pipes(text: str, least: float) -> None:
+    """Schedulers issue in 0.4 of the cycles: they can in 0.98 of all, or of every second one."""
+    late = looped(1000, 8000, idle=6000)
+    code = [*((text, *each[1:]) for each in late[:-1]), late[-1]]
+    finding = only(program(Made(code=code)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(0.98 * least / 0.4, rel=0.01)
+    assert finding.kernel_gain.high == pytest.approx(least / 0.4, rel=0.01)
+    assert finding.kernel_gain.low < finding.kernel_gain.mid
 
 
 def test_a_short_loop_is_not_too_long() -> None:

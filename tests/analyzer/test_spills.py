@@ -25,14 +25,35 @@ def test_a_loop_that_spills_on_a_gpu() -> None:
 
 
 def test_what_is_at_them_and_what_waits_for_them() -> None:
-    """4,000 of 10,000 samples, of which 85 % come back likely."""
+    """4,000 of 10,000 samples, of which 95 % come back likely; at most, of 6,000 waits as many."""
     finding = only(program(Made(code=HOT, blames=WAITS)), "spill-hot")
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.85 * 0.4))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.4))
     assert 1 < finding.kernel_gain.low < finding.kernel_gain.mid < finding.kernel_gain.high
     assert finding.place.location is not None
     assert finding.place.location.line == 5
     assert finding.confidence == "high"
+
+
+def test_others_wait_in_the_queue_that_they_fill() -> None:
+    """3 of 4 instructions of the queue are spills, so 1,500 of 2,000 waits there are theirs."""
+    code = [
+        ("LDL R0, [R1+0x50]", {"selected": 300}, 1, 5),
+        ("LDG.E R2, desc[UR6][R2.64]", {"lg_throttle": 2000, "selected": 100}, 1, 6),
+        ("EXIT", {"selected": 7600}, 0, 9),
+    ]
+    finding = only(program(Made(code=code)), "spill-hot")
+    assert finding.dynamic[0].samples == 1800
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+
+
+def test_barriers_that_spills_make_late() -> None:
+    """4,000 of 10,000 samples are theirs, so of 2,000 that wait for warps 800 more."""
+    code = [*HOT[:2], ("BAR.SYNC 0x0", {"barrier": 2000}, 1, 7)]
+    finding = only(program(Made(code=code, blames=WAITS)), "spill-hot")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.48))
 
 
 def test_cold_spills_are_to_be_ignored() -> None:

@@ -9,7 +9,10 @@ a longer body lessens, so the advice would be the wrong one. What is left are in
 come late in a row. In a loop longer than the nearest cache that is its length; elsewhere it is code
 that runs for the first time, as in short kernels, and no number is told.
 
-Samples at which nobody issued go away: others of them cost nothing.
+Samples at which nobody issued go away: others of them cost nothing. No instruction goes, so nothing
+issues more often than the loop's busiest pipe takes its instructions: results a cycle and
+multiprocessor are those of the CUDA programming guide (arithmetic throughput, 9.0). On an H200
+integer rounds without the defect reached 0.98 and 0.99 of that.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, loops, targets
+from tileprof.analyzer.launches import busy_share
 
 __all__ = ["RULE"]
 
@@ -39,6 +43,18 @@ is not known of Hopper. Only what was measured tells a cost."""
 _NEXT = 128 * 1024
 """Bytes of the cache behind it, from the same table: a longer loop is fetched anew each turn."""
 _COLD, _NOTABLE, _MUCH = 0.01, 0.03, 0.1
+_REACHED = 0.98
+"""Of what its busiest pipe takes, what a loop of ready warps reaches."""
+_CYCLES = {
+    **dict.fromkeys(
+        ("LOP3", "SHF", "IADD3", "ISETP", "FSETP", "SEL", "FSEL", "LEA", "PRMT", "FMNMX", "VIMNMX",
+         "IABS", "PLOP3", "I2FP"), ("alu", 2)),
+    "IMAD": ("fma", 2),
+    **dict.fromkeys(("FFMA", "FADD", "FMUL"), ("floats", 1)),
+    **dict.fromkeys(("DFMA", "DADD", "DMUL", "DSETP"), ("doubles", 2)),
+    **dict.fromkeys(("MUFU", "F2I", "I2F", "F2F", "FRND", "POPC"), ("special", 8)),
+}  # fmt: skip
+"""By opcode, its pipe, and for how many cycles a warp's instruction keeps that of a scheduler."""
 _UNROLLED = (
     "Unroll the loop less, or let parts of it be loops or functions of their own, until its code"
     " fits."
@@ -72,13 +88,35 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield Draft("ignore", "a long loop that costs nothing", place, (static, measured),
                     "Leave it: its instructions are there in time.", confidence="high")  # fmt: skip
     elif share >= _NOTABLE and size > _NEAREST:
-        idle = code.n(late, _REASON, idle=True) / count
-        taken = code.taken(code.rows(late, _REASON))
         yield Draft("suggestion", "a loop longer than the cache of instructions", place,
                     (static, measured), _UNROLLED, _COMPILER,
-                    eliminated(taken, code.whole, idle))  # fmt: skip
+                    _saving(code, loop, late))  # fmt: skip
     elif share >= _MUCH:
         yield Draft("symptom", "warps wait for instructions", place, (measured,), _FIRST_TIME)
+
+
+def _saving(code: KernelCode, loop: range, late: list[int]) -> Saving | None:
+    """What goes, as far as pipes let the loop be faster; None where too few samples tell it.
+
+    It is not told by rows: what issues instead is reckoned with already.
+    """
+    taken = code.taken(code.rows(late, _REASON))
+    found = eliminated(taken, code.whole, code.n(late, _REASON, idle=True) / float(taken.sum()))
+    if found.samples < FEWEST_SAMPLES:
+        return None
+    busy, least = busy_share(code), _issuing(code, loop)
+    mid = min(found.mid, max(0.0, 1 - busy / (_REACHED * least)))
+    high = max(mid, min(found.high, 1 - busy / least))
+    return Saving(min(found.low, mid / 2), mid, high, samples=found.samples)
+
+
+def _issuing(code: KernelCode, loop: range) -> float:
+    """Of cycles, the share in which a scheduler can issue by the loop's busiest pipe."""
+    cycles = dict[str, int]()
+    for index in loop:
+        pipe, each = _CYCLES.get(code.instructions[index].name, ("", 1))
+        cycles[pipe] = cycles.get(pipe, 0) + each
+    return min(1.0, len(loop) / max(cycles.values(), default=1)) if loop else 1.0
 
 
 def _straight(code: KernelCode) -> list[int]:
