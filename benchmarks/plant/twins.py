@@ -21,9 +21,10 @@ MARK = "  # planted"
 Kind = Literal["defect", "decoy", "clean", "compound"]
 FAMILIES = {
     "gemm": "GEMM", "gated": "GEMM", "gate_pair": "GEMM", "two_products": "GEMM",
+    "batched": "GEMM",
     "attention": "attention", "softmax": "softmax/norm", "norm": "softmax/norm",
-    "layer_norm": "softmax/norm", "balance": "softmax/norm",
-    "elementwise": "elementwise", "rounds": "elementwise",
+    "layer_norm": "softmax/norm", "balance": "softmax/norm", "cross_entropy": "softmax/norm",
+    "elementwise": "elementwise", "rounds": "elementwise", "rotary": "elementwise",
     "row_sum": "reduce", "row_top": "reduce", "column_sum": "reduce", "table": "gather",
     "gather": "gather", "transpose": "transpose", "transpose_flat": "transpose",
 }  # fmt: skip

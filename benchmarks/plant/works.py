@@ -98,6 +98,20 @@ def _gated(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
     return torch.nn.functional.silu(a.double() @ b.double().T + bias.double())
 
 
+def _batched(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
+    return torch.relu(a.double() @ b.double() + bias.double()) ** 2
+
+
+def _rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    one, two = x.double().chunk(2, -1)
+    c, s = cos.double(), sin.double()
+    return torch.cat((one * c - two * s, two * c + one * s), -1)
+
+
+def _cross_entropy(x: Tensor, target: Tensor) -> Tensor:
+    return torch.nn.functional.cross_entropy(x.double(), target.long(), reduction="none")
+
+
 def _step(x: Tensor, y: Tensor) -> Tensor:
     held = x.double()
     return held * torch.sigmoid((held + y.double()) * (0.7978845608 * _LOG2E * 0.6931471805599453))
@@ -145,12 +159,19 @@ WORKS: Mapping[str, Work] = {
         ("M K bfloat16", "N K bfloat16", "M K bfloat16", "N K bfloat16"),
         lambda a, b, d, e: a.double() @ b.double().T + d.double() @ e.double().T, 0.01,
     ),
+    "batched": Work(
+        ("batch M K bfloat16", "batch K N bfloat16", "N float32"), _batched, 0.01
+    ),
     "attention": Work(("heads length dim bfloat16",) * 3, _attention, 0.02),
     "softmax": Work(("M N bfloat16",), lambda x: torch.softmax(x.double(), 1), 0.01),
     "norm": Work(("M N bfloat16", "N bfloat16"), _norm, 0.01),
     "layer_norm": Work(("M N float32",), _layer_norm, 1e-4),
     "balance": Work(("M N float32",), _balance, 1e-4),
+    "cross_entropy": Work(("M N float32", "M int32 below:N"), _cross_entropy, 1e-5),
     "elementwise": Work(("M N float32", "M N float32"), _step, 1e-5),
+    "rotary": Work(
+        ("heads tokens dim bfloat16", "tokens half float32", "tokens half float32"), _rotary, 0.01
+    ),
     "rounds": Work(("N uint32 below:2147483647",), _rounds, 0.0),
     "row_sum": Work(("M N float32",), lambda x: x.double().sum(1), 1e-5),
     "row_top": Work(("M N float32",), lambda x: x.double().amax(1), 0.0),
@@ -167,12 +188,15 @@ _PRODUCT = {"M": 200, "N": 136, "K": 192}
 _MATRIX = {"M": 260, "N": 520}
 SMALL: Mapping[str, Shape] = {
     **{name: _PRODUCT for name in ("gemm", "gated", "gate_pair", "two_products")},
+    "batched": {"batch": 2, **_PRODUCT},
     "attention": {"heads": 1, "length": 256, "dim": 64},
     **{name: {"M": 33, "N": 512} for name in ("softmax", "norm", "layer_norm", "elementwise")},
     "balance": {"M": 2, "N": 512},
+    "cross_entropy": {"M": 33, "N": 512},
+    "rotary": {"heads": 2, "tokens": 72, "dim": 128, "half": 64},
     "rounds": {"N": 4100},
     **{name: _MATRIX for name in ("row_sum", "column_sum", "transpose", "transpose_flat")},
-    "row_top": {"M": 200, "N": 128},
+    "row_top": {"M": 200, "N": 512},
     "table": {"N": 8200},
     "gather": {"V": 40, "N": 520, "M": 24},
 }
