@@ -5,23 +5,58 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.launched import launch, on_h200
-from tests.analyzer.made import Made, found, only, program, stored
+from tests.analyzer.made import Made, found, only, program, remark, stored
 
 RULE = "small-grid"
-LOOPED = [
-    ("MOV R0, R1", {"wait": 2000}, 0, 3),
-    ("FFMA R0, R0, R1, R2", {"wait": 8000}, 1, 5),
+PRODUCT = [
+    ("S2UR UR4, SR_CTAID.X", {"wait": 10}, 0, 3),
+    ("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24", {"wait": 8000}, 1, 5),
 ]
+IR = """kernel @gemm(%A: global<512, 512, bfloat16>) {
+    %A_shared = alloc shared {shape = [64, 64]} : shared<64, 64, bfloat16>
+    gemm %A_shared, %B_shared, %C_local {transpose_b = true}
+"""
+EMPTY = 2e3 / 1e6
 
 
 def test_half_of_the_multiprocessors_have_no_block() -> None:
-    """At most twice as fast; likely four fifths of the half of what is in loops."""
-    finding = only(on_h200(Made(attributes=launch(66), code=LOOPED)), RULE)
+    """At most twice as fast; likely four fifths of the half, but for an empty launch's 2 µs."""
+    finding = only(on_h200(Made(attributes=launch(66))), RULE)
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.high == pytest.approx(2)
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.8 * 0.8 * 0.5))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.8 * 0.5 * (1 - EMPTY)))
     assert "66 of 132" in finding.static[0].text
+
+
+def test_tiles_of_a_product_load_by_their_edges() -> None:
+    """32 blocks in four parts each: half of the time; as the root of it without known flops."""
+    many = Made(attributes=launch(32), code=PRODUCT, ir=IR, metrics={"flops": 1e9})
+    finding = only(on_h200(many, {"tensor_bfloat16": 1e15}), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * (1 - EMPTY)))
+    assert finding.kernel_gain.high == pytest.approx(132 / 32)
+    finding = only(on_h200(Made(attributes=launch(32), code=PRODUCT)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (1 - 0.5**0.5) * (1 - EMPTY)))
+
+
+def test_two_rounds_of_halves_bring_nothing() -> None:
+    """Of 96 tiles of a product; other kernels are cut as one likes."""
+    finding = only(on_h200(Made(attributes=launch(96), code=PRODUCT)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    assert only(on_h200(Made(attributes=launch(96))), RULE).severity == "suggestion"
+
+
+def test_it_is_told_where_the_grid_is_chosen() -> None:
+    """By the compiler's word, else where the code asks for its block's number."""
+    finding = only(on_h200(Made(attributes=launch(32), code=PRODUCT)), RULE)
+    assert finding.place.location is not None
+    assert finding.place.location.line == 3
+    said = [remark("occupancy", 7, "1 block of 128 threads per SM")]
+    finding = only(on_h200(Made(attributes=launch(32), code=PRODUCT, remarks=said)), RULE)
+    assert finding.place.location is not None
+    assert (finding.place.location.line, finding.place.op) == (7, "launch")
 
 
 def test_a_multiprocessor_each_is_enough() -> None:

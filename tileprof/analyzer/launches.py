@@ -1,8 +1,9 @@
 """How a launch spreads over its device: blocks, multiprocessors, how many run at once.
 
 In: a kernel with its facts, and what the profile says of its device.  Out: `Launch`, or nothing
-where one of the numbers is not known. The grid is that of the launch that was seen first, so a
-kernel that is launched with several grids is judged by that one.
+where one of the numbers is not known; where its source chooses the grid; how long multiprocessors
+had warps. The grid is that of the launch that was seen first, so a kernel that is launched with
+several grids is judged by that one.
 """
 
 from __future__ import annotations
@@ -13,17 +14,32 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.findings import Place
 
-__all__ = ["SCHEDULERS", "Launch", "busy_share", "is_pipelined", "launch_of"]
+__all__ = [
+    "SCHEDULERS", "Launch", "busy_share", "has_products", "is_pipelined", "launch_of",
+    "launch_place", "working_share",
+]  # fmt: skip
 
 SCHEDULERS = 4
 """Of a multiprocessor; each issues one instruction a cycle at most."""
 _WARP = 32
 _MULTIPROCESSORS = re.compile(r"\b(\d+) SMs\b")
-_ENGINES = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "UTMALDG")
+_CLOCK = re.compile(r"(?<!memory )\bclock (\d+) MHz")
+_GROUP_PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
+_PRODUCTS = (*_GROUP_PRODUCTS, "HMMA", "IMMA", "BMMA", "DMMA", "QMMA")
+_ENGINES = (*_GROUP_PRODUCTS, "UTMALDG")
 """Products of warp groups, and copies of tiles: work that goes on while warps wait."""
+_SCHEDULED = 128
+"""Threads of a block from which each scheduler has a warp of it."""
 _FORMS = re.compile(r"^(wgmma|tma)\b")
 """How the compiler says that it chose them."""
+_PERSISTENT = "persistent:"
+"""How it says that blocks take tile after tile."""
+_LAUNCH = re.compile(r"^ *launch \[([^\]]*)\]", re.MULTILINE)
+_OWN_LOOP = re.compile(r"^ *for persistent %\w+, (%\w+),", re.MULTILINE)
+_CONSTANT = re.compile(r"(%\w+) = constant (\d+) : index")
+_BLOCK_NUMBER = re.compile(r"\bSR_CTAID\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,23 @@ class Launch:
     multiprocessors: int
     held: int
     """Blocks that a multiprocessor holds at once."""
+    tiles: int = 0
+    """That persistent blocks take one after the other; 0 where a block has one."""
+
+    @property
+    def pieces(self) -> int:
+        """Of work, that are dealt out whole: tiles, or blocks."""
+        return self.tiles or self.blocks
+
+    @property
+    def at_once(self) -> int:
+        """Pieces that are worked on at once."""
+        return self.blocks if self.tiles else self.multiprocessors * self.held
+
+    @property
+    def rounds(self) -> float:
+        """Of the pieces that are worked on at once, how many times as many there are."""
+        return self.pieces / self.at_once
 
     @property
     def waves(self) -> float:
@@ -61,13 +94,60 @@ def launch_of(case: KernelCase) -> Launch | None:
     device = _MULTIPROCESSORS.search(described)
     if not (grid and block and held and device):
         return None
-    return Launch(grid, block, int(device[1]), int(held))
+    return Launch(grid, block, int(device[1]), int(held), _tiles(case))
 
 
 def _extent(case: KernelCase, name: str) -> int:
     """The product of `132×1×1`; 0 where it is not known."""
     numbers = re.findall(r"\d+", str(case.attributes.get(name, "")))
     return math.prod(map(int, numbers)) if numbers else 0
+
+
+def _tiles(case: KernelCase) -> int:
+    """Tiles of a persistent kernel; 0 where it is none, or they are known at launch only."""
+    ir = case.info.ir if case.info else ""
+    extents = _OWN_LOOP.search(ir)
+    if not extents and any(each.chosen.startswith(_PERSISTENT) for each in case.remarks):
+        extents = _LAUNCH.search(ir)
+    constants = {name: int(value) for name, value in _CONSTANT.findall(ir)}
+    names = re.findall(r"%\w+", extents[1]) if extents else []
+    return math.prod(constants.get(name, 0) for name in names) if names else 0
+
+
+def launch_place(case: KernelCase) -> Place:
+    """Where the source chooses the grid: what the compiler says it is, else where the code asks for
+    the number of its block, else the kernel."""
+    for op in ("launch", "occupancy"):
+        for each in case.remarks:
+            if each.op == op and each.location is not None:
+                return case.place(each.location, "launch")
+    code = case.code
+    asking = code.where(lambda each: bool(_BLOCK_NUMBER.search(each.text))) if code else []
+    found = code.instructions[asking[0]] if code and asking else None
+    return case.place(case.user_line(found.place) if found else None)
+
+
+def has_products(case: KernelCase) -> bool:
+    """Whether it multiplies matrices, so that a smaller tile loads more for each product."""
+    return bool(case.matrix_dtype or (case.code and case.code.named(*_PRODUCTS)))
+
+
+def working_share(case: KernelCase, launch: Launch) -> float | None:
+    """Of its time on all multiprocessors, the least in which one had warps; None if not known.
+
+    Of a multiprocessor with warps a sample is taken each so many cycles, so samples say for how
+    many cycles all had some. They are divided by those of the highest clock, which a device that
+    draws much power is below. Samples of kernels that were not timed would make it too great.
+    """
+    described = case.program.profile.tables.provenance.get(case.device, "")
+    clock, recordings = _CLOCK.search(described), case.program.profile.tables.pc.recordings
+    if case.sampled is None or not clock or not case.time or launch.threads < _SCHEDULED:
+        return None
+    periods = {each.period for each in recordings}
+    if len(periods) != 1:
+        return None
+    cycles = case.time * int(clock[1]) / 1000 * launch.multiprocessors
+    return min(1.0, case.sampled.whole * periods.pop() / cycles)
 
 
 def is_pipelined(case: KernelCase) -> bool:

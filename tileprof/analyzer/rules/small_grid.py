@@ -1,15 +1,19 @@
 """Launches of fewer blocks than there are multiprocessors: some of the device has nothing to do.
 
 Static: blocks of the grid, multiprocessors of the device. Dynamic: the time of a launch; cycles in
-which multiprocessors had work, where they were counted; how much of it is loops.
+which multiprocessors had work (counters), or warps (samples).
 
 The reference asks for fewer blocks than all multiprocessors can hold. Blocks are dealt out one to
 each multiprocessor first, so from one each on all of them work; whether more warps would help is
 what `occupancy-limited` looks at. So here it is fewer blocks than multiprocessors.
 
-At most the time goes down with blocks / multiprocessors. Likely less does: only what is done in
-loops can be dealt out (all that comes before and after is done by each block), and parts of a sum
-have to be brought together. No launch is shorter than an empty one.
+At most the time goes down with blocks / multiprocessors, but for that of a launch with nothing to
+do, which no launch is shorter than. Likely less does, as splitting has its price. Products of
+matrices are split into s whole parts, as many as there are multiprocessors for each block; what a
+tile loads goes with its edges and not its area, so a tile of 1/s of the area takes between 1/s of
+the time (arithmetic bounds it) and all of it (each step waits): likely 1/√s, as where loads bound
+it, and 1/∜s where flops do not say that steps are more than waiting. With more than half of the multiprocessors at work, blocks in two parts need two rounds of half
+the time: no number is told then. Other kernels are cut at no such price.
 """
 
 from __future__ import annotations
@@ -20,7 +24,13 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.launches import Launch, launch_of
+from tileprof.analyzer.launches import (
+    Launch,
+    has_products,
+    launch_of,
+    launch_place,
+    working_share,
+)
 
 __all__ = ["RULE"]
 
@@ -30,10 +40,11 @@ _EMPTY = 2_000.0
 """Nanoseconds from one launch that does nothing to the next, where that was not measured."""
 _SHORT = 2
 """Times as long, below which a launch is mostly its own beginning and end."""
-_IN_LOOPS = 0.5
-"""Of a kernel's time, what can be dealt out, where nothing was sampled."""
 _KEPT = 0.8
 """Of what is dealt out, what is left of it after parts have been brought together."""
+_BY_EDGES = 0.5
+_BY_STEPS = 0.25
+"""Powers of the number of parts that a product's time goes down with."""
 _SURE = 0.25
 _AUTHOR = (
     "Cut the work into more blocks: a smaller tile, or several blocks along the dimension that is"
@@ -47,27 +58,29 @@ def find(case: KernelCase) -> Iterator[Draft]:
     launch = launch_of(case)
     if launch is None or launch.each >= _FEW:
         return
-    evidence = [_static(launch)]
+    place, evidence = launch_place(case), (_static(launch), *_measured(case, launch))
     each = case.time / case.launches if case.launches else 0.0
-    if each:
-        evidence.append(Evidence("activities", f"a launch takes {each / 1000:,.1f} µs"))
     empty = case.peaks["launch_gap"].value if "launch_gap" in case.peaks else _EMPTY
     if each and each < _SHORT * empty:
         yield Draft(
-            "ignore", "few blocks, in launches that are short anyway", case.place(),
-            tuple(evidence), "Leave it: a launch takes about as long with nothing to do.",
-            confidence="high",
+            "ignore", "few blocks, in launches that are short anyway", place, evidence,
+            "Leave it: a launch takes about as long with nothing to do.", confidence="high",
         )  # fmt: skip
         return
-    use = case.rate("sm_use")
-    if use is not None:
-        text = f"a multiprocessor had work in {percent(use, 0)} of all cycles"
-        evidence.append(Evidence("counters", text))
+    title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
+    if not each or (has_products(case) and _parts(launch) == 1):
+        yield Draft("warning", title, place, evidence, _AUTHOR, _COMPILER, confidence="low")
+        return
     yield Draft(
-        "suggestion", f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors",
-        case.place(), tuple(evidence), _AUTHOR, _COMPILER, _saving(case, launch, use),
-        most=max(each / empty, 1.0), confidence="medium" if use is not None else "low",
+        "suggestion", title, place, evidence, _AUTHOR, _COMPILER,
+        _saving(case, launch, 1 - empty / each),
+        most=each / empty, confidence="medium" if case.rate("sm_use") is not None else "low",
     )  # fmt: skip
+
+
+def _parts(launch: Launch) -> int:
+    """Whole ones, into which each block can be split while each has a multiprocessor."""
+    return launch.multiprocessors // launch.blocks
 
 
 def _static(launch: Launch) -> Evidence:
@@ -79,21 +92,27 @@ def _static(launch: Launch) -> Evidence:
     return Evidence("static", text)
 
 
-def _saving(case: KernelCase, launch: Launch, use: float | None) -> Saving:
-    """By cycles without work where they were counted, else by multiprocessors without a block."""
+def _measured(case: KernelCase, launch: Launch) -> Iterator[Evidence]:
+    if case.launches and case.time:
+        text = f"a launch takes {case.time / case.launches / 1000:,.1f} µs"
+        yield Evidence("activities", text)
+    if case.sampled is not None and (working := working_share(case, launch)) is not None:
+        text = f"multiprocessors had warps in {percent(working, 0)} of all cycles at least"
+        yield Evidence("samples", text, case.sampled.whole)
+    if (use := case.rate("sm_use")) is not None:
+        text = f"a multiprocessor had work in {percent(use, 0)} of all cycles"
+        yield Evidence("counters", text)
+
+
+def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
+    """By multiprocessors without a block, and by cycles without work where they were counted."""
     without = 1 - launch.each
-    if use is not None:
+    if (use := case.rate("sm_use")) is not None:
         without = min(without, 1 - use)
-    mid = _KEPT * _dealt_out(case) * without
+    power = _BY_EDGES if case.tensor_floor else _BY_STEPS
+    likely = 1 - _parts(launch) ** -power if has_products(case) else _KEPT * without
+    mid = dealt_out * min(likely, without)
     return Saving(_SURE * mid, mid, without)
-
-
-def _dealt_out(case: KernelCase) -> float:
-    """Of the time, what is spent in loops."""
-    code = case.sampled
-    if code is None or not code.instructions:
-        return _IN_LOOPS
-    return code.n(code.where(lambda each: each.depth > 0)) / code.whole
 
 
 RULE = KernelRule("small-grid", find, ("activities", "samples", "counters"))

@@ -1,21 +1,24 @@
-"""A last wave of blocks that fills only a part of the device.
+"""A last wave of blocks, or round of a persistent kernel's tiles, that fills a part of the device.
 
-Static: blocks of the grid, beside those that run at once. Dynamic: the time of a launch, and the
-median of its blocks, where some were recorded; in how many cycles schedulers issued (samples), and
-multiprocessors had work (counters).
+Static: blocks of the grid, beside those that run at once; tiles, beside the blocks that take them
+in turn. Dynamic: the time of a launch, and the median of its blocks, where some were recorded; in
+how many cycles schedulers issued (samples), and multiprocessors had work (counters, samples).
 
-With blocks of one length, w waves take the time of ceil(w): 1 - w / ceil(w) of it is lost. That is
-so where each block takes as long alone as beside others, as latency does. Where blocks share what
+With pieces of one length, w rounds take the time of ceil(w): 1 - w / ceil(w) of it is lost. That is
+so where each piece takes as long alone as beside others, as latency does. Where blocks share what
 is scarce, those of a part of a wave run the faster, and only multiprocessors with a block less than
-others wait: with n blocks for each, 1 - n / ceil(n). The first is the most, the second the least,
-and samples say where between: as far from the second as schedulers are idle. (ncu's rule takes the
-last wave for lost whole, so it tells of 50 % for two full waves and one block, and of 33 % for 2.99
-waves.) Where blocks were recorded, it is the idle integral of the places for blocks: w times the
-median block is the time that they are taken, in the limits above. A profile keeps four blocks of a
-launch, so the integral is of the median, not of each block. Where a multiprocessor holds one block,
-there is no more than the cycles that were counted without work.
+others wait: with n blocks for each, 1 - n / ceil(n). The first is the most, the second the least.
+(ncu's rule takes the last wave for lost whole, so it tells of 50 % for two full waves and one
+block, and of 33 % for 2.99 waves.) Where blocks were recorded, it is the idle integral of the
+places for blocks: w times the median block is the time that they are taken, in the limits above. A
+profile keeps four blocks of a launch, so the integral is of the median, not of each block. Else,
+idle schedulers tell of latency where memory, by its roof, is not what is scarce; where neither is
+known, or engines work while schedulers are idle, it is the least. Nor is it more than the cycles in
+which multiprocessors had no warps.
 
-One wave, or less, is a grid that was made to fit (a persistent kernel), or too small.
+Of what is lost a part stays: tiles of another size load more for each product, parts of a sum have
+to be brought together. Nothing is said of a few per cent: blocks are not of one length, so later
+waves fill the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or too small.
 """
 
 from __future__ import annotations
@@ -28,19 +31,30 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.launches import Launch, busy_share, launch_of
+from tileprof.analyzer.launches import (
+    Launch,
+    busy_share,
+    is_pipelined,
+    launch_of,
+    launch_place,
+    working_share,
+)
 
 __all__ = ["RULE"]
 
-_LEAST = 0.02
+_LEAST = 0.05
 """Of the time, below which nothing is said."""
 _COLD = 0.01
 _HALF = 0.5
+_KEPT = 0.75
+"""Of what is lost, what comes back. Set on PLANT's development split."""
+_REACHED = 0.95
+"""Of a roof, what a kernel of whole waves reaches."""
 _SURE = 0.5
 """Of the least: blocks are not of one length, so later waves do not end at once."""
 _AUTHOR = (
-    "Let the grid fit the device: a persistent kernel (one block for each place, which takes tile"
-    " after tile), tiles of another size, or the last tiles cut along the sum (stream-K)."
+    "Let the tiles fit the device: tiles of another size, a persistent kernel (one block for each"
+    " place, which takes tile after tile), or the last tiles cut along the sum (stream-K)."
 )
 _COMPILER = "The choice of tiles and of a persistent grid did not look at what the last wave fills."
 
@@ -48,23 +62,27 @@ _COMPILER = "The choice of tiles and of a persistent grid did not look at what t
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel of a few waves, the last of them not full."""
     launch = launch_of(case)
-    if launch is None or launch.waves <= 1 or _lost(launch.waves) < _LEAST:
+    if launch is None or launch.rounds <= 1 or _lost(launch.rounds) < _LEAST:
         return
-    evidence, saving = [_static(launch)], _saving(case, launch)
-    evidence += _measured(case, launch)
+    idle = _idle_share(case, launch)
+    evidence, saving = (_static(launch), *_measured(case, launch)), _saving(case, launch, idle)
     if saving.high < _COLD:
         yield Draft(
-            "ignore", "a last wave that costs nothing", case.place(), tuple(evidence),
+            "ignore", "a last wave that costs nothing", launch_place(case), evidence,
             "Leave it: blocks of different lengths fill the gap.", confidence="high",
         )  # fmt: skip
-        return
-    waves = math.ceil(launch.waves)
-    how = "nearly empty" if launch.waves % 1 < _HALF else "not full"
-    yield Draft(
-        "suggestion", f"the last of {waves} waves of blocks is {how}", case.place(),
-        tuple(evidence), _AUTHOR, _COMPILER, saving,
-        confidence="medium" if launch.held == 1 or _block_time(case) else "low",
-    )  # fmt: skip
+    elif saving.mid >= _KEPT * _LEAST:
+        sure = launch.held == 1 or launch.tiles or _block_time(case)
+        yield Draft(
+            "suggestion", _title(launch), launch_place(case), evidence, _AUTHOR, _COMPILER, saving,
+            confidence="medium" if sure else "low",
+        )  # fmt: skip
+
+
+def _title(launch: Launch) -> str:
+    how = "nearly empty" if launch.rounds % 1 < _HALF else "not full"
+    what = "rounds of tiles" if launch.tiles else "waves of blocks"
+    return f"the last of {math.ceil(launch.rounds)} {what} is {how}"
 
 
 def _lost(full: float) -> float:
@@ -72,18 +90,31 @@ def _lost(full: float) -> float:
     return 1 - full / math.ceil(full)
 
 
-def _saving(case: KernelCase, launch: Launch) -> Saving:
-    least, most = _lost(launch.each), _lost(launch.waves)
+def _saving(case: KernelCase, launch: Launch, idle: float) -> Saving:
+    least, most = _lost(launch.pieces / launch.multiprocessors), _lost(launch.rounds)
+    # A multiprocessor with a block less than others is idle at the end; one with some is not.
+    least, most = min(least, idle), min(most, idle) if launch.held == 1 else most
+    mid = max(least, min(most, _likely(case, launch, least, most)))
+    return Saving(_SURE * _KEPT * least, _KEPT * mid, max(most, _KEPT * mid))
+
+
+def _likely(case: KernelCase, launch: Launch, least: float, most: float) -> float:
     block, each = _block_time(case), case.time / case.launches if case.launches else 0.0
     if block and each:
-        mid = min(max(1 - launch.waves * block / each, least), most)
-    elif case.sampled is not None:
-        mid = least + (most - least) * (1 - busy_share(case.sampled))
-    else:
-        mid = (least + most) / 2
-    if launch.held == 1 and (use := case.rate("sm_use")) is not None:
-        most = min(most, 1 - use)
-    return Saving(min(_SURE * least, most), min(mid, most), most)
+        return 1 - launch.rounds * block / each
+    if case.sampled is None or case.most_gain == math.inf:
+        return least
+    latency = 0.0 if is_pipelined(case) else 1 - busy_share(case.sampled)
+    beyond = 1 - 1 / case.most_gain / _REACHED
+    return min(least + (most - least) * latency, beyond)
+
+
+def _idle_share(case: KernelCase, launch: Launch) -> float:
+    """Of the time, the most in which a multiprocessor had no warps; 1 where it is not known."""
+    working = case.rate("sm_use")
+    if working is None:
+        working = working_share(case, launch)
+    return 1.0 if working is None else max(0.0, 1 - working)
 
 
 def _block_time(case: KernelCase) -> float:
@@ -98,24 +129,27 @@ def _block_time(case: KernelCase) -> float:
 
 
 def _static(launch: Launch) -> Evidence:
-    at_once = launch.multiprocessors * launch.held
-    text = f"{launch.blocks} blocks, of which {at_once} run at once: {launch.waves:.2f} waves"
+    what, told = ("tiles", "rounds") if launch.tiles else ("blocks", "waves")
+    text = (
+        f"{launch.pieces} {what}, of which {launch.at_once} run at once: {launch.rounds:.2f} {told}"
+    )
     return Evidence("static", text)
 
 
 def _measured(case: KernelCase, launch: Launch) -> Iterator[Evidence]:
     if case.launches and case.time:
         each = case.time / case.launches
-        text = f"a launch takes {each / 1000:,.1f} µs"
-        yield Evidence("activities", text)
+        yield Evidence("activities", f"a launch takes {each / 1000:,.1f} µs")
         if block := _block_time(case):
             yield Evidence("scopes", f"the median of its blocks {block / 1000:,.1f} µs")
     if case.sampled is not None:
         text = (
             f"schedulers issue in {percent(busy_share(case.sampled), 0)} of the cycles with warps"
         )
+        if (working := working_share(case, launch)) is not None:
+            text += f"; multiprocessors had warps in {percent(working, 0)} of all cycles at least"
         yield Evidence("samples", text, case.sampled.whole)
-    if launch.held == 1 and (use := case.rate("sm_use")) is not None:
+    if (use := case.rate("sm_use")) is not None:
         yield Evidence("counters", f"multiprocessors had work in {percent(use)} of all cycles")
 
 
