@@ -10,17 +10,19 @@ from tests.analyzer.made import Made, found, only, program, remark, stored
 RULE = "occupancy-limited"
 # 8 warps on a multiprocessor, 2 of a scheduler, which issues in a quarter of all cycles.
 FEW = launch(1320, held=1, threads=256, registers=132, limited_by="registers")
+# A tenth of what memory gives.
+ROOF = {"hbm_copy": 1e12}
+SOME = {"bytes": 1e8}
 LATENCY = {"selected": 1250, "long_scoreboard": 8750, "long_scoreboard_not_issued": 7500}
 WAITS = [("FADD R0, R0, R1", LATENCY, 1, 5)]
 
 
 def test_a_few_registers_from_the_next_block() -> None:
     """From 2 to 4 warps of a scheduler that each are ready with p: 1 - (1 - p)² = 0.25."""
-    finding = only(on_h200(Made(attributes=FEW, code=WAITS)), RULE)
+    finding = only(on_h200(Made(attributes=FEW, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx((1 - 0.75**2) / 0.25)
-    assert finding.kernel_gain.high <= 2  # by as many warps
-    assert finding.kernel_gain.low == 1  # no roof is known
+    assert finding.kernel_gain.high == pytest.approx(2)  # by as many warps
     assert (finding.severity, finding.confidence) == ("suggestion", "medium")
     assert "at most 128 registers a thread instead of 132" in finding.author
 
@@ -28,7 +30,7 @@ def test_a_few_registers_from_the_next_block() -> None:
 def test_a_step_is_to_the_next_block() -> None:
     """Three blocks of 4 warps become four, and not as many as the device holds."""
     three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")
-    finding = only(on_h200(Made(attributes=three, code=WAITS)), RULE)
+    finding = only(on_h200(Made(attributes=three, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx((1 - 0.75 ** (4 / 3)) / 0.25)
     assert finding.kernel_gain.high <= 4 / 3 + 1e-9
@@ -37,29 +39,31 @@ def test_a_step_is_to_the_next_block() -> None:
 def test_the_grid_has_blocks_for_it() -> None:
     """1.5 waves of blocks become 1.5 blocks a multiprocessor; less than one leaves room already."""
     some = FEW | launch(198, threads=256, registers=132)
-    finding = only(on_h200(Made(attributes=some, code=WAITS)), RULE)
+    finding = only(on_h200(Made(attributes=some, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx((1 - 0.75**1.5) / 0.25)
     none = FEW | launch(100, threads=256, registers=132)
-    assert not found(on_h200(Made(attributes=none, code=WAITS)), RULE)
+    assert not found(on_h200(Made(attributes=none, code=WAITS, metrics=SOME), ROOF), RULE)
 
 
 def test_memory_and_small_blocks_limit_too() -> None:
     """A block of 120 KB; and 32 blocks of a warp, all that a multiprocessor takes."""
     memory = launch(1320, held=1, threads=256, limited_by="shared memory")
     memory["dynamic_shared_bytes"] = 120 * 1024
-    finding = only(on_h200(Made(attributes=memory, code=WAITS)), RULE)
+    finding = only(on_h200(Made(attributes=memory, code=WAITS, metrics=SOME), ROOF), RULE)
     assert "at most 113.0 KB of shared memory instead of 120.0" in finding.author
     small = launch(132 * 64, held=32, threads=32, limited_by="blocks")
-    finding = only(on_h200(Made(attributes=small, code=WAITS)), RULE)
+    finding = only(on_h200(Made(attributes=small, code=WAITS, metrics=SOME), ROOF), RULE)
     assert "blocks of 64 threads" in finding.author
 
 
 def test_the_compiler_said_what_is_needed() -> None:
-    """In its own words."""
-    said = remark("occupancy", 1, "1 block …", ("2 blocks", "they need at most 128 registers"))
+    """In its own words, and where the launch is."""
+    said = remark("occupancy", 7, "1 block …", ("2 blocks", "they need at most 128 registers"))
     finding = only(on_h200(Made(attributes=FEW, code=WAITS, remarks=[said])), RULE)
     assert "which needs at most 128 registers:" in finding.author
+    assert finding.place.location is not None
+    assert finding.place.location.line == 7
 
 
 @pytest.mark.parametrize(
@@ -74,23 +78,51 @@ def test_the_compiler_said_what_is_needed() -> None:
 def test_what_more_warps_do_not_shorten(reasons: dict[str, int]) -> None:
     """Schedulers have enough to do, or wait for what is no latency."""
     code = [("STG.E [R2.64], R0", reasons, 1, 5)]
-    assert not found(on_h200(Made(attributes=FEW, code=code)), RULE)
+    assert not found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
 
 
 def test_engines_hide_latency_without_warps() -> None:
     """Products of warp groups, by the code or the compiler's word; copies of tiles."""
     code = [*WAITS, ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", {"selected": 10}, 1, 6)]
-    assert not found(on_h200(Made(attributes=FEW, code=code)), RULE)
+    assert not found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
     said = [remark("copy A → A_shared", 5, "tma, issued by the producer warp group")]
     assert not found(on_h200(Made(attributes=FEW, remarks=said)), RULE)
 
 
-def test_near_a_roof_and_with_all_warps() -> None:
-    """Seven tenths of the memory's bandwidth; all warps that there are."""
-    near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 7e8})
-    assert not found(on_h200(near, peaks={"hbm_copy": 1e12}), RULE)
+def test_near_a_roof_and_with_many_warps() -> None:
+    """0.91 of the memory's bandwidth; more than half of all warps, or all of them."""
+    near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 9.1e8})
+    assert not found(on_h200(near, ROOF), RULE)
+    most = launch(13200, held=5, threads=256, registers=48, limited_by="registers")
+    assert not found(on_h200(Made(attributes=most, code=WAITS, metrics=SOME), ROOF), RULE)
     full = launch(1320, held=8, threads=256, limited_by="threads, registers", registers=32)
-    assert not found(on_h200(Made(attributes=full, code=WAITS)), RULE)
+    assert not found(on_h200(Made(attributes=full, code=WAITS, metrics=SOME), ROOF), RULE)
+
+
+def test_no_more_comes_back_than_work_leaves() -> None:
+    """At 0.8 of the roof that is a fifth at best, and 1 - 0.8 / 0.95 likely."""
+    near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 8e8})
+    finding = only(on_h200(near, ROOF), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (0.2 + 1 - 0.8 / 0.95) / 2))
+    assert finding.kernel_gain.high == pytest.approx(1 / 0.8)
+
+
+def test_waits_for_memory_are_no_sign_without_a_roof() -> None:
+    """A symptom where one block is alone; blocks that share a multiprocessor may fill memory."""
+    finding = only(on_h200(Made(attributes=FEW, code=WAITS)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")
+    assert not found(on_h200(Made(attributes=three, code=WAITS)), RULE)
+
+
+def test_blocks_cover_each_others_arithmetic() -> None:
+    """One alone has nothing beside it while it waits for its own results."""
+    reasons = {"selected": 2500, "wait": 7500, "wait_not_issued": 7500}
+    code = [("FADD R0, R0, R1", reasons, 1, 5)]
+    assert found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
+    three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")
+    assert not found(on_h200(Made(attributes=three, code=code, metrics=SOME), ROOF), RULE)
 
 
 def test_without_samples_only_a_small_step_is_told() -> None:

@@ -110,7 +110,7 @@ def test_counted_cycles_without_work_are_the_most() -> None:
 
 
 def test_samples_say_that_multiprocessors_had_warps() -> None:
-    """In 1.5 of 1.98 million cycles, of all 132: of the half that rounds tell of a quarter stays."""
+    """In 1.5 of 1.98 million cycles, of all: of the half that rounds tell of a quarter stays."""
     samples = round(132 * 1.5e6 / 4096)
     code = [("FFMA R0, R0, R1, R2", {"wait": samples, "wait_not_issued": samples}, 1, 5)]
     finding = only(on_h200(Made(attributes=launch(133), code=code)), RULE)

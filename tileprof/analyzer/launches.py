@@ -25,7 +25,7 @@ SCHEDULERS = 4
 """Of a multiprocessor; each issues one instruction a cycle at most."""
 _WARP = 32
 _MULTIPROCESSORS = re.compile(r"\b(\d+) SMs\b")
-_CLOCK = re.compile(r"(?<!memory )\bclock (\d+) MHz")
+_CLOCK = re.compile(r"(?<!memory )\bclock ([\d,]+) MHz")
 _GROUP_PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
 _PRODUCTS = (*_GROUP_PRODUCTS, "HMMA", "IMMA", "BMMA", "DMMA", "QMMA")
 _ENGINES = (*_GROUP_PRODUCTS, "UTMALDG")
@@ -146,7 +146,7 @@ def working_share(case: KernelCase, launch: Launch) -> float | None:
     periods = {each.period for each in recordings}
     if len(periods) != 1:
         return None
-    cycles = case.time * int(clock[1]) / 1000 * launch.multiprocessors
+    cycles = case.time * int(clock[1].replace(",", "")) / 1000 * launch.multiprocessors
     return min(1.0, case.sampled.whole * periods.pop() / cycles)
 
 

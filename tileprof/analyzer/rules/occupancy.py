@@ -7,11 +7,18 @@ The gain is that of GPA's parallel optimizers (Zhou et al., CGO 2021, section 5)
 scheduler, each ready with probability p, it issues in 1 - (1 - p)^W of all cycles. p comes from the
 cycles in which it did issue, W from the warps that were there; W' is that of the next step, not the
 most that the device has. Of that gain only the part counts in which warps wait for latency: a full
-queue, a nap or a fence is not shorter with more warps. At most W' / W times as much is issued.
+queue, a nap or a fence is not shorter with more warps. At most W' / W times as much is issued, and
+no more comes back than what the kernel's work leaves of its time: kernels that only stream are
+between the likeliest and the best.
+
+A block alone has nothing beside it while it loads, or reduces, or writes: any latency counts. Where
+blocks share a multiprocessor already, they cover each other's arithmetic, and only waits for memory
+count. Those are no sign where the bytes that have to be moved are not known, as warps wait as long
+for a memory that gives all it has; then one block alone is a symptom.
 
 Not told of: kernels whose grid leaves room already (fewer than a wave: more room would stay empty),
 kernels of products of warp groups or of copies of tiles, which hide latency by engines and not by
-warps, and kernels near a roof.
+warps, kernels with more than half of all warps, and kernels near what their work takes.
 """
 
 from __future__ import annotations
@@ -20,25 +27,39 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Saving, Weights, eliminated, more_warps
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, more_warps
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.launches import SCHEDULERS, Launch, busy_share, is_pipelined, launch_of
+from tileprof.analyzer.launches import (
+    SCHEDULERS,
+    Launch,
+    busy_share,
+    is_pipelined,
+    launch_of,
+    launch_place,
+)
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 
 __all__ = ["RULE"]
 
-_LATENCY = (
-    "long_scoreboard", "short_scoreboard", "wait", "barrier", "branch_resolving",
+_MEMORY = "long_scoreboard"
+_ON_CHIP = (
+    "short_scoreboard", "wait", "barrier", "branch_resolving",
     "no_instructions", "imc_miss",
 )  # fmt: skip
-"""Reasons that other warps cover, on devices where no product of a warp group is waited for."""
+"""Further reasons that other warps cover, where no product of a warp group is waited for."""
 _WAITING = 0.3
 """Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
-_NEAR_ROOF = 0.6
-_FULL = 0.99
+_LEFT = 0.1
+"""Of the time, at most left beyond what its work takes: below, a kernel is near its roof."""
+_MOST = 0.5
+"""Of all warps, from which more of them bring little."""
+_NOTABLE = 0.05
+"""Of the time, below which the next step is not worth its price in registers."""
+_SURE = 0.5
 _ALIKE = 0.75
 """Of registers or memory, what the next step has to leave so that it is likely within reach."""
 _SMALL_STEP = 0.85
@@ -65,49 +86,62 @@ class _Step:
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel that a few registers, or some memory, keep from hiding its latency."""
     launch, share = launch_of(case), case.number("occupancy") or 0.0
-    if launch is None or not 0 < share < _FULL or launch.waves < 1 or is_pipelined(case):
+    if launch is None or not 0 < share <= _MOST or launch.waves < 1 or is_pipelined(case):
         return
-    step = _next(case, launch)
-    if step is None or case.most_gain < 1 / _NEAR_ROOF:
+    step, left = _next(case, launch), reach.left(case)
+    if step is None or (left is not None and left.high < _LEFT):
         return
     static = Evidence("static", _static(case, launch, share, step))
     if case.sampled is not None:
-        yield from _seen(case, case.sampled, launch, step, static)
+        yield from _seen(case, case.sampled, launch, step, static, left)
     elif step.left >= _SMALL_STEP:
         title = "one block more is nearly in reach"
-        yield Draft("warning", title, case.place(), (static,), _advice(step), _COMPILER)
+        yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
 
 
 def _seen(
-    case: KernelCase, code: KernelCode, launch: Launch, step: _Step, static: Evidence
-) -> Iterator[Draft]:
+    case: KernelCase, code: KernelCode, launch: Launch, step: _Step, static: Evidence,
+    left: Saving | None,
+) -> Iterator[Draft]:  # fmt: skip
     """Where samples say that warps wait for latency, and nobody issues meanwhile."""
-    waiting = code.n(reasons=_LATENCY, idle=True)
-    if waiting < _WAITING * code.whole:
+    alone, known = launch.held == 1, case.copy_floor > 0
+    reasons = ((_MEMORY,) if known else ()) + (_ON_CHIP if alone else ())
+    waiting = code.n(reasons=reasons, idle=True)
+    saving = _saving(code, waiting, launch, step, left)
+    if waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES) and saving.mid >= _NOTABLE:
+        yield Draft(
+            "suggestion", "more warps would hide latency", launch_place(case),
+            (static, _waits(code, waiting, "latency")), _advice(step), _COMPILER, saving,
+            confidence="medium" if step.left >= _ALIKE else "low",
+        )  # fmt: skip
         return
-    warps = float(launch.held * launch.warps)
+    waiting = code.n(reasons=(_MEMORY,), idle=True)
+    if alone and not known and waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES):
+        evidence = (static, _waits(code, waiting, "memory"))
+        title = "the warps of one block wait for memory"
+        yield Draft("symptom", title, launch_place(case), evidence, _advice(step), _COMPILER)
+
+
+def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
     text = (
         f"schedulers issue in {percent(busy_share(code), 0)} of the cycles; in"
-        f" {percent(waiting / code.whole, 0)} nobody does while warps wait for latency"
+        f" {percent(waiting / code.whole, 0)} nobody does while warps wait for {what}"
     )
-    yield Draft(
-        "suggestion", "more warps would hide latency", case.place(),
-        (static, Evidence("samples", text, waiting)), _advice(step), _COMPILER,
-        _saving(case, code, warps, step.warps), most=step.warps / warps,
-        confidence="medium" if step.left >= _ALIKE else "low",
-    )  # fmt: skip
+    return Evidence("samples", text, waiting)
 
 
-def _saving(case: KernelCase, code: KernelCode, warps: float, after: float) -> Saving:
-    """Of the samples that wait for latency, as many as more warps cover."""
-    idle, busy = code.n(idle=True), busy_share(code)
+def _saving(
+    code: KernelCode, waiting: int, launch: Launch, step: _Step, left: Saving | None
+) -> Saving:
+    """Of the cycles in which nobody issues, those that more warps cover."""
+    idle, busy, warps = code.n(idle=True), busy_share(code), float(launch.held * launch.warps)
+    if not idle:
+        return Saving(0, 0, 0)
     ready = 1 - (1 - busy) ** (SCHEDULERS / warps)
-    share = 1 - 1 / more_warps(ready, warps, after)
-    share *= code.n(reasons=_LATENCY, idle=True) / idle
-    taken: Weights = code.taken(code.rows(reasons=_LATENCY))
-    part = min(1.0, share * code.whole / float(taken.sum()))
-    known = case.most_gain != float("inf")
-    return eliminated(taken, code.whole, part, sure=0.5 if known else 0.0)
+    most = max(0.0, 1 - warps / step.warps)
+    share = (1 - 1 / more_warps(ready, warps, step.warps)) * waiting / idle
+    mid = min(share, most, (left.mid + left.high) / 2 if left else 1.0)
+    return Saving(_SURE * mid, mid, most)
 
 
 def _next(case: KernelCase, launch: Launch) -> _Step | None:

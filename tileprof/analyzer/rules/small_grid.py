@@ -12,8 +12,9 @@ do, which no launch is shorter than. Likely less does, as splitting has its pric
 matrices are split into s whole parts, as many as there are multiprocessors for each block; what a
 tile loads goes with its edges and not its area, so a tile of 1/s of the area takes between 1/s of
 the time (arithmetic bounds it) and all of it (each step waits): likely 1/√s, as where loads bound
-it, and 1/∜s where flops do not say that steps are more than waiting. With more than half of the multiprocessors at work, blocks in two parts need two rounds of half
-the time: no number is told then. Other kernels are cut at no such price.
+it, and the root of that where flops do not say that steps are more than waiting. With more than
+half of the multiprocessors at work, blocks in two parts need two rounds of half the time: no number
+is told then. Other kernels are cut at no such price.
 """
 
 from __future__ import annotations

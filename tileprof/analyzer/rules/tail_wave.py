@@ -18,7 +18,8 @@ which multiprocessors had no warps.
 
 Of what is lost a part stays: tiles of another size load more for each product, parts of a sum have
 to be brought together. Nothing is said of a few per cent: blocks are not of one length, so later
-waves fill the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or too small.
+waves fill the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or is too
+small.
 """
 
 from __future__ import annotations
