@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.analyzer.made import Made, found, only, program, report_of, stored
+from tests.analyzer.launched import launch, on_h200
+from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 
 RULE = "slow-math"
 _Code = list[tuple[str, Mapping[str, int], int, int]]
@@ -30,16 +31,89 @@ def titles(made: Made) -> dict[str, str]:
 
 
 def test_a_literal_that_makes_doubles_of_floats() -> None:
-    """All of 2,600 of 10,000 samples for conversions, half of 900 for arithmetic."""
-    findings = found(program(Made(code=DOUBLES, blames=RESULTS)), RULE)
-    gains = {each.title: each.kernel_gain.mid for each in findings if each.kernel_gain}
-    assert gains == {
-        "floats are turned into doubles": pytest.approx(1 / (1 - 0.26)),
-        "arithmetic of doubles, on values that are floats": pytest.approx(1 / (1 - 0.5 * 0.09)),
-    }
-    place = findings[0].place.location
+    """One finding: 2,500 of 10,000 samples at line 5, and 1,000 that wait for its results."""
+    finding = only(program(Made(code=DOUBLES, blames=RESULTS)), RULE)
+    assert finding.title == "arithmetic of doubles, on values that are floats"
+    assert finding.dynamic[0].samples == 3500
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.35))
+    place = finding.place.location
     assert place is not None
     assert place.line == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("FFMA R42, R33, R44, 0.0013391353422775864601", "powers with all digits"),
+        ("FMUL R2, R3, 0.63661974668502807617", "sines or cosines with all digits"),
+        ("FFMA R2, R3, R4, -0.052303962409496307373", "hyperbolic tangents with all digits"),
+        ("FFMA R2, R3, R4, 0.11284004896879196167", "error functions with all digits"),
+        ("FFMA R2, R3, R4, -0.16845393180847167969", "logarithms with all digits"),
+    ],
+)
+def test_functions_of_a_library(text: str, title: str) -> None:
+    """Its line's arithmetic is all of it; what loads there, and waits for it, is not."""
+    code: _Code = [
+        ("LDG.E R3, desc[UR6][R2.64]", {"lg_throttle": 1000}, 1, 5),
+        (text, {"selected": 500, "long_scoreboard": 1000}, 1, 5),
+        ("FSETP.GT.AND P1, PT, R20, RZ, PT", {"selected": 500, "wait": 500}, 1, 5),
+        ("@!P3 BRA 0x60", {"branch_resolving": 500}, 1, 5),
+        REST,
+    ]
+    finding = only(program(Made(code=code)), RULE)
+    assert (finding.title, finding.dynamic[0].samples) == (title, 2000)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.2))
+
+
+def test_a_line_with_one_instruction_of_many() -> None:
+    """The rest of that line is not slow."""
+    code: _Code = [DOUBLES[0], *([("FADD R9, R8, R9", {"selected": 100}, 1, 5)] * 40), REST]
+    finding = only(program(Made(code=code)), RULE)
+    assert finding.dynamic[0].samples == 1000
+
+
+PRODUCT = (
+    "kernel @f(%A: global<8, 8, bfloat16>) {\n"
+    "  %a = alloc shared {shape = [8, 8]} : shared<8, 8, bfloat16>\n"
+    "  gemm %a, %a, %c\n}\n"
+)
+
+
+@pytest.mark.parametrize(("flops", "severity"), [(6e10, "ignore"), (3e10, "suggestion")])
+def test_beside_products_and_exponentials(flops: float, severity: str) -> None:
+    """Tensor cores take 0.6 of the time, or 0.3; special functions 8 cycles for each of 600 of
+    10,000 samples."""
+    code: _Code = [
+        ("MUFU.EX2 R0, R1", {"selected": 600}, 1, 7),
+        ("FFMA R42, R33, R44, 0.0013391353422775864601", {"selected": 400}, 1, 5),
+        ("HGMMA.64x128x16.F32 R24, gdesc[UR8], R24, gsb0",
+         {"wait": 9000, "wait_not_issued": 9000}, 1, 6),
+    ]  # fmt: skip
+    made = Made(code=code, ir=PRODUCT, metrics={"flops": flops})
+    finding = only(program(made, peaks={"tensor_bfloat16": 1e14}), RULE)
+    assert finding.severity == severity
+
+
+@pytest.mark.parametrize("time", [1e6, 0.5e6])
+def test_a_kernel_that_only_reads_and_writes(time: float) -> None:
+    """Accesses outside of loops: 0.45 ms of a launch at the roof, whatever its arithmetic takes."""
+    access = {"long_scoreboard": 500}
+    code: _Code = [
+        ("LDG.E.128 R4, desc[UR6][R2.64]", access, 0, 4),
+        ("F2F.F64.F32 R4, R3", {"mio_throttle": 3000}, 0, 5),
+        ("DMUL R4, R4, R6", {"math_pipe_throttle": 3000}, 0, 5),
+        ("STG.E desc[UR6][R2.64], R4", access, 0, 6),
+        ("@P0 STG.E desc[UR6][R2.64], R4", {}, 0, 6),
+    ]
+    bytes_ = 20 * 1320 * 256
+    peaks = {"hbm_copy": bytes_ / 0.45e-3}
+    made = Made(code=code, time=time, attributes=launch(1320, threads=256))
+    finding = only(on_h200(made, peaks), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid <= time / 0.45e6 * 0.95 + 1e-9
+    assert finding.kernel_gain.high <= time / 0.45e6 + 1e-9
 
 
 def test_doubles_that_were_wanted() -> None:
@@ -78,6 +152,10 @@ def test_a_division_of_whole_numbers() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.9 * 0.2))
     cold: _Code = [(t, {r: n // 200 for r, n in s.items()}, d, at) for t, s, d, at in DIVISION[:3]]
     assert list(titles(Made(code=[*cold, DIVISION[3]])).values()) == ["ignore"]
+    once: _Code = [(text, samples, 0, at) for text, samples, _, at in cold]
+    assert not titles(Made(code=[*once, DIVISION[3]]))  # which tile a block has
+    told = [remark("launch", 5, "persistent")]
+    assert not titles(Made(code=[*cold, DIVISION[3]], remarks=told))
     bare: _Code = [(text, {}, depth, line) for text, _, depth, line in DIVISION]
     assert list(titles(Made(code=bare, counts={"executions": [1] * 4})).values()) == ["warning"]
 

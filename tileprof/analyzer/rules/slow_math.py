@@ -1,182 +1,146 @@
 """Arithmetic that takes longer than it has to: doubles by accident, conversions, slow paths.
 
-Static: opcodes, and constants that tell what they are part of. Dynamic: samples at them whose pipe
-or queue was busy, and of what waits for their results.
+Static: opcodes, and constants that tell what they are part of; what the kernel's own ops are.
+Dynamic: samples at them whose pipe or queue was busy, and of what waits for their results.
 
 Samples at such an instruction that wait for its operands are not its own: on an H200 a conversion
-behind a load from memory has 96 % of a kernel's samples, all of them the load's. A multiprocessor
-of it does 64 products of doubles a cycle, beside 128 of floats (CUDA programming guide, arithmetic
-throughput, 9.0), so doubles by accident cost by their conversions, and one half of the rest; they
-are told only where floats are turned into doubles, as by a literal. Exponentials that keep their
-unit busy are work, not a fault: they are a symptom, of whose cause nothing is known.
+behind a load from memory has 96 % of a kernel's samples, all of them the load's. Doubles, functions
+with all digits and divisions own the arithmetic of their lines: they are a few dozen instructions,
+with branches between them, and what else stands there is little beside them.
 
-Of the samples the part goes away that the faster form does not need.
+Of the samples the part goes away that the faster form does not need: a power in an attention
+kernel, 33 instructions where `exp2` takes 3, took 0.65 of the samples on an H200, and 0.61 of the
+time. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
+beside them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work,
+not a fault: they are a symptom, of whose cause nothing is known.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
+from tileprof.analyzer import reach
+from tileprof.analyzer.accessed import left_of_memory
+from tileprof.analyzer.arithmetic import FORMS, Form
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Confidence, Evidence, Place, percent
+from tileprof.analyzer.estimates import Saving, Weights, drawn, eliminated
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import subroutines
+from tileprof.analyzer.launches import busy_share
+from tileprof.errors import Location
 
 __all__ = ["RULE"]
 
 _OWN = (ISSUED, "mio_throttle", "math_pipe_throttle", "dispatch_stall")
 """Reasons at an instruction that are its own, and not those of its operands."""
+_WITHIN = (
+    *_OWN, "wait", "not_selected", "branch_resolving", "no_instructions", "no_instruction",
+)  # fmt: skip
+"""The same, where all arithmetic of a line is looked at."""
 _FOR_RESULTS = ("short_scoreboard", "wait")
+_ELSE = (
+    "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "HGMMA", "QGMMA", "IGMMA", "HMMA", "WARPGROUP",
+    "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
+)  # fmt: skip
+"""Opcodes, by their beginning, that are no arithmetic."""
+_PART = 0.05
+"""Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
 _COLD = 0.01
+_NOTABLE = 0.1
+"""Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
 _BUSY = 0.2
 """Of the samples: from where special functions are what a kernel waits for."""
+_SURE = 0.7
+_FULL = 1.05
+"""Of a kernel's time, what tensor cores and special functions take in turn where nothing else
+counts; above 1, as some of it overlaps."""
+_SPECIAL_CYCLES = 8
+"""For which an instruction of a warp keeps a scheduler's unit (16 results a cycle and
+multiprocessor: CUDA programming guide, arithmetic throughput, 9.0)."""
 _COMPILER = "See which op of the program this comes from, and whether a cheaper form is allowed."
-_DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
-_HALF = 0.5
-"""Of the time of a double, what a float takes."""
-_LOG2_E = re.compile(r"\b1\.44269\d*")
-_EXACT_EXP = re.compile(r"\b1\.925963\d*e-0?8|\b0\.0057249\d*|\b12583039")
-"""Constants of `expf` as CUDA computes it without fast arithmetic."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A way to be slow."""
-
-    title: str
-    where: Callable[[KernelCode], list[int]]
-    part: float
-    """Of its samples, what the faster form does not need."""
-    author: str
-    confidence: Confidence = "medium"
-    quiet: bool = False
-    """Whether nothing is said of it where nothing was measured, or it costs nothing."""
-
-
-def _doubles(code: KernelCode) -> list[int]:
-    return code.named(*_DOUBLES) if _widened(code) else []
-
-
-def _widened(code: KernelCode) -> list[int]:
-    """Conversions from and to doubles, in code that makes doubles of floats."""
-    wide = code.where(lambda each: each.name == "F2F" and ".F64" in each.opcode)
-    made = [each for each in wide if ".F64.F32" in code.instructions[each].opcode]
-    return wide if made else []
-
-
-def _divisions(code: KernelCode) -> list[int]:
-    """Of whole numbers: by the reciprocal of a float that is rounded up."""
-    parts = code.where(
-        lambda each: (
-            (each.name == "I2F" and ".RP" in each.opcode)
-            or each.opcode.startswith("MUFU.RCP")
-            or (each.name == "F2I" and ".TRUNC" in each.opcode)
-        )
-    )
-    names = {code.instructions[each].name for each in parts}
-    rounded = any(".RP" in code.instructions[each].opcode for each in parts)
-    return parts if rounded and names == {"I2F", "MUFU", "F2I"} else []
-
-
-def _conversions(code: KernelCode) -> list[int]:
-    others = {*_widened(code), *_divisions(code)}
-    found = code.where(lambda each: each.name in ("I2F", "F2I", "F2F", "FRND") and each.depth > 0)
-    return [each for each in found if each not in others]
-
-
-def _scalings(code: KernelCode) -> list[int]:
-    """Products by log2(e) before an exponential to the base of 2."""
-    if not code.named("MUFU.EX2"):
-        return []
-    return code.where(lambda each: each.name == "FMUL" and bool(_LOG2_E.search(each.text)))
-
-
-def _exact(code: KernelCode) -> list[int]:
-    return code.where(lambda each: each.name.startswith("F") and bool(_EXACT_EXP.search(each.text)))
-
-
-_KINDS = (
-    _Kind(
-        "floats are turned into doubles", _widened, 1.0,
-        "Write the literal as a float (`1.0f`), or cast it: a literal without a suffix, or a"
-        " function of `math.h`, makes doubles of floats.",
-    ),
-    _Kind(
-        "arithmetic of doubles, on values that are floats", _doubles, _HALF,
-        "Compute it in floats; where a sum needs more digits, keep only the sum in doubles.",
-    ),
-    _Kind(
-        "a division of whole numbers that are not constant", _divisions, 0.9,
-        "Make the divisor a constant, or a power of two; or count along instead of dividing.",
-    ),
-    _Kind(
-        "a slow path is called", subroutines, 0.9,
-        "Use the approximate form (`__fdividef`, `rsqrt`, fast arithmetic), or keep numbers out of"
-        " the range that needs it.",
-    ),
-    _Kind(
-        "exponentials with all digits", _exact, 1.0,
-        "Use `exp2` of a scaled argument, or the approximate exponential, where 2 units in the last"
-        " place are enough.",
-    ),
-    _Kind(
-        "a product by log2(e) before each exponential", _scalings, 1.0,
-        "Use `exp2`, and put log2(e) into a factor that is there already, as that of the scores.",
-        quiet=True,
-    ),
-    _Kind(
-        "conversions between kinds of numbers", _conversions, 0.5,
-        "Keep a value in both kinds and count both along, or convert outside of the loop.",
-        "low", quiet=True,
-    ),
-)  # fmt: skip
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Slow arithmetic in a kernel, of each kind."""
+    """Slow arithmetic in a kernel, of each form."""
     code = case.code
     if code is None:
         return
-    for kind in _KINDS:
-        if where := kind.where(code):
-            yield from _told(case, code, kind, where)
+    taken = set[int]()
+    for form in FORMS:
+        signs = [each for each in form.where(code) if each not in taken]
+        if signs:
+            where = _lines(case, code, signs) if form.spread else signs
+            taken.update(where)
+            yield from _told(case, code, form, signs, where)
     yield from _special(case, code)
 
 
-def _told(case: KernelCase, code: KernelCode, kind: _Kind, where: list[int]) -> Iterator[Draft]:
-    looped = [each for each in where if code.instructions[each].depth > 0]
+def _lines(case: KernelCase, code: KernelCode, signs: list[int]) -> list[int]:
+    """All arithmetic of the lines of which these instructions are a part worth the name."""
+    held = dict[Location | None, list[int]]()
+    for each in code.instructions:
+        if each.index in signs or not each.name.startswith(_ELSE):
+            held.setdefault(case.user_line(each.place), []).append(each.index)
+    found = set(signs)
+    for line, where in held.items():
+        if line is not None and len(found.intersection(where)) >= _PART * len(where):
+            found.update(where)
+    return sorted(found)
+
+
+def _told(
+    case: KernelCase, code: KernelCode, form: Form, signs: list[int], where: list[int]
+) -> Iterator[Draft]:
+    looped = [each for each in signs if code.instructions[each].depth > 0]
     static = Evidence("static", f"{len(where)} instructions of it, {len(looped)} of them in loops")
-    place = _place(case, code, where)
+    place = _place(case, code, signs)
     if not code.whole:
-        if looped and not kind.quiet:
-            yield Draft("warning", kind.title, place, (static,), kind.author, _COMPILER)
+        if looped and not form.quiet:
+            yield Draft("warning", form.title, place, (static,), form.author, _COMPILER)
         return
-    taken = _taken(code, where, kind.where is subroutines)
+    taken = _taken(code, where, form)
     share = float(taken.sum()) / code.whole
     text = f"{percent(share)} of the samples are theirs, or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share >= _COLD:
+    if share >= _COLD and not _beside(case, code, share):
         yield Draft(
-            "suggestion", kind.title, place, evidence, kind.author, _COMPILER,
-            eliminated(taken, code.whole, kind.part), confidence=kind.confidence,
+            "suggestion", form.title, place, evidence, form.author, _COMPILER,
+            _saving(case, code, taken, form), confidence=form.confidence,
         )  # fmt: skip
-    elif not kind.quiet:
+    elif not form.quiet and not (form.once and (not looped or place.op == "launch")):
         yield Draft(
-            "ignore", f"{kind.title}, where it costs nothing", place, evidence,
-            "Leave it: this code hardly runs.", confidence="high",
+            "ignore", f"{form.title}, where it costs nothing", place, evidence,
+            "Leave it: this code hardly runs, or runs beside what takes the time.",
+            confidence="high",
         )  # fmt: skip
 
 
-def _taken(code: KernelCode, where: list[int], every: bool = False) -> Weights:
-    """Samples of these; `every` one at them, where all of the code would go."""
-    at = code.taken(code.rows(where, None if every else _OWN))
-    return np.maximum(at, code.waiting_for(where, _FOR_RESULTS))
+def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
+    """Samples of these, and of what waits for them; of a subroutine all, as all of it would go."""
+    every = None if form.where is subroutines else _WITHIN if form.spread else _OWN
+    return np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
+
+
+def _saving(case: KernelCase, code: KernelCode, taken: Weights, form: Form) -> Saving:
+    """Drawn towards what accesses take, where nobody told the kernel's work."""
+    saving = eliminated(taken, code.whole, form.part, _SURE)
+    told = case.tensor_floor or case.copy_floor
+    left = None if told else left_of_memory(case, code)
+    return drawn(saving, left) if left else saving
+
+
+def _beside(case: KernelCase, code: KernelCode, share: float) -> bool:
+    """Whether other work fills the time: tensor cores and special functions in turn; or memory, as
+    far as it can."""
+    if case.tensor_floor and code.issued:
+        special = busy_share(code) / code.issued * code.n(code.named("MUFU"), (ISSUED,))
+        return case.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
+    left = reach.left(case) or left_of_memory(case, code)
+    return left is not None and left.low <= 0 and share < _NOTABLE
 
 
 def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:
@@ -188,8 +152,11 @@ def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:
 def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     """Special functions that keep their unit busy: the work itself, as far as is known."""
     where = code.named("MUFU")
-    taken = _taken(code, where) if where and code.whole else np.zeros(1)
-    share = float(taken.sum()) / max(code.whole, 1)
+    if not where or not code.whole:
+        return
+    rows = code.taken(code.rows(where, _OWN))
+    taken = np.maximum(rows, code.waiting_for(where, _FOR_RESULTS))
+    share = float(taken.sum()) / code.whole
     if share < _BUSY:
         return
     hot = code.hottest(where)

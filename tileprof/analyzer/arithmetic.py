@@ -1,0 +1,155 @@
+"""Slow forms of arithmetic, as machine code shows them.
+
+In: a kernel's code.  Out: for each form, the places of the instructions that tell of it.
+
+Functions with all digits are known by constants of their polynomials, as `nvcc` 13 compiles CUDA's
+mathematical library for sm_90a (Triton takes them from the same library).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.findings import Confidence
+from tileprof.analyzer.jumps import subroutines
+
+__all__ = ["FORMS", "Form"]
+
+_DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
+_LOG2_E = re.compile(r"\b1\.44269\d*")
+_ROUNDED = ("I2F", "MUFU", "F2I")
+"""What a division of whole numbers has: the reciprocal of a float that is rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A way to be slow."""
+
+    title: str
+    where: Callable[[KernelCode], list[int]]
+    part: float
+    """Of its samples, what the faster form does not need."""
+    author: str
+    confidence: Confidence = "medium"
+    spread: bool = False
+    """Whether all arithmetic of its lines is part of it."""
+    once: bool = False
+    """Whether it is usual in what a block does once, to find its tile."""
+    quiet: bool = False
+    """Whether nothing is said of it where nothing was measured, or it costs nothing."""
+
+
+def _doubles(code: KernelCode) -> list[int]:
+    """Arithmetic of doubles, in code that makes doubles of floats, and conversions."""
+    wide = code.where(lambda each: each.name == "F2F" and ".F64" in each.opcode)
+    if not any(".F64.F32" in code.instructions[each].opcode for each in wide):
+        return []
+    special = code.where(lambda each: each.name == "MUFU" and "64" in each.opcode)
+    return sorted([*wide, *special, *code.named(*_DOUBLES)])
+
+
+def _divisions(code: KernelCode) -> list[int]:
+    parts = code.where(
+        lambda each: (
+            (each.name == "I2F" and ".RP" in each.opcode)
+            or each.opcode.startswith("MUFU.RCP")
+            or (each.name == "F2I" and ".TRUNC" in each.opcode)
+        )
+    )
+    names = {code.instructions[each].name for each in parts}
+    rounded = any(".RP" in code.instructions[each].opcode for each in parts)
+    return parts if rounded and names == {*_ROUNDED} else []
+
+
+def _conversions(code: KernelCode) -> list[int]:
+    others = {*_doubles(code), *_divisions(code)}
+    found = code.where(lambda each: each.name in ("I2F", "F2I", "F2F", "FRND") and each.depth > 0)
+    return [each for each in found if each not in others]
+
+
+def _scalings(code: KernelCode) -> list[int]:
+    """Products by log2(e) before an exponential to the base of 2."""
+    if not code.named("MUFU.EX2"):
+        return []
+    return code.where(lambda each: each.name == "FMUL" and bool(_LOG2_E.search(each.text)))
+
+
+def _with(constants: str, code: KernelCode) -> list[int]:
+    """Arithmetic of floats with one of these numbers, told by their first digits."""
+    pattern = re.compile("|".join(rf"\b{re.escape(each)}" for each in constants.split()))
+    return code.where(lambda each: each.name.startswith("F") and bool(pattern.search(each.text)))
+
+
+def _function(title: str, constants: str, author: str) -> Form:
+    """A function of CUDA's library that takes some thirty instructions where few would do."""
+    return Form(title, partial(_with, constants), 0.95, author, spread=True)
+
+
+FORMS = (
+    Form(
+        "arithmetic of doubles, on values that are floats", _doubles, 0.95,
+        "Write the literal as a float (`1.0f`), or cast it: a literal without a suffix, or a"
+        " function of `math.h`, makes doubles of floats. Where a sum needs more digits, keep only"
+        " the sum in doubles.",
+        spread=True,
+    ),
+    _function(
+        "powers with all digits",
+        "0.00133913534 0.00961883924 0.0555035881 0.00321816536 0.0180337186 0.120224587",
+        "Use `exp2` for a power of a constant (x to the base of b is `exp2(x * log2(b))`), and"
+        " multiply for a small whole exponent.",
+    ),
+    _function(
+        "sines or cosines with all digits",
+        "0.636619746 1.57079625 7.54978941 5.39030295 0.0416667275 0.499999970 0.00138878601"
+        " 0.00833307",
+        "Use the approximate form (`__sinf`, `sin.approx`) where the argument is small, or compute"
+        " a table of them once.",
+    ),
+    _function(
+        "hyperbolic tangents with all digits", "0.0523039624 0.133152976 0.333327680 2.88539004",
+        "Use the one instruction for it (`tanh.approx`), which is right to 11 bits.",
+    ),
+    _function(
+        "error functions with all digits",
+        "0.112840048 8.48349445 0.000821309164 0.00521348882 0.0268687736 0.128379151",
+        "Use the form with `tanh` that stands for it, where its error is allowed.",
+    ),
+    _function(
+        "logarithms with all digits",
+        "0.140846103 0.121486276 0.139806106 0.166842356 0.168453931 0.171688705 0.179009482"
+        " 0.205123722 0.105468884 0.132297039 0.144914463 0.166415646",
+        "Use the approximate logarithm to the base of 2 (`lg2.approx`), and scale it.",
+    ),
+    Form(
+        "a division of whole numbers that are not constant", _divisions, 0.9,
+        "Make the divisor a constant, or a power of two; or count along instead of dividing.",
+        spread=True, once=True,
+    ),
+    Form(
+        "a slow path is called", subroutines, 0.9,
+        "Use the approximate form (`__fdividef`, `rsqrt`, fast arithmetic), or keep numbers out of"
+        " the range that needs it.",
+    ),
+    Form(
+        "exponentials with all digits",
+        partial(_with, "1.925963 0.0057249 12583039"), 1.0,
+        "Use `exp2` of a scaled argument, or the approximate exponential, where 2 units in the last"
+        " place are enough.",
+    ),
+    Form(
+        "a product by log2(e) before each exponential", _scalings, 1.0,
+        "Use `exp2`, and put log2(e) into a factor that is there already, as that of the scores.",
+        quiet=True,
+    ),
+    Form(
+        "conversions between kinds of numbers", _conversions, 0.5,
+        "Keep a value in both kinds and count both along, or convert outside of the loop.",
+        "low", quiet=True,
+    ),
+)  # fmt: skip
+"""Those that own whole lines first: what is theirs is no other's."""
