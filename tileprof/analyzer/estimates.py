@@ -11,6 +11,7 @@ ones, so ranges are those of fewer.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,6 +35,8 @@ phase of one wave."""
 _SPREAD = 0.5
 """Set on PLANT's development split."""
 _ALL_FROM = 0.1
+_FOLD = 3.0
+"""Of its samples, the most that a defect likely takes."""
 _LONGEST = 0.98
 """Of a kernel's time, the most that one change takes away."""
 
@@ -89,7 +92,8 @@ def drawn(saving: Saving, left: Saving) -> Saving:
     """
     part = min(1.0, saving.mid / left.mid) if left.mid else 1.0
     most = min(1.0, saving.high / left.high / _ALL_FROM) if left.high else 0.0
-    mid, high = left.mid * part**_SPREAD, left.high * most
+    mid = min(left.mid * part**_SPREAD, _FOLD * saving.mid)
+    high = left.high * most
     low = min(saving.low, left.low, mid)
     return Saving(low, mid, max(mid, high), saving.rows, saving.samples)
 
@@ -126,16 +130,19 @@ def of_program(gain: Gain, share: float) -> Gain:
     return Gain(*(1 / (1 - share * (1 - 1 / each)) for each in (gain.low, gain.mid, gain.high)))
 
 
-def united(savings: list[Saving], whole: float) -> Saving:
+def united(
+    savings: list[Saving], whole: float, draw: Callable[[Saving], Saving] = lambda saving: saving
+) -> Saving:
     """All changes together: each sample goes once, by the change that takes most of it.
 
-    Savings that are not told by samples multiply what is left, as if independent.
+    Savings that are not told by samples multiply what is left, as if independent. `draw` says what
+    a saving by samples comes to in the end.
     """
     told = [(each, each.rows) for each in savings if each.rows is not None]
     left = Saving(0, 0, 0)
     if told:
         sure = min(each.low / each.mid if each.mid else 0.0 for each, _ in told)
-        left = eliminated(np.max([rows for _, rows in told], axis=0), whole, sure=sure)
+        left = draw(eliminated(np.max([rows for _, rows in told], axis=0), whole, sure=sure))
     parts = [left, *(each for each in savings if each.rows is None)]
     shares = [[getattr(each, name) for each in parts] for name in ("low", "mid", "high")]
     low, mid, high = (1 - math.prod(1 - share for share in each) for each in shares)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase, Program
@@ -33,6 +34,8 @@ __all__ = ["Answers", "Report", "analyze"]
 
 NOISE = 1.02
 """Gains below are not told: what a measurement of a kernel differs by from the next one."""
+_LEAST_OF_PROGRAM = 1.005
+"""Suggestions that bring a program less, even at best, are not made."""
 _LEAST_SHARE = 0.01
 """Of the time of all kernels, below which nothing is said about a kernel."""
 _ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
@@ -99,7 +102,8 @@ def _answers(case: KernelCase) -> Answers:
     together = None
     if len(savings) > 1:
         whole = case.sampled.whole if case.sampled else 0
-        together = capped(gain_of(united(savings, whole)), case.most_gain)
+        gain = gain_of(united(savings, whole, partial(_drawn, case)))
+        together = capped(gain, case.most_gain)
     return Answers(case, tuple(_ranked([finding for finding, _ in found])), together)
 
 
@@ -110,11 +114,16 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
     if saving is None or few or not case.time:
         yield _finding(rule, draft, None, None)
         return
-    if saving.rows is not None and (left := reach.left(case, saving.rows)) is not None:
-        saving = drawn(saving, left)
-    gain = capped(capped(gain_of(saving), draft.most), case.most_gain)
-    if gain.mid >= NOISE:
-        yield _finding(rule, draft, gain, of_program(gain, case.exposed))
+    gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.most_gain)
+    whole = of_program(gain, case.exposed)
+    if gain.mid >= NOISE and whole.high >= _LEAST_OF_PROGRAM:
+        yield _finding(rule, draft, gain, whole)
+
+
+def _drawn(case: KernelCase, saving: Saving) -> Saving:
+    """What is told by samples, by what they leave to gain."""
+    left = None if saving.rows is None else reach.left(case, saving.rows)
+    return saving if left is None else drawn(saving, left)
 
 
 def _of_program(rule: str, draft: Draft) -> Iterator[Finding]:
