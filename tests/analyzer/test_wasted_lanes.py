@@ -5,14 +5,44 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import Made, found, only, program, remark, stored
+from tileprof.profile import Profile
 
 RULE = "wasted-lanes"
 # In half of all cycles nobody issues.
 CODE = [
-    ("FFMA R0, R0, R1, R2", {"selected": 2000, "not_selected": 1000}, 1, 5),
+    ("FFMA R0, R0, R1, R2", {"not_selected": 3000}, 1, 5),
     ("FMUL R3, R0, R1", {"wait": 4000, "wait_not_issued": 3000}, 1, 6),
     ("FADD R4, R0, R1", {"wait": 3000, "wait_not_issued": 2000}, 1, 7),
 ]
+# A tile of 128 × 256 of C, of which 96 columns are there.
+PRODUCT = """kernel @gemm(%B: global<96, 64, bfloat16>, %C: out global<128, 96, bfloat16>) {
+  %c1 = constant 1 : index
+  launch [%c1] {threads = [128]} body(%bx: index) {
+    %c256 = constant 256 : index
+    %0 = mul %bx, %c256 : index
+    %c0 = constant 0 : index
+    %B_tile = view %B, [%0, %c0] {sizes = [256, 64]} : global<256, 64, bfloat16>
+    copy %B_tile, %B_shared
+    gemm %A_shared, %B_shared, %C_local {transpose_b = true}
+    %C_tile = view %C, [%c0, %0] {sizes = [128, 256]} : global<128, 256, bfloat16>
+    copy %C_local, %C_tile
+  }
+}
+"""
+SAID = [
+    remark("copy B → B_shared", 24, "tma, issued by the producer warp group"),
+    remark("gemm", 26, "wgmma m64n256k16 ss groups=2x1"),
+]
+LOOP = [
+    ("MOV R0, R1", {"wait": 2000}, 0, 3),
+    ("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24", {"wait": 8000}, 1, 26),
+]
+
+
+def padded(ir: str = PRODUCT, **more: float) -> Profile:
+    """A product whose loop has four fifths of the samples."""
+    made = Made(ir=ir, code=LOOP, remarks=SAID, metrics=more)
+    return program(made, peaks={"hbm_copy": 1e12})
 
 
 def lanes(*each: int) -> dict[str, list[int]]:
@@ -71,3 +101,62 @@ def test_on_a_gpu() -> None:
     """Nothing was counted there."""
     assert not found(stored("h200-stalls"), RULE)
     assert not found(stored("h200-gemm"), RULE)
+
+
+def test_tiles_that_reach_beyond_their_tensors() -> None:
+    """Five eighths of a product, in four fifths of the time; told at the product."""
+    finding = only(padded(), RULE)
+    assert (finding.severity, finding.title[:23]) == ("suggestion", "62 % of the work on til")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.8 * 5 / 8))
+    assert finding.kernel_gain.high >= 2
+    assert finding.place.location is not None
+    assert (finding.place.location.line, finding.place.op) == (26, "gemm")
+    assert "dimension 0 of `B` has 96 elements, the tiles reach to 256" in finding.static[0].text
+
+
+def test_tiles_that_fit_or_nearly() -> None:
+    """A tensor of 256 columns, or of 250; bounds that the compiler proved."""
+    for extent in (256, 250):
+        assert not found(padded(PRODUCT.replace("96", str(extent))), RULE)
+    assert not found(padded(PRODUCT.replace("]} :", "], in_bounds = true} :")), RULE)
+
+
+def test_memory_takes_as_long_without_what_is_outside() -> None:
+    """Of 0.8 of the time that bytes take, a fifth is left to gain; of all of it nothing."""
+    long = PRODUCT.replace("out global<128,", "out global<10000000,")
+    finding = only(padded(long, bytes=8e8), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.2))
+    finding = only(padded(long, bytes=1e9), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
+def test_tiles_without_samples_are_a_warning() -> None:
+    """At the launch, where no line is known of the op."""
+    said = [remark("launch", 16, "a block for each tile")]
+    finding = only(program(Made(ir=PRODUCT, remarks=said)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+    assert finding.place.location is not None
+    assert finding.place.location.line == 16
+
+
+def test_guarded_accesses_of_a_kernel_without_products() -> None:
+    """All of its time goes with its tiles."""
+    ir = """kernel @scaled(%X: global<128, 96, float32>, %Y: out global<128, 96, float32>) {
+  %c1 = constant 1 : index
+  launch [%c1] {threads = [128]} body(%bx: index) {
+    %c128 = constant 128 : index
+    parallel [%c128, %c128] body(%i: index, %j: index) {
+      %0 = load %X, [%i, %j] : float32
+      store %0, %Y, [%i, %j]
+    }
+  }
+}
+"""
+    made = Made(ir=ir, code=LOOP, remarks=[remark("load X", 9, "16-byte accesses")])
+    finding = only(program(made), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 / 4))
+    assert finding.place.location is not None
+    assert (finding.place.location.line, finding.place.op) == (9, "load X")

@@ -1,16 +1,21 @@
-"""Instructions that are executed for a few of a warp's 32 lanes.
+"""Work on nothing: tiles that reach beyond their tensors, instructions for a few of 32 lanes.
 
-Static: what the compiler says of an access that keeps its guard. Dynamic: threads that executed an
-instruction, by 32 times the warps that did; samples at it.
+Static: extents of tensors beside those of the tiles that cover them; what the compiler says of an
+access that keeps its guard. Dynamic: samples of the kernel, or of its loops where a product is
+padded; threads that executed an instruction, by 32 times the warps that did, and samples at it.
 
-A guard by itself is no fault: it is told beside the lanes, and only the compiler's own words say
-whether it is needed. Instructions that one lane runs for all (barriers in shared memory, copies of
-tiles) are left out, and so is the code of one lane in kernels that have them.
+Tiles: zeros are multiplied, and guarded lanes wait, as long as numbers would. Of the time of the
+tiles' work the part goes away that is outside, at most as far as the bytes leave it: nothing is
+read or written outside, so where memory is what a kernel waits for, it waits as long without. What
+a smaller tile does less well is taken off.
 
-With f of the lanes at work, (1 - f) of the samples there goes away at most, where lanes are packed.
-Warps that wait for latency would wait as long, so likely only in the cycles in which schedulers
-issue. The reference takes `selected` samples of the computation of masks alone; what lanes a branch
-or a narrow tile leaves idle is then not seen.
+Lanes: a guard by itself is no fault: it is told beside the lanes, and only the compiler's own words
+say whether it is needed. Instructions that one lane runs for all (barriers in shared memory, copies
+of tiles) are left out, and so is the code of one lane in kernels that have them. With f of the
+lanes at work, (1 - f) of the samples there goes away at most, where lanes are packed. Warps that
+wait for latency would wait as long, so likely only in the cycles in which schedulers issue. The
+reference takes `selected` samples of the computation of masks alone; what lanes a branch or a
+narrow tile leaves idle is then not seen.
 """
 
 from __future__ import annotations
@@ -22,10 +27,11 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import shown
-from tileprof.analyzer.launches import busy_share
+from tileprof.analyzer.launches import busy_share, launch_place
+from tileprof.analyzer.padding import Padded, padded_ops
 
 __all__ = ["RULE"]
 
@@ -39,6 +45,19 @@ _BY_ONE = ("SYNCS", "UTMALDG", "UTMASTG", "UTMACMDFLUSH", "UBLKCP", "ELECT")
 _COLD = 0.01
 _NOTABLE = 0.1
 """Of the executions of a kernel, from where lanes are told without samples."""
+_OUTSIDE = 0.1
+"""Of a tile's work, below which its rim is no fault."""
+_BACK = 0.95
+"""Of the work outside, what goes away with tiles that fit."""
+_SURE = 0.5
+_MORE = 0.1
+"""Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
+_PRODUCT = "gemm"
+_FITTING = (
+    "Let the tile fit: an extent that divides the tensor's, or the next one above it (a smaller"
+    " tile, or one for these shapes alone), or pad the data once so that other work fills it."
+)
+_CHOSEN = "The choice of tiles did not look at the extents, which are known when it compiles."
 _AUTHOR = (
     "Let all lanes of a warp take the same way: branch by warps and not by lanes, let a tile's last"
     " dimension be a multiple of 32 threads, or pad the data once."
@@ -47,6 +66,65 @@ _COMPILER = "See how threads were given to the elements of this op, and what its
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
+    """Tiles that are partly on nothing; hot instructions with few lanes."""
+    yield from _outside(case)
+    yield from _idle_lanes(case)
+
+
+def _outside(case: KernelCase) -> Iterator[Draft]:
+    """Of all ops with such tiles, the products if there are any: they are what takes time."""
+    ops = [each for each in padded_ops(case.info.ir if case.info else "") if each.inside < 1]
+    ops = [each for each in ops if each.op == _PRODUCT] or ops
+    if not ops or 1 - ops[0].inside < _OUTSIDE:
+        return
+    worst = ops[0]
+    title = f"{percent(1 - worst.inside, 0)} of the work on tiles is outside of their tensors"
+    static, place = Evidence("static", _reaching(worst)), _place(case, worst)
+    code = case.sampled
+    if code is None or not case.time:
+        yield Draft("warning", title, place, (static,), _FITTING, _CHOSEN)
+        return
+    looped = code.where(lambda each: each.depth > 0) if worst.op == _PRODUCT else None
+    samples = code.n(looped) or code.whole
+    saving = _less(case, worst, samples / code.whole)
+    text = f"{percent(samples / code.whole, 0)} of the samples are in code that works on them"
+    if case.copy_floor:
+        text += f"; its bytes take {percent(case.copy_floor / case.time, 0)} of the time"
+    evidence = (static, Evidence("samples", text, samples))
+    if saving.mid < _COLD or samples < FEWEST_SAMPLES:
+        yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
+                    "Leave it: the time goes elsewhere.", confidence="high")  # fmt: skip
+        return
+    yield Draft("suggestion", title, place, evidence, _FITTING, _CHOSEN, saving)
+
+
+def _less(case: KernelCase, op: Padded, share: float) -> Saving:
+    """Of the time, the part that is spent outside, as far as bytes leave it."""
+    left, outside = max(0.0, 1 - case.copy_floor / case.time), (1 - op.inside) * share
+    mid = _BACK * min(outside, left)
+    return Saving(_SURE * mid, mid, max(mid, min(outside + _MORE * (1 - outside), left)))
+
+
+def _reaching(op: Padded) -> str:
+    said = (
+        f"dimension {each.dim} of `{each.tensor}` has {each.extent:,} elements, the tiles reach to"
+        f" {each.reach:,}"
+        for each in op.beyond
+    )
+    return "; ".join(dict.fromkeys(said))
+
+
+def _place(case: KernelCase, op: Padded) -> Place:
+    """What the compiler says of the op; else the launch."""
+    names = (op.op, f"load {op.tensor}", f"store {op.tensor}")
+    held = [each for each in case.remarks if each.op == op.op] or [
+        each for each in case.remarks if each.op in names or each.op.startswith(f"{op.op} ")
+    ]
+    at = op.number if op.op == _PRODUCT and op.number < len(held) else 0
+    return case.place(held[at].location, held[at].op) if held else launch_place(case)
+
+
+def _idle_lanes(case: KernelCase) -> Iterator[Draft]:
     """Hot instructions with few lanes."""
     code = case.code
     lanes = _lanes(code) if code else {}
