@@ -9,8 +9,10 @@ import pytest
 
 from tests.analyzer.compiled import compiled, remarks_of, with_code
 from tests.analyzer.defects import counted, line_of, product, turned
-from tests.analyzer.made import FILE, Made, found, only, program, stored
+from tests.analyzer.made import FILE, Made, found, only, program, remark, stored
 from tileprof import binary
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.rules import layout_converts
 from tileprof.errors import Location
 
 RULE = "layout-convert"
@@ -73,6 +75,57 @@ def test_exchanges_of_one_line_are_one_finding() -> None:
     ]
     code += [("FFMA R4, R4, R4, R4", {"selected": 5000}, 1, 50)]
     assert only(program(Made(remarks=[told, away], code=code)), RULE).place.op == "buffer h"
+
+
+GMMA = "HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24, gsb0"
+ONE = {"selected": 100}
+IN_STEP = [
+    (GMMA, ONE, 1, 3),
+    ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 3000, "barrier_not_issued": 2000}, 1, 3),
+    ("STS [R1], R4", {"mio_throttle": 500}, 1, 4),
+    ("BAR.SYNC.DEFER_BLOCKING 0x1, 0x100", ONE, 1, 4),
+    ("LDS R4, [R1]", {"barrier": 1500}, 1, 4),
+    ("STS [R2], R5", {"mio_throttle": 400}, 1, 5),
+    ("LDS R5, [R2]", {"barrier": 600}, 1, 6),
+    ("FADD R4, R4, R5", {"selected": 1500, "wait": 1800}, 1, 7),
+    ("@P0 BRA 0x0", ONE, 1, 2),
+]
+"""A turn of 9,600 samples: 2,100 at two exchanges, 500 at a sum over warps, 400 for products that
+nobody else uses."""
+
+
+def together(threads: int) -> Made:
+    """Two exchanges and a reduction in a loop of products."""
+    told = [
+        remark(f"buffer {name}", line, "converted to `x` through shared memory", ("`y`", "why"))
+        for name, line in (("total", 5), ("weights", 4))
+    ]
+    return Made(remarks=told, code=IN_STEP, attributes={"block": f"{threads}×1×1"})
+
+
+def test_exchanges_of_one_loop_are_one_finding() -> None:
+    """The longest first, with the reduction between warps, which no remark names."""
+    finding = only(program(together(128)), RULE)
+    assert finding.title.startswith("`weights` and `total` are")
+    assert finding.place.op == "buffer weights"
+    assert finding.place.location is not None
+    assert finding.place.location.line == 4
+    assert share(together(128)) == pytest.approx(0.85 * (2000 + 100 + 400 + 600) / 9600)
+
+
+def test_barriers_keep_warp_groups_in_step() -> None:
+    """Two groups: 2,000 of their waits for products, at which nobody issues, are hidden by the
+    1,800 that the loop issues."""
+    at = 2000 + 100 + 400 + 600
+    assert share(together(256)) == pytest.approx(0.85 * (at + 1800) / 9600)
+    assert "in step" in only(program(together(256)), RULE).dynamic[1].text
+
+
+def share(made: Made) -> float:
+    """Of the time, what the rule itself says that goes."""
+    (draft,) = layout_converts.RULE.find(Program(program(made)).kernels[0])
+    assert draft.saving is not None
+    return draft.saving.mid
 
 
 def test_points_that_run_once() -> None:

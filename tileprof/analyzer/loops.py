@@ -102,7 +102,8 @@ def groups_of(case: KernelCase, code: KernelCode, loop: range) -> float:
     loads = code.named("UTMALDG", "UBLKCP")
     apart = bool(loads) and not any(index in loop for index in loads)
     filled = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0)
-    return max(1.0, filled * (threads // _GROUP - apart))
+    # A multiprocessor without a block has no samples.
+    return max(1.0, max(filled, 1.0) * (threads // _GROUP - apart))
 
 
 def tensor_use(case: KernelCase, code: KernelCode, loop: range) -> float:

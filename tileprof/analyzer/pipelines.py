@@ -1,6 +1,7 @@
-"""Pipelined loops of a tile kernel, as its IR has them: stages, and bytes that a stage takes.
+"""Pipelined loops of a tile kernel: stages, and bytes that a stage takes.
 
-In: a kernel's IR as text, and how it was launched.  Out: `Ring`; how many stages would fit.
+In: a kernel's IR as text, or the code of a loop that was compiled elsewhere; how it was launched.
+Out: `Ring`; how many stages would fit.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from math import prod
 
 from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
 
-__all__ = ["Ring", "rings_of", "spare_bytes"]
+__all__ = ["Ring", "ring_in_code", "rings_of", "single_stage", "spare_bytes", "threads_of"]
 
 _LOOP = re.compile(r"^( *)for pipelined .*\{num_stages = (\d+)\} body\(%(\w+)", re.MULTILINE)
 _COPY = re.compile(r"\bcopy %\w+, (%\w+)")
@@ -20,6 +22,8 @@ _MULTIPROCESSOR = {"sm_90": 228 << 10, "sm_100": 228 << 10, "sm_80": 164 << 10}
 """Bytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities")."""
 _RESERVED = 1 << 10
 """Of these, what each block takes for the system."""
+_PENDING = re.compile(r"DEPBAR\.LE SB\d, (0x[0-9a-f]+)")
+_WIDTH = re.compile(r"\.(64|128)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Ring:
     """A loop whose loads run ahead."""
 
     variable: str
+    """Of the loop; nothing where only its code is known."""
     stages: int
     stage_bytes: int
     """Of shared memory, that one more stage takes."""
@@ -44,11 +49,50 @@ def rings_of(ir: str) -> tuple[Ring, ...]:
     return tuple(sorted(found, key=lambda ring: ring.stages))
 
 
+def single_stage(case: KernelCase) -> bool:
+    """Whether its author wrote a pipelined loop of one stage: nothing runs ahead in it."""
+    rings = rings_of(case.info.ir if case.info else "")
+    return bool(rings) and rings[0].stages == 1
+
+
+def ring_in_code(case: KernelCase, code: KernelCode, loop: range) -> Ring | None:
+    """The ring that the cp.async of a loop fill; None where it has none, or waits for no group.
+
+    A wait that leaves N groups under way waits for the one before them. With `each` groups a turn,
+    of which `before` are made ahead of the wait, that one was made so many turns ago.
+    """
+    inside = [code.instructions[index] for index in loop]
+    groups = [each.index for each in inside if each.name == "LDGDEPBAR"]
+    waits = [(each.index, int(m[1], 16)) for each in inside if (m := _PENDING.match(each.text))]
+    taken = threads_of(case) * sum(_width(each.opcode) for each in inside if each.name == "LDGSTS")
+    if not groups or not waits or not taken:
+        return None
+    ahead = min(_turns_ago(pending, groups, at) for at, pending in waits)
+    return Ring("", ahead + 1, taken)
+
+
+def _turns_ago(pending: int, groups: list[int], wait: int) -> int:
+    before = sum(group < wait for group in groups)
+    return 0 if before > pending else (pending - before) // len(groups) + 1
+
+
+def _width(opcode: str) -> int:
+    """Bytes that a thread copies."""
+    bits = _WIDTH.search(opcode)
+    return int(bits[1]) // 8 if bits else 4
+
+
 def _bytes(shape: str, dtype: str) -> int:
     bits = re.search(r"\d+", dtype)
     return (
         prod(int(extent) for extent in shape.split(",")) * max(int(bits[0]) if bits else 8, 8) // 8
     )
+
+
+def threads_of(case: KernelCase) -> int:
+    """Of a block; 0 where that is not known."""
+    extents = re.findall(r"\d+", str(case.attributes.get("block", "")))
+    return prod(map(int, extents)) if extents else 0
 
 
 def spare_bytes(case: KernelCase) -> int | None:

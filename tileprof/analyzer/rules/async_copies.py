@@ -6,25 +6,31 @@ of warps that wait for these loads while nobody issued, and at their line.
 
 A copy that runs ahead hides behind the loop's other work. No less than behind what the loop issues
 (GPA, section 5.2, the bound of its sequential estimate), no more than behind all else that it does
-(a turn of L and C becomes max(L, C)); the likeliest is taken halfway. Where tensor cores multiply
-for a share u of the loop, it takes no less than that. What the copy's own instructions take
-goes where the hardware copies.
+(a turn of L and C becomes max(L, C)); the likeliest is taken halfway. What the copy's own
+instructions take goes where the hardware copies.
+
+In a loop of matrix products tensor cores work while tiles come by themselves, as many turns ahead
+as it takes, so all that the copies take goes (`by_hand.lost`), down to the share of the time that
+tensor cores multiply, or that the tiles' bytes take. A loop of products that was compiled
+elsewhere, or one with a single stage, has no pipeline at all: `pipeline-too-shallow` says that.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tileprof.analyzer.by_hand import has_products, lost, through_registers
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.loops import COPIES, is_innermost, loop_around, loops_with, tensor_use
+from tileprof.analyzer.loops import is_innermost, loop_around, loops_with
+from tileprof.analyzer.pace import pace_of
+from tileprof.analyzer.pipelines import rings_of, single_stage
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -32,8 +38,6 @@ __all__ = ["RULE"]
 _COLD = 0.01
 _LONG = ("long_scoreboard",)
 _BY_HAND = "loads and stores"
-_LOADED = re.compile(r"\bLDG(\S*) (R\d+),")
-_STORED = re.compile(r"\bSTS(\S*) \[.*\], (R\d+)")
 _COMPILER = "The copy's lowering was turned down by the choice of instructions: {}."
 _FOREIGN = (
     "Load by cp.async (16 bytes a thread, a ring of two to four tiles) or by TMA, so that the next"
@@ -63,14 +67,16 @@ class _Waits:
     loads: tuple[int, ...]
     loop: range
     rows: Weights
-    """Samples, by row, that wait while nobody issues."""
+    """Samples, by row, that wait while nobody issues; in a loop of products all that goes."""
+    own: int = 0
+    """Of what the copies are made of, beside these."""
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Copies that the compiler tells of; without remarks, what the code looks like."""
     if case.remarks:
         told = [each for each in case.remarks if _is_missed(each)]
-        if told:
+        if told and not single_stage(case):
             yield from _told(case, told)
     elif case.sampled:
         yield from _foreign(case, case.sampled)
@@ -104,6 +110,7 @@ def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
     hot = code.hottest(waits.loads) if waits else None
     if waits is None or hot is None:
         return
+    waits = _all_of(case, code, waits, lines)
     places = [hot.place, *(code.instructions[index].place for index in waits.loads)]
     at = [lines[line.line] for each in places if (line := case.user_line(each))]
     # Neighbouring loads may all count for the line of one of them.
@@ -111,21 +118,33 @@ def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
     first, *others = dict.fromkeys([*at, *missed])
     place = case.place(first.location, first.op, (hot.offset, hot.offset))
     yield _draft(case, code, waits, place, _title([first, *others]), _static(first), _way(first),
-                 _compiler(first), _own(case, code, waits.loop, lines))  # fmt: skip
+                 _compiler(first))  # fmt: skip
+
+
+def _all_of(case: KernelCase, code: KernelCode, waits: _Waits, lines: Collection[int]) -> _Waits:
+    """With what is at the copies' lines in the loop: loads, stores, addresses, barriers.
+
+    Waits for data are not among them, nor those for products, whatever line they count for.
+    """
+    own = [
+        index
+        for index in waits.loop
+        if (here := case.user_line(code.instructions[index].place)) and here.line in lines
+    ]
+    if has_products(code, waits.loop):
+        return replace(waits, rows=lost(code, waits.loop, own))
+    return replace(waits, own=code.n(own) - code.n(own, _LONG))
 
 
 def _foreign(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     for loop in loops_with(code, ("STS",)):
-        inside = [code.instructions[index] for index in loop]
-        if any(each.name in COPIES for each in inside) or all(e.name != "BAR" for e in inside):
+        if has_products(code, loop):
             continue
-        loaded = {m[2]: e.index for e in inside if (m := _LOADED.search(e.text))}
-        stored = [(m[2], e.index) for e in inside if (m := _STORED.search(e.text))]
-        loads = tuple(sorted({loaded[register] for register, _ in stored if register in loaded}))
-        waits = _waits(code, list(loads), tuple(at for reg, at in stored if reg in loaded))
+        loads, stores = through_registers(code, loop)
+        waits = _waits(code, list(loads), stores)
         if waits is None or waits.rows.sum() < _COLD * code.whole:
             continue
-        hot = code.hottest([at for register, at in stored if register in loaded])
+        hot = code.hottest(stores)
         assert hot is not None
         line = case.user_line(hot.place)
         place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
@@ -160,44 +179,41 @@ def _idle_part(code: KernelCode, loop: range) -> float:
 
 def _draft(
     case: KernelCase, code: KernelCode, waits: _Waits, place: Place, title: str, static: Evidence,
-    author: str, compiler: str, own: int = 0,
+    author: str, compiler: str,
 ) -> Draft:  # fmt: skip
-    lost = float(waits.rows.sum())
-    share = (lost + own) / code.whole
+    samples = int(waits.rows.sum()) + waits.own
+    share = samples / code.whole
     text = f"{percent(share)} of the samples wait for these loads, or are at them"
-    evidence = (static, Evidence("samples", text, int(lost) + own))
+    evidence = (static, Evidence("samples", text, samples))
     if share < _COLD:
         author = "Leave it: nothing waits for these loads."
         return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
                      confidence="high")  # fmt: skip
-    saving = _saving(case, code, waits, own)
+    products = has_products(code, waits.loop)
+    saving = _to_products(case, code, waits) if products else _hidden(code, waits)
     return Draft("suggestion", title, place, evidence, author, compiler, saving)
 
 
-def _own(case: KernelCase, code: KernelCode, loop: range, lines: Collection[int]) -> int:
-    """Samples in a loop at what the copies are made of: loads, stores, addresses, barriers.
-
-    Waits for data are not among them, nor those for products, whatever line they count for.
-    """
-    where = [
-        index
-        for index in loop
-        if (here := case.user_line(code.instructions[index].place)) and here.line in lines
-    ]
-    where = [i for i in where if code.instructions[i].name != "WARPGROUP"]
-    return code.n(where) - code.n(where, _LONG)
+def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
+    """All of it, down to what tensor cores, or the tiles' way, take; half of it at least."""
+    rings = rings_of(case.info.ir if case.info else "")
+    pace = pace_of(case, code, waits.loop, rings[0].stage_bytes if rings else 0)
+    inside, gone = code.n(waits.loop) / code.whole, float(waits.rows.sum())
+    high = min((1 - pace.least) * inside, 0.98)
+    mid = min(gone / code.whole, high)
+    return Saving(mid / 2, mid, high, waits.rows * (mid * code.whole / (gone or 1)), int(gone))
 
 
-def _saving(case: KernelCase, code: KernelCode, waits: _Waits, own: int) -> Saving:
+def _hidden(code: KernelCode, waits: _Waits) -> Saving:
     """Behind what the loop issues at least, behind all else that it does at most."""
-    inside, lost = code.n(waits.loop), float(waits.rows.sum())
-    issued, rest = code.n(waits.loop, (ISSUED,)), max(inside - lost, 0.0)
-    idle = (1 - tensor_use(case, code, waits.loop)) * inside
-    least, most = (min(lost, behind, idle) + min(own, idle) for behind in (issued, rest))
-    most = min(most, 0.98 * code.whole, idle)
+    inside, late = code.n(waits.loop), float(waits.rows.sum())
+    issued, rest = code.n(waits.loop, (ISSUED,)), max(inside - late, 0.0)
+    least, most = (min(late, behind) + min(waits.own, inside) for behind in (issued, rest))
+    most = min(most, 0.98 * code.whole, inside)
     mid = min((least + most) / 2, most)
     low, mid, high = (each / code.whole for each in (min(least, mid) / 2, mid, most))
-    return Saving(low, mid, high, waits.rows * (mid * code.whole / (lost or 1)), int(lost) + own)
+    part = mid * code.whole / (late or 1)
+    return Saving(low, mid, high, waits.rows * part, int(late) + waits.own)
 
 
 # -- words

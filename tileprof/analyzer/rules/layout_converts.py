@@ -3,19 +3,29 @@
 Static: the compiler's remark on the conversion, with the line that has the fragment otherwise.
 Dynamic: samples at the stores, loads and barriers of that line, and of what waits for them; waits
 for what is stored there are not the exchange's doing. Without it that time goes.
+
+Exchanges of one loop are one finding: one layout that does not fit has them all, and reductions
+that go from warp to warp through shared memory as well. Where products of several warp groups are
+in that loop, the barriers also keep the groups in step: each waits for its products while the other
+waits for its own, whereas without them the one computes meanwhile. So of these waits, those at
+which nobody issues, what the loop issues elsewhere hides (GPA, section 5.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
+from tileprof.analyzer.by_hand import has_products
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Weights, eliminated
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.loops import PRODUCTS, groups_of, loop_around
+from tileprof.analyzer.tile_waits import loading_apart
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 
@@ -26,6 +36,8 @@ _COMES_BACK = 0.85
 """Of that time: other instructions take some of the freed turns."""
 _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
 _ELSEWHERE = "long_scoreboard"
+_PRODUCTS = ("barrier", "warpgroup_arrive")
+"""Why a warp group waits at its products."""
 _CONVERTED, _FILLED = "converted to ", "filled through shared memory"
 _ADVICE = (
     "Let both ops want the fragment alike: the same order of indices in their `T.Parallel`, the"
@@ -42,20 +54,51 @@ _COMPILER = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class _Exchange:
+    """Conversions that are one finding, and their instructions."""
+
+    remarks: tuple[RemarkInfo, ...]
+    """The one with the most samples first."""
+    where: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+    """Those of the first remark."""
+    loop: range | None = None
+
+
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Exchanges that the compiler tells of, those of one line together.
+    """Exchanges that the compiler tells of, those of one loop or of one line together.
 
     Of several that cost nothing the longest stands for all.
     """
-    lines = dict[Location | None, list[RemarkInfo]]()
-    for remark in case.remarks:
-        if _is_exchange(remark):
-            lines.setdefault(remark.location, []).append(remark)
-    drafts = [_draft(case, together) for together in lines.values()]
+    drafts = [_draft(case, each) for each in _exchanges(case)]
     yield from (each for each in drafts if each.severity != "ignore")
     cold = [each for each in drafts if each.severity == "ignore"]
     if len(cold) == len(drafts):
         yield from sorted(cold, key=lambda each: -each.evidence[-1].samples)[:1]
+
+
+def _exchanges(case: KernelCase) -> Iterator[_Exchange]:
+    lines = dict[Location | None, list[RemarkInfo]]()
+    for remark in case.remarks:
+        if _is_exchange(remark):
+            lines.setdefault(remark.location, []).append(remark)
+    code, loops = case.sampled, dict[range, list[_Exchange]]()
+    for together in lines.values():
+        where = _at(case, code, together[0]) if code else ()
+        hot = code.hottest(where) if code else None
+        loop = loop_around(code, hot.index) if code and hot else None
+        if loop is None:
+            yield _Exchange(tuple(together), where, where)
+        else:
+            loops.setdefault(loop, []).append(_Exchange(tuple(together), where, where, loop))
+    for loop, found in loops.items():
+        assert code is not None
+        found.sort(key=lambda each: -code.n(each.where))
+        yield _Exchange(
+            tuple(remark for each in found for remark in each.remarks),
+            tuple(index for each in found for index in each.where), found[0].first, loop,
+        )  # fmt: skip
 
 
 def _is_exchange(remark: RemarkInfo) -> bool:
@@ -64,22 +107,21 @@ def _is_exchange(remark: RemarkInfo) -> bool:
     return remark.op.startswith("buffer ") and through and (converted or remark.chosen == _FILLED)
 
 
-def _draft(case: KernelCase, together: list[RemarkInfo]) -> Draft:
-    remark = together[0]
-    names = dict.fromkeys(f"`{each.op.removeprefix('buffer ')}`" for each in together)
+def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
+    remark, code = exchange.remarks[0], case.sampled
+    names = list(dict.fromkeys(f"`{each.op.removeprefix('buffer ')}`" for each in exchange.remarks))
     verb = "is" if len(names) == 1 else "are"
-    title = f"{' and '.join(names)} {verb} exchanged between threads through shared memory"
+    listed = " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
+    title = f"{listed} {verb} exchanged between threads through shared memory"
     against = ", ".join(f"{other} ({reason})" for other, reason in remark.rejected)
     static = Evidence("static", f"{remark.op}: {remark.chosen}, not {against}")
     advice = _ONCE if remark.chosen == _FILLED else _ADVICE
-    code = case.sampled
-    where = _at(case, code, remark) if code else []
-    hot = code.hottest(where) if code else None
+    hot = code.hottest(exchange.first) if code else None
     if code is None or hot is None:
         place = case.place(remark.location, remark.op)
         return Draft("warning", title, place, (static,), advice, _COMPILER)
     place = case.place(remark.location, remark.op, (hot.offset, hot.offset))
-    taken = _taken(code, where)
+    taken = _taken(code, exchange.where)
     share = float(taken.sum()) / code.whole
     text = f"{percent(share)} of the samples are at the exchange or wait for it"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
@@ -87,21 +129,59 @@ def _draft(case: KernelCase, together: list[RemarkInfo]) -> Draft:
         author = "Leave it: the exchange takes no time."
         return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
                      confidence="high")  # fmt: skip
-    saving = eliminated(taken, code.whole, _COMES_BACK)
-    return Draft("suggestion", title, place, evidence, advice, _COMPILER, saving)
+    saving, more = _saving(case, code, exchange, taken)
+    return Draft("suggestion", title, place, (*evidence, *more), advice, _COMPILER, saving)
 
 
-def _at(case: KernelCase, code: KernelCode, remark: RemarkInfo) -> list[int]:
-    """What the exchange can be made of in its line."""
-    line = remark.location.line if remark.location else 0
+def _saving(
+    case: KernelCase, code: KernelCode, exchange: _Exchange, taken: Weights
+) -> tuple[Saving, list[Evidence]]:
+    """Of the exchange, and in a loop of products of all that it brings with it."""
+    loop = exchange.loop
+    if loop is None or not has_products(code, loop):
+        return eliminated(taken, code.whole, _COMES_BACK), []
+    taken = np.maximum(taken, _taken(code, _between_warps(case, code, loop)))
+    waits = _in_step(code, loop)
+    idle, whole = float(waits.sum()), max(code.whole - loading_apart(code, loop), 1.0)
+    if groups_of(case, code, loop) >= 2 and idle >= _COLD * code.whole:
+        text = f"{percent(idle / code.whole)} of the samples wait for products while nobody issues"
+        more = [Evidence("samples", f"{text}: the exchange keeps warp groups in step", int(idle))]
+        covered = code.n(loop, (ISSUED,)) / idle
+        taken = np.maximum(taken, waits * min(1.0, covered))
+    else:
+        more = []
+    return eliminated(taken * (code.whole / whole), code.whole, _COMES_BACK), more
+
+
+def _between_warps(case: KernelCase, code: KernelCode, loop: range) -> list[int]:
+    """What else threads of a loop tell each other through shared memory: not copies of tiles."""
     return [
         index
         for index in code.named(*_EXCHANGE)
-        if (here := case.user_line(code.instructions[index].place)) and here.line == line
+        if index in loop
+        and not case.op_at(code.instructions[index].place).startswith(("copy ", "load ", "store "))
     ]
 
 
-def _taken(code: KernelCode, where: list[int]) -> Weights:
+def _in_step(code: KernelCode, loop: range) -> Weights:
+    """Samples, by row, of warp groups that wait for their products, as far as nobody issues."""
+    where = [i for i in loop if code.instructions[i].name in ("WARPGROUP", *PRODUCTS)]
+    waited = code.n(where, _PRODUCTS)
+    part = code.n(where, _PRODUCTS, idle=True) / waited if waited else 0.0
+    return np.asarray(code.taken(code.rows(where, _PRODUCTS)) * min(part, 1.0))
+
+
+def _at(case: KernelCase, code: KernelCode, remark: RemarkInfo) -> tuple[int, ...]:
+    """What the exchange can be made of in its line."""
+    line = remark.location.line if remark.location else 0
+    return tuple(
+        index
+        for index in code.named(*_EXCHANGE)
+        if (here := case.user_line(code.instructions[index].place)) and here.line == line
+    )
+
+
+def _taken(code: KernelCode, where: Collection[int]) -> Weights:
     reasons = [each for each in code.by_reason(where) if each != _ELSEWHERE]
     at = code.taken(code.rows(where, reasons))
     return np.maximum(at, code.waiting_for(where))

@@ -1,0 +1,71 @@
+"""Loops whose warps wait for tiles that come by themselves, and how long.
+
+In: code with samples.  Out: `TileWait` for each loop that uses such tiles: samples of warps that
+wait for an asynchronous copy while nobody issues, as a share of the time of these warps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.estimates import Weights
+from tileprof.analyzer.loops import COPIES, loop_around, slow_paths, turns
+
+__all__ = ["TileWait", "loading_apart", "waits_for_tiles"]
+
+_READY = 50
+"""Cycles that a wait takes whose tile is there: 45 in an H200's product that lacks no data."""
+_REASONS = ("long_scoreboard", "branch_resolving")
+
+
+@dataclass(frozen=True, eq=False)
+class TileWait:
+    """A loop that waits for its tiles."""
+
+    loop: range
+    where: tuple[int, ...]
+    exposed: Weights
+    """By row, samples that wait while nobody issues, beyond what a wait takes that need not."""
+    share: float
+    """Of the time of the warps that use the tiles."""
+    inside: float
+    """Of it, what the loop takes."""
+    cycles: float
+    """By turn."""
+
+
+def waits_for_tiles(code: KernelCode) -> Iterator[TileWait]:
+    """The loops with waits for copies."""
+    copies = set(code.named(*COPIES))
+    offsets = {code.instructions[index].offset for index in copies}
+    waiting = {b.offset for b in code.function.blames if b.producer in offsets}
+    at = code.where(lambda each: each.offset in waiting)
+    loops = {loop for index in at if (loop := loop_around(code, index))}
+    # Where some loops only use tiles, those that load them wait for free slots.
+    users = {loop for loop in loops if not copies & set(loop)}
+    for loop in users or loops:
+        where = tuple(index for index in at if index in loop)
+        yield _wait(code, loop, where, max(code.whole - loading_apart(code, loop), 1.0))
+
+
+def loading_apart(code: KernelCode, loop: range) -> int:
+    """Samples of warps that do nothing but load for those of a loop: theirs is another one."""
+    loops = {loop_around(code, index) for index in code.named(*COPIES)}
+    return sum(code.n(each) for each in loops if each and not set(each) & set(loop))
+
+
+def _wait(code: KernelCode, loop: range, where: tuple[int, ...], whole: float) -> TileWait:
+    slow, turned = slow_paths(code, loop), turns(code, loop)
+    idle = code.n(where, _REASONS, idle=True) + code.n(slow, idle=True)
+    # What asks an mbarrier, and the branch on its answer, are one wait.
+    waits = sum(code.instructions[index].name != "SYNCS" for index in where)
+    late = max(0.0, idle - _READY * turned * max(waits, 1))
+    all_waits = code.taken(code.rows(where, _REASONS) | code.rows(slow))
+    # What goes is a share of these warps' time, and told as that share of all samples.
+    scale = late / max(float(all_waits.sum()), 1.0) * code.whole / whole
+    return TileWait(
+        loop, where, all_waits * scale, late / whole, code.n([*loop, *slow]) / whole,
+        late / turned if turned else 0.0,
+    )  # fmt: skip
