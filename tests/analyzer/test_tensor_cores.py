@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.compiled import compiled, remarks_of
 from tests.analyzer.defects import line_of, product
 from tests.analyzer.made import Made, found, only, program, remark, stored
+from tileprof.analyzer import Finding
 from tileprof.ir import print_kernel
+from tileprof.profile import PcText, Profile
 
 RULE = "tensor-core-missed"
 LINE = line_of("T.gemm(")
@@ -82,3 +86,74 @@ def test_what_nobody_can_change() -> None:
     told = remark("gemm", 5, "mma m8n8k4 warps=2x2", ("wgmma", "it multiplies no float64"))
     assert not found(program(Made(remarks=[told], code=HOT)), RULE)
     assert not found(stored("h200-gemm"), RULE)
+
+
+TTGIR = (
+    "  %s = tt.dot %x, %y, %z : tensor<128x32x{type}, #ttg.dot_op<{{opIdx = 0, parent = #p}}>> *"
+    " tensor<32x128x{type}, #ttg.dot_op<{{opIdx = 1, parent = #p}}>> -> tensor<128x128xf32,"
+    " #{layout}> loc(#loc9)\n"
+)
+SUMS = [
+    (f"FFMA R{20 + 8 * i + k}, R{i}, R{8 + k}, R{20 + 8 * i + k}", {"selected": 100}, 1, 5)
+    for i in range(8)
+    for k in range(8)
+]
+LOOP = [("LDS.128 R0, [R90]", {"short_scoreboard": 600}, 1, 5), *SUMS]
+LOOP += [("@P0 BRA 0x0", {"selected": 1000}, 1, 4), ("EXIT", {"selected": 2000}, 0, 9)]
+
+
+def of_triton(type_: str, layout: str) -> Profile:
+    """A product whose text Triton left."""
+    held = program(Made(code=LOOP))
+    pc = held.tables.pc
+    text = PcText.of(TTGIR.format(type=type_, layout=layout))
+    functions = tuple(replace(each, module="f" * 64) for each in pc.functions)
+    kept = replace(pc, functions=functions, texts={("f" * 64, "ttgir"): text})
+    return replace(held, tables=replace(held.tables, pc=kept))
+
+
+def test_a_product_of_triton() -> None:
+    """7,000 of 10,000 samples are at its line; mma of tf32 is 0.62 x 494 / 67 times as fast."""
+    finding = only(of_triton("f32", "blocked"), RULE)
+    assert finding.severity == "suggestion"
+    assert "input_precision" in finding.author
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.7 * (1 - 67 / (0.62 * 494))))
+    assert "at least 16" in only(of_triton("bf16", "blocked1"), RULE).author
+
+
+def test_a_product_of_triton_by_tensor_cores() -> None:
+    """Its result is in a layout of theirs; float64 has no faster product."""
+    assert not [each for each in found(of_triton("f32", "mma"), RULE) if "tt.dot" in said(each)]
+    assert not [each for each in found(of_triton("f64", "blocked"), RULE) if "tt.dot" in said(each)]
+
+
+def said(finding: Finding) -> str:
+    """Its static evidence."""
+    return finding.static[0].text
+
+
+def test_a_product_by_hand() -> None:
+    """64 sums of 8 x 8 registers; not where each operand is used once, or a compiler has told."""
+    finding = only(program(Made(code=LOOP)), RULE)
+    assert (finding.severity, finding.confidence) == ("suggestion", "low")
+    once = [
+        (f"FFMA R{i}, R{100 + i}, R{200 + i}, R{i}", samples, 1, 5)
+        for i, (_, samples, _, _) in enumerate(SUMS)
+    ]
+    assert not found(program(Made(code=[LOOP[0], *once, *LOOP[-2:]])), RULE)
+    told = [remark("copy", 5, "tma")]
+    assert not found(program(Made(code=LOOP, remarks=told)), RULE)
+
+
+def test_the_roof_tells_what_comes_instead() -> None:
+    """All samples of the product go, where its operations are known."""
+    told = remarks_of(compiled(product(), controls={"tensor_cores": False}))
+    made = Made(remarks=told, code=HOT, ir=BF16, metrics={"flops": 2e10})
+    peaks = {"tensor_bfloat16": 2e14, "fma_float32": 1e14}
+    finding = only(program(made, peaks=peaks), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid > 1 / (1 - 0.5 * 0.6)  # more than half of the product
+    assert finding.kernel_gain.high <= 1 / (0.1 / 0.9) + 1e-9

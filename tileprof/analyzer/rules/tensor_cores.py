@@ -1,20 +1,30 @@
 """Matrix products that are not done by the fastest instruction the device has.
 
 Static: the compiler chose `mma` or `fma` where the target has `wgmma`, or `fma` where it has `mma`,
-and says why. Dynamic: samples at the product's line, waits for data left out: those stay. The
-product takes as much less time as the peaks of the two instructions differ: (1 - old / new) of its
-samples goes. Peaks are the device's measured ones, else those of its data sheet.
+and says why; Triton's `tt.dot` whose result is in a blocked layout, which it does by `fma`; and
+where no compiler says anything, a loop of many FFMA that multiplies all of some registers by all of
+others, which it loads from shared memory. Dynamic: samples at the product's line, waits for data
+left out: those stay.
+
+Where the product's work is known, all of its samples go, and the roof of the faster instruction
+says how much comes instead. Else the product takes as much less time as the peaks of the two
+instructions differ: (1 - old / new) of its samples goes. Peaks are the device's measured ones, else
+those of its data sheet.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.loops import is_innermost, loops_of
+from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -28,6 +38,17 @@ _MMA = 0.62
 Nvidia Hopper GPU Architecture via Microbenchmarking", IPDPS 2024)."""
 _SHEET = {"fma": 67e12, "tensor_tf32": 494e12, "tensor_bfloat16": 989e12, "tensor_int8": 1979e12}
 """Operations a second of an H100 or H200 (NVIDIA's data sheets, SXM, dense)."""
+_TYPES = {"f32": "tf32", "f16": "float16", "bf16": "bfloat16"}
+_DOT = re.compile(
+    r"= tt\.dot [^\n]*?: tensor<[\dx]+x(?P<type>\w+), #[^\n]*-> tensor<(?P<shape>\d+x\d+)x\w+,"
+    r" #blocked\d*>"
+)
+"""A product whose result each thread has a block of: tensor cores have layouts of their own."""
+_ROWS = 64
+"""Of a tile, from which on there is a `wgmma`."""
+_SUM = re.compile(r"FFMA(?:\.\w+)* (R\d+), -?(R\d+)(?:\.reuse)?, -?(R\d+)(?:\.reuse)?, (R\d+)")
+_MANY, _MOSTLY, _AGAIN = 64, 0.5, 2.0
+"""Sums in a loop that is a product; of its instructions; by operands: 8 × 8 sums have 16."""
 _DATA = {"long_scoreboard", "barrier", "membar"}
 """Reasons of waits for the operands, or for other warps."""
 _WAYS = (
@@ -43,12 +64,35 @@ _WAYS = (
 """What of a reason asks for which change; the first that fits."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product by a slower instruction."""
+
+    chosen: str
+    wanted: str
+    reason: str
+    evidence: str
+    author: str
+    location: Location | None
+    op: str
+    where: list[int]
+    """Its instructions; none where there are no samples."""
+    dtype: str = ""
+    """Of the faster product; empty for that of the kernel."""
+    confidence: Confidence = "medium"
+
+
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Products whose remark names a faster instruction that could be had."""
+    """Products for which there is a faster instruction that could be had."""
     for remark in case.remarks:
         wanted, reason = _missed(remark)
         if wanted:
-            yield _draft(case, remark, wanted, reason)
+            yield _draft(case, _of_remark(case, remark, wanted, reason))
+    code = case.code
+    if code is None or case.remarks:
+        return
+    if product := _dot(case, code) or _by_hand(case, code):
+        yield _draft(case, product)
 
 
 def _missed(remark: RemarkInfo) -> tuple[str, str]:
@@ -63,47 +107,116 @@ def _missed(remark: RemarkInfo) -> tuple[str, str]:
     return "", ""
 
 
-def _draft(case: KernelCase, remark: RemarkInfo, wanted: str, reason: str) -> Draft:
-    chosen = remark.chosen.partition(" ")[0]
-    title = f"a matrix product is done by {chosen}, not by {wanted}"
-    static = Evidence("static", f"gemm: {remark.chosen}, not {wanted}: {reason}")
-    author = f"{_way(reason)}: {reason}."
-    compiler = f"The choice of instructions turned {wanted} down: {reason}."
+def _of_remark(case: KernelCase, remark: RemarkInfo, wanted: str, reason: str) -> _Product:
     code = case.sampled
-    where = _at(case, code, remark) if code else []
+    return _Product(
+        remark.chosen.partition(" ")[0], wanted, reason,
+        f"gemm: {remark.chosen}, not {wanted}: {reason}", f"{_way(reason)}: {reason}.",
+        remark.location, remark.op, _at(case, code, remark.location) if code else [],
+    )  # fmt: skip
+
+
+def _draft(case: KernelCase, product: _Product) -> Draft:
+    chosen, wanted = product.chosen, product.wanted
+    title = f"a matrix product is done by {chosen}, not by {wanted}"
+    static = Evidence("static", product.evidence)
+    compiler = f"The choice of instructions turned {wanted} down: {product.reason}."
+    code, where = case.sampled, product.where
     hot = code.hottest(where) if code else None
     if code is None or hot is None:
-        place = case.place(remark.location, remark.op)
-        return Draft("warning", title, place, (static,), author, compiler)
-    place = case.place(remark.location, remark.op, (hot.offset, hot.offset))
+        place = case.place(product.location, product.op)
+        return Draft("warning", title, place, (static,), product.author, compiler)
+    place = case.place(product.location, product.op, (hot.offset, hot.offset))
     reasons = [each for each in code.by_reason(where) if each not in _DATA]
     taken = code.taken(code.rows(where, reasons))
     share = float(taken.sum()) / code.whole
-    times = _peak(case, wanted) / _peak(case, chosen)
+    times = _peak(case, wanted, product.dtype) / _peak(case, chosen)
     text = f"{percent(share)} of the samples multiply; {wanted} is up to {times:.1f} times as fast"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share * (1 - 1 / times) < _COLD:
         author = "Leave it: the product takes no time."
         return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
                      confidence="high")  # fmt: skip
-    saving = eliminated(taken, code.whole, 1 - 1 / times)
-    return Draft("suggestion", title, place, evidence, author, compiler, saving, times)
+    told = case.tensor_floor > 0
+    saving = eliminated(taken, code.whole, 1.0 if told else 1 - 1 / times)
+    most = float("inf") if told else times
+    return Draft("suggestion", title, place, evidence, product.author, compiler, saving, most,
+                 product.confidence)  # fmt: skip
 
 
-def _at(case: KernelCase, code: KernelCode, remark: RemarkInfo) -> list[int]:
+def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:
     """The instructions of the product's line."""
-    line = remark.location.line if remark.location else 0
+    line = location.line if location else 0
     return code.where(
         lambda each: (here := case.user_line(each.place)) is not None and here.line == line
     )
 
 
-def _peak(case: KernelCase, instruction: str) -> float:
+def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
+    """A product that Triton does by `fma`: at the line where most of these are."""
+    held = code.held.texts.get((code.function.module, "ttgir"))
+    text = (held.text if held else None) or ""
+    blocked = [each for each in _DOT.finditer(text) if each["type"] in _TYPES]
+    hot = code.hottest(code.named("FFMA"))
+    if not blocked or hot is None:
+        return None
+    shape, dtype = blocked[0]["shape"], _TYPES[blocked[0]["type"]]
+    # wgmma takes tf32 only where K is contiguous: elsewhere tiles are turned, which costs as much.
+    wanted = "wgmma" if dtype != "tf32" and int(shape.partition("x")[0]) >= _ROWS else "mma"
+    here = case.user_line(hot.place)
+    reason = (
+        "float32 operands, and tf32 is not allowed" if dtype == "tf32"
+        else f"its tile is {shape}, or its operands are of two types"
+    )  # fmt: skip
+    return _Product(
+        "fma", wanted, reason, f"tt.dot of a tile of {shape} in a blocked layout: {reason}",
+        "Allow tf32 (`input_precision=\"tf32\"`), which keeps 10 bits after the point, or convert"
+        " the operands to bfloat16." if dtype == "tf32"
+        else "Bring the operands to one 16-bit type, and take a tile of at least 16 × 16 × 16.",
+        here, case.op_at(here), _at(case, code, here), dtype,
+    )  # fmt: skip
+
+
+def _by_hand(case: KernelCase, code: KernelCode) -> _Product | None:
+    """The loop with the most samples that is one product by FFMA."""
+    found = [loop for loop in loops_of(code) if _is_product(code, loop)]
+    loop = max(found, key=code.n, default=None)
+    if loop is None:
+        return None
+    many = [index for index in loop if code.instructions[index].name == "FFMA"]
+    hot = code.hottest(many)
+    here = case.user_line(hot.place) if hot else None
+    reason = "it is written with sums and products of floats"
+    return _Product(
+        "fma", "mma", reason,
+        f"a loop of {len(many)} FFMA multiplies registers by registers, read from shared memory",
+        "If this is a product of matrices, do it by tensor cores (`mma`, `wgmma`, a library): tf32"
+        " keeps 10 bits after the point; bfloat16 and float16 are faster still.",
+        here, case.op_at(here), list(loop), "tf32", "low",
+    )  # fmt: skip
+
+
+def _is_product(code: KernelCode, loop: range) -> bool:
+    """Whether a loop is mostly FFMA that each add to one register, the operands used again."""
+    if not is_innermost(code, loop):
+        return False
+    names = [code.instructions[index].name for index in loop]
+    texts = (code.instructions[i].text for i, name in zip(loop, names) if name == "FFMA")
+    sums = [found for text in texts if (found := _SUM.match(text)) and found[1] == found[4]]
+    operands = {found[which] for found in sums for which in (2, 3)}
+    reads = names.count("LDS")
+    return (
+        len(sums) >= max(_MANY, _MOSTLY * len(loop)) and reads > 0
+        and len(sums) >= _AGAIN * len(operands)
+    )  # fmt: skip
+
+
+def _peak(case: KernelCase, instruction: str, dtype: str = "") -> float:
     """Operations a second, measured or of the data sheet."""
     if instruction == "fma":
         measured = case.peaks.get("fma_float32")
         return measured.value if measured else _SHEET["fma"]
-    dtype = case.matrix_dtype or "bfloat16"
+    dtype = dtype or case.matrix_dtype or "bfloat16"
     name = f"tensor_{'tf32' if dtype == 'float32' else dtype}"
     held = case.peaks.get(name)
     eight = "8" in dtype.partition("_")[0]
