@@ -108,6 +108,17 @@ def test_no_more_comes_back_than_work_leaves() -> None:
     assert finding.kernel_gain.high == pytest.approx(1 / 0.8)
 
 
+@pytest.mark.parametrize("text", ["LDL R0, [R1]", "LDG.E R0, [R2.64]"])
+def test_causes_of_their_own(text: str) -> None:
+    """Spills, which fewer registers make more; a queue that is full of accesses."""
+    reasons = {"long_scoreboard": 1500} if text.startswith("LDL") else {"lg_throttle": 1500}
+    code = [*WAITS, (text, reasons, 1, 6)]
+    assert not found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
+    few = {reason: n // 2 for reason, n in reasons.items()}
+    code = [*WAITS, (text, few, 1, 6)]
+    assert found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
+
+
 def test_waits_for_memory_are_no_sign_without_a_roof() -> None:
     """A symptom where one block is alone; blocks that share a multiprocessor may fill memory."""
     finding = only(on_h200(Made(attributes=FEW, code=WAITS)), RULE)

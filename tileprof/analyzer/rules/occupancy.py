@@ -16,6 +16,9 @@ blocks share a multiprocessor already, they cover each other's arithmetic, and o
 count. Those are no sign where the bytes that have to be moved are not known, as warps wait as long
 for a memory that gives all it has; then one block alone is a symptom.
 
+Nor does it help where registers are spilled already (a step to more warps takes some away), or
+where the queues of memory are full of accesses: these have causes of their own.
+
 Not told of: kernels whose grid leaves room already (fewer than a wave: more room would stay empty),
 kernels of products of warp groups or of copies of tiles, which hide latency by engines and not by
 warps, kernels with more than half of all warps, and kernels near what their work takes.
@@ -53,6 +56,9 @@ _ON_CHIP = (
 """Further reasons that other warps cover, where no product of a warp group is waited for."""
 _WAITING = 0.3
 """Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
+_QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
+_OTHER = 0.1
+"""Of the samples, that are at spills, or in full queues: above, that is what to look at."""
 _LEFT = 0.1
 """Of the time, at most left beyond what its work takes: below, a kernel is near its roof."""
 _MOST = 0.5
@@ -92,9 +98,9 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if step is None or (left is not None and left.high < _LEFT):
         return
     static = Evidence("static", _static(case, launch, share, step))
-    if case.sampled is not None:
+    if case.sampled is not None and not _has_other_cause(case.sampled):
         yield from _seen(case, case.sampled, launch, step, static, left)
-    elif step.left >= _SMALL_STEP:
+    elif case.sampled is None and step.left >= _SMALL_STEP:
         title = "one block more is nearly in reach"
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
 
@@ -120,6 +126,12 @@ def _seen(
         evidence = (static, _waits(code, waiting, "memory"))
         title = "the warps of one block wait for memory"
         yield Draft("symptom", title, launch_place(case), evidence, _advice(step), _COMPILER)
+
+
+def _has_other_cause(code: KernelCode) -> bool:
+    spills = code.named("LDL", "STL")
+    spilling = code.n(spills) + float(code.waiting_for(spills).sum())
+    return max(spilling, code.n(reasons=_QUEUES)) > _OTHER * code.whole
 
 
 def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:

@@ -17,7 +17,7 @@ known, or engines work while schedulers are idle, it is the least. Nor is it mor
 which multiprocessors had no warps.
 
 Of what is lost a part stays: tiles of another size load more for each product, parts of a sum have
-to be brought together. Nothing is said of a few per cent: blocks are not of one length, so later
+to be brought together. Nothing is said of less than a tenth: blocks are not of one length, so later
 waves fill the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or is too
 small.
 """
@@ -43,7 +43,7 @@ from tileprof.analyzer.launches import (
 
 __all__ = ["RULE"]
 
-_LEAST = 0.05
+_LEAST = 0.1
 """Of the time, below which nothing is said."""
 _COLD = 0.01
 _HALF = 0.5
