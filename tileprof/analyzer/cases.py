@@ -17,6 +17,7 @@ import numpy as np
 from tileprof.analyzer import work
 from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.findings import TIERS, Place, Tier
+from tileprof.analyzer.padding import padded_ops
 from tileprof.errors import Location
 from tileprof.profile import Attribute, DevicePeak, KernelInfo, Profile, RemarkInfo
 from tileprof.profile.counters import RATES, SETS
@@ -142,6 +143,13 @@ class KernelCase:
         return min(known, default=0.0)
 
     @cached_property
+    def needed_flops(self) -> float:
+        """What all launches have to compute: without products of what is outside of tensors."""
+        ops = padded_ops(self.info.ir) if self.info else ()
+        inside = [each.inside for each in ops if each.op == "gemm"]
+        return self.total("flops") * (sum(inside) / len(inside) if inside else 1.0)
+
+    @cached_property
     def memory_peak(self) -> DevicePeak | None:
         """The best that its memory was seen to give, for whichever mix of reads and writes."""
         held = [peak for name, peak in self.peaks.items() if name in ("hbm_copy", "hbm_read")]
@@ -154,7 +162,7 @@ class KernelCase:
         One that is longer than the time that was measured is none: not all of the work was done.
         """
         memory = self.peaks.get("l2_read") if self.resides else self.memory_peak
-        works = ((memory, self.needed_bytes), (self.arithmetic_peak, self.total("flops")))
+        works = ((memory, self.needed_bytes), (self.arithmetic_peak, self.needed_flops))
         found = {roof.name: done / roof.value * 1e9 for roof, done in works if roof and done}
         return {name: floor for name, floor in found.items() if floor <= self.time}
 
@@ -174,7 +182,7 @@ class KernelCase:
     def tensor_floor(self) -> float:
         """The time in ns that its matrix products take at their roof; 0 where there are none."""
         peak = self.arithmetic_peak if self.matrix_dtype else None
-        return self.total("flops") / peak.value * 1e9 if peak else 0.0
+        return self.needed_flops / peak.value * 1e9 if peak else 0.0
 
     @cached_property
     def copy_floor(self) -> float:
