@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, stored
+from tileprof.analyzer.tile_schedule import schedule_of
+from tileprof.profile import Profile
 
 RULE = "excess-traffic"
 IR = """kernel @kernel(%A: global<100, 500, float32> safe(-inf), %n: int32, %B: out global<500, \
@@ -72,6 +77,96 @@ def test_without_a_measured_roof_there_is_no_number() -> None:
     made = Made(ir=IR, metrics={"dram_bytes": 802_000})
     finding = only(program(made), RULE)
     assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+
+
+TILES = """kernel @kernel(%A: global<4000, 25000, bfloat16>, %B: global<26400, 25000, bfloat16>, \
+%C: out global<4000, 26400, bfloat16>) {
+  %c40 = constant 40 : index
+  %c132 = constant 132 : index
+  launch [%c132, %c40] {threads = [128]} body(%bx: index, %by: index) {
+    %c0 = constant 0 : index
+    %c1 = constant 1 : index
+    %c500 = constant 500 : index
+    %c100 = constant 100 : index
+    %c200 = constant 200 : index
+    for pipelined %c0, %c500, %c1 {num_stages = 2} body(%k: index) {
+      %c50 = constant 50 : index
+      %0 = mul %by, %c100 : index
+      %1 = mul %k, %c50 : index
+      %A_tile = view %A, [%0, %1] {sizes = [100, 50]} : global<100, 50, bfloat16>
+      copy %A_tile, %A_shared
+      %2 = mul %bx, %c200 : index
+      %B_tile = view %B, [%2, %1] {sizes = [200, 50]} : global<200, 50, bfloat16>
+      copy %B_tile, %B_shared
+    }
+  }
+}
+"""
+"""40 rows of A with 5 MB each, 132 columns of B with 10 MB: rows of blocks read all of B again."""
+ROWS = 40 * (5e6 + 132 * 10e6)
+"""A wave is a row of blocks, and reads 1.3 GB that the L2 does not keep."""
+WRITTEN = 4000 * 26400 * 2
+
+
+def order(group: int, waits: int = 7000, seconds: float = 1.25) -> Profile:
+    """A product of blocks in such groups, whose traffic by rows takes a second at 53 GB/s."""
+    made = Made(
+        ir=TILES, attributes=launch(132), time=seconds * 1e9,
+        remarks=[remark("launch", 7, f"blocks in groups of {group} rows: as asked")],
+        code=[("HGMMA", {"long_scoreboard": waits, "selected": 10_000 - waits}, 1, 9)],
+    )  # fmt: skip
+    return on_h200(made, {"hbm_copy": ROWS + WRITTEN})
+
+
+def test_the_order_of_blocks_tells_what_moves() -> None:
+    """Without counters: rows of blocks take 80 % of the time at the roof, groups far less."""
+    finding = only(order(1), RULE)
+    assert finding.severity == "suggestion"
+    assert f"{(ROWS + WRITTEN) / 1e9:.3g} GB" in finding.static[0].text
+    assert "80 %" in finding.dynamic[0].text
+    assert finding.place.location is not None
+    assert finding.place.location.line == 7
+    assert "T.use_swizzle(" in finding.author
+    held = schedule_of(TILES)
+    assert held is not None
+    best = min(held.read(group, 132) for group in (1, 2, 4, 8, 16, 32)) + WRITTEN
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1.25 * 0.88 / (best / (ROWS + WRITTEN)))
+    assert 1 < finding.kernel_gain.low < finding.kernel_gain.mid < finding.kernel_gain.high
+
+
+@pytest.mark.parametrize("group", [8, 16])
+def test_blocks_that_share_are_left(group: int) -> None:
+    """The fixed twin, in the same time."""
+    assert not found(order(group), RULE)
+
+
+def test_traffic_that_is_not_the_limit() -> None:
+    """It takes half of the time; or nobody waits for it; or its roof is not known."""
+    assert not found(order(1, seconds=2.0), RULE)
+    assert not found(order(1, waits=1000), RULE)
+    bare = Made(ir=TILES, attributes=launch(132), time=1.25e9)
+    assert not found(on_h200(bare), RULE)
+
+
+def test_counted_traffic_beside_that_of_the_best_groups() -> None:
+    """What no order of blocks can save is no excess."""
+    many = {"dram_bytes": 5e9, "bytes": 1e12}
+    made = Made(ir=TILES, attributes=launch(132), time=1e9, metrics=many)
+    assert not found(on_h200(made, {"hbm_copy": 5e9}), RULE)
+    more = Made(ir=TILES, attributes=launch(132), time=1e9, metrics={**many, "dram_bytes": 50e9})
+    assert found(on_h200(more, {"hbm_copy": 50e9}), RULE)
+
+
+def test_products_that_were_compiled_elsewhere() -> None:
+    """Traffic near the roof that L2 serves badly is a symptom; served well, or slow, it is none."""
+    rates = {"dram_bytes": 800_000, "l2_hit_sectors": 1, "l2_sectors": 2}
+    made = Made(metrics=rates, code=[("HGMMA", {"selected": 1000}, 1, 9)])
+    finding = only(program(made, peaks=PEAKS), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    assert not found(program(made, peaks={"hbm_copy": 4e9}), RULE)
+    served = replace(made, metrics={**rates, "l2_hit_sectors": 1.8})
+    assert not found(program(served, peaks=PEAKS), RULE)
 
 
 @pytest.mark.parametrize(

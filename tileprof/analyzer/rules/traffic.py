@@ -1,7 +1,8 @@
 """More bytes from and to the device's memory than the work has: what was read is read again.
 
-Static: the bytes of a kernel's tensors, by its IR. Dynamic: bytes of DRAM and the hits of L2, by
-hardware counters, beside the time and what the memory was measured to give.
+Static: the bytes of a kernel's tensors, by its IR, and of what its blocks read in their order
+(`tile_schedule`). Dynamic: bytes of DRAM and the hits of L2, by hardware counters, beside the time
+and what the memory was measured to give.
 
     share that goes = use of DRAM × (1 - needed / moved)
 
@@ -10,18 +11,33 @@ The profile's `bytes` is what blocks ask for, once for each that asks: a product
 less, `bytes` or the tensors, each once; and moved beyond even `bytes` has another cause than
 moved beyond the tensors. A tensor larger than the L2 never comes down to moving once, so no more
 than half of the gain is sure; and while DRAM is not what the kernel waits for (use below a half)
-nothing is.
+nothing is. Nor does a kernel become faster than its other work lets it (`reach`).
+
+Without counters the order of blocks tells what moves: tiles that blocks of one wave share come
+once, and again in the next wave if the L2 could not keep them. Where that takes most of the time
+that was measured, while warps wait for memory, and rows of blocks in groups would move much less,
+memory is the limit, and the order is why. What is left then takes as long as the traffic of the
+best groups, or the other work.
+
+A product that was compiled elsewhere says nothing of its tensors, so whether bytes are read again
+can not be told: traffic near the roof that the L2 serves badly is a symptom there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from tileprof.analyzer import reach
+from tileprof.analyzer.by_hand import MATRIX
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.launches import launch_of
+from tileprof.analyzer.tile_schedule import schedule_of
+from tileprof.analyzer.work import tensor_bytes, written_share
 
 __all__ = ["RULE"]
 
@@ -31,6 +47,18 @@ _IDLE = 0.3
 """Of DRAM's bandwidth, below which more traffic than needed does no harm."""
 _BOUND = 0.5
 """From which on DRAM is what some of the time goes to, not only what it is used for meanwhile."""
+_SERVED = 0.7
+"""Hits of L2, below which it serves a product badly: of tiles that two blocks share it has half."""
+_MOST_OF_IT = 0.7
+"""Of the time, what modelled traffic takes where it is the limit."""
+_FEWER = 1.3
+"""Modelled traffic by that of the best groups, from which on the order matters."""
+_WAITING = 0.2
+"""Of samples, that wait for memory where it is the limit."""
+_FULL = (0.95, 0.88, 0.8)
+"""Of a roof of memory, what products of a good order reach at best, likely, at least."""
+_LONG = "long_scoreboard"
+_CANDIDATES = (1, 2, 4, 8, 16, 32)
 _LONGEST = 0.98
 _GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 _AGAIN = (
@@ -53,8 +81,20 @@ _COMPILER = (
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Traffic of DRAM beyond the bytes that are needed."""
+    if not case.total("dram_bytes"):
+        yield from _modelled(case)
+    elif case.needed_bytes:
+        yield from _counted(case)
+    else:
+        yield from _elsewhere(case)
+
+
+def _counted(case: KernelCase) -> Iterator[Draft]:
     moved, needed, peak = case.total("dram_bytes"), case.needed_bytes, case.memory_peak
-    if not moved or not needed or moved < _MORE * needed:
+    traffic = _traffic(case)
+    if traffic:
+        needed = max(needed, min(traffic.best, traffic.now))
+    if moved < _MORE * needed:
         return
     asked = case.total("bytes")
     evidence: tuple[Evidence, ...] = (
@@ -78,14 +118,92 @@ def find(case: KernelCase) -> Iterator[Draft]:
             "Leave it: memory is not what it waits for.", confidence="high",
         )  # fmt: skip
         return
-    yield Draft(
-        "suggestion", title, place, evidence, author, compiler, _saving(use, needed / moved)
-    )
+    saving = _saving(case, use, needed / moved)
+    yield Draft("suggestion", title, place, evidence, author, compiler, saving)
 
 
-def _saving(use: float, kept: float) -> Saving:
+def _saving(case: KernelCase, use: float, kept: float) -> Saving:
     share = min(min(use, 1.0) * (1 - kept), _LONGEST)
-    return Saving(0.5 * share if use >= _BOUND else 0.0, share, share)
+    left = reach.left(case)
+    mid, high = (share, share) if left is None else (min(share, left.mid), min(share, left.high))
+    return Saving(0.5 * mid if use >= _BOUND else 0.0, mid, high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """Bytes that all launches move, by the order of their blocks."""
+
+    now: float
+    best: float
+    group: int
+    """Rows of the best groups."""
+
+
+def _traffic(case: KernelCase) -> _Traffic | None:
+    ir, launch = case.info.ir if case.info else "", launch_of(case)
+    schedule = schedule_of(ir)
+    if schedule is None or launch is None or len(schedule.grid) < 2:
+        return None
+    running = launch.multiprocessors * launch.held
+    written = tensor_bytes(ir) * written_share(ir)
+
+    def moved(group: int) -> float:
+        return (schedule.read(group, running) + written) * case.launches
+
+    best = min(_CANDIDATES, key=moved)
+    return _Traffic(moved(_grouped(case)[0]), moved(best), best)
+
+
+def _modelled(case: KernelCase) -> Iterator[Draft]:
+    """What the order of blocks tells, where nothing was counted."""
+    traffic, peak, code = _traffic(case), case.memory_peak, case.sampled
+    if traffic is None or peak is None or not case.time or code is None:
+        return
+    now, best = (each / peak.value * 1e9 / case.time for each in (traffic.now, traffic.best))
+    waits = code.n(reasons=(_LONG,)) / code.whole
+    if now < _MOST_OF_IT or now < _FEWER * best or waits < _WAITING:
+        return
+    rows, place = _grouped(case)
+    numbers = f"{traffic.now / 1e9:.3g} GB come from memory as blocks are numbered, in groups of"
+    text = f"{numbers} {traffic.group} rows {traffic.best / 1e9:.3g}"
+    roof = f"{percent(now, 0)} of the time at {peak.value / 1e12:.3g} TB/s, as measured"
+    evidence = (
+        Evidence("static", text),
+        Evidence("activities", f"that takes {roof} ({peak.name})"),
+        Evidence(
+            "samples", f"{percent(waits)} of the samples wait for memory", int(waits * code.whole)
+        ),
+    )
+    title = f"{traffic.now / traffic.best:.1f} times the bytes come from memory that could"
+    author = f"Number blocks in groups of {traffic.group} rows, not of {rows}: those that run"
+    author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
+    saving = _down_to(case, best)
+    yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
+
+
+def _down_to(case: KernelCase, memory: float) -> Saving:
+    """To that share of the time, or to what the other work takes."""
+    left = reach.left(case) or Saving(0, 1, 1)
+    shares = zip((left.high, left.mid, left.low), _FULL)
+    high, mid, low = (max(0.0, min(share, 1 - memory / full)) for share, full in shares)
+    return Saving(min(low, mid), mid, max(mid, high))
+
+
+def _elsewhere(case: KernelCase) -> Iterator[Draft]:
+    """Products whose tensors nobody tells of."""
+    rate, peak, code = case.rate("l2_hit_rate"), case.memory_peak, case.code
+    if rate is None or peak is None or not case.time or not code or not code.named(*MATRIX):
+        return
+    use = case.total("dram_bytes") / case.time * 1e9 / peak.value
+    if use < _BOUND or rate > _SERVED:
+        return
+    text = f"{percent(use, 0)} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
+    evidence = (
+        Evidence("counters", f"L2 has {percent(rate, 0)} of what it is asked for"),
+        Evidence("counters", text),
+    )
+    yield Draft("symptom", "a product waits for memory that L2 does not serve", case.place(),
+                evidence, _AGAIN)  # fmt: skip
 
 
 def _of(needed: float, asked: float) -> str:

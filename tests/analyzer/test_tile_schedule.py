@@ -1,0 +1,105 @@
+"""What blocks read from memory, by their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.defects import product
+from tileprof.analyzer.tile_schedule import Schedule, schedule_of
+from tileprof.ir import print_kernel
+
+IR = """kernel @k(%A: global<400, 25000, bfloat16>, %B: global<{n}, 25000, bfloat16>, %C: out \
+global<400, 800, bfloat16>) {{
+  %c4 = constant 4 : index
+  launch [%c4, %c4] {{threads = [128]}} body(%bx: index, %by: index) {{
+    %c0 = constant 0 : index
+    %c1 = constant 1 : index
+    %c500 = constant 500 : index
+    %c100 = constant 100 : index
+    %c200 = constant 200 : index
+    for pipelined %c0, {stop}, %c1 {{num_stages = 2}} body(%k: index) {{
+      %c50 = constant 50 : index
+      %0 = mul %by, %c100 : index
+      %1 = mul %k, %c50 : index
+      %A_tile = view %A, [%0, %1] {{sizes = [100, 50]}} : global<100, 50, bfloat16>
+      copy %A_tile, %A_shared
+      %2 = mul %bx, %c200 : index
+      %B_tile = view %B, [%2, %1] {{sizes = [200, 50]}} : global<200, 50, bfloat16>
+      copy %B_tile, %B_shared
+    }}
+    %3 = mul %by, %c100 : index
+    %4 = mul %bx, %c200 : index
+    %C_tile = view %C, [%3, %4] {{sizes = [100, 200]}} : global<100, 200, bfloat16>
+    copy %C_local, %C_tile
+  }}
+}}
+"""
+"""Four rows of A with 5 MB each, four columns of B with 10 MB."""
+
+
+def schedule(n: int = 800, stop: str = "%c500") -> Schedule | None:
+    """Of a product whose B has n rows."""
+    return schedule_of(IR.format(n=n, stop=stop))
+
+
+def test_panels() -> None:
+    """A block reads its row of A and its column of B; what it writes is not read."""
+    held = schedule()
+    assert held is not None
+    assert held.grid == (4, 4)
+    a, b = held.panels
+    assert (a.tensor, a.size.tolist()) == ("%A", [5e6] * 4)
+    assert (b.tensor, b.size.tolist()) == ("%B", [10e6] * 4)
+    assert a.number.tolist() == [row for row in range(4) for _ in range(4)]
+    assert b.number.tolist() == [0, 1, 2, 3] * 4
+
+
+def test_tiles_end_with_their_tensor() -> None:
+    """The last column has half of its rows."""
+    held = schedule(n=700)
+    assert held is not None
+    assert held.panels[1].size.tolist() == [10e6, 10e6, 10e6, 5e6]
+
+
+@pytest.mark.parametrize(("group", "megabytes"), [(1, 180), (2, 100), (4, 60)])
+def test_groups_of_rows_share(group: int, megabytes: int) -> None:
+    """Four blocks at once. A row of blocks reads 5 + 40 MB, which the L2 does not keep, four times.
+    Two by two they read 10 + 20, and keep the two rows of A for the next two columns. A column
+    reads 20 + 10, and keeps all of A."""
+    held = schedule()
+    assert held is not None
+    assert held.read(group, 4) == pytest.approx(megabytes * 1e6)
+
+
+def test_all_at_once() -> None:
+    """Each byte once."""
+    held = schedule()
+    assert held is not None
+    assert held.read(1, 16) == pytest.approx(60e6)
+
+
+def test_the_order_of_groups() -> None:
+    """Two rows go down before the next column; the last group has one row."""
+    rows = Schedule((3, 3), ()).order(2).tolist()
+    assert rows == [0, 3, 1, 4, 2, 5, 6, 7, 8]
+    assert Schedule((3, 2, 2), ()).order(2).tolist() == [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]
+    assert Schedule((3,), ()).order(8).tolist() == [0, 1, 2]
+
+
+def test_the_compilers_own_text() -> None:
+    """1,024 by 64 elements of 2 bytes for each of 16 rows, and of 16 columns."""
+    held = schedule_of(print_kernel(product().compile().program.kernel))
+    assert held is not None
+    assert held.grid == (16, 16)
+    assert [each.size.tolist() for each in held.panels] == [[131072.0] * 16] * 2
+    assert held.read(8, 132) == pytest.approx(2 * 16 * 131072)
+
+
+def test_what_is_known_at_launch_only() -> None:
+    """A loop of as many turns as a parameter says; no text; no tiles."""
+    assert schedule(stop="%n") is None
+    assert schedule_of("") is None
+    assert (
+        schedule_of("kernel @k() {\n  %c4 = constant 4 : index\n  launch [%c4] {} body() {\n")
+        is None
+    )

@@ -1,0 +1,196 @@
+"""What a tile kernel reads from memory, by the order of its blocks.
+
+In: a kernel's IR as text, which tells what each block reads; the order of its blocks, how many run
+at once.  Out: bytes that come from memory.
+
+A block reads panels: all tiles that one view goes through in the block's loops. Blocks that run at
+once go through their panels in step, so a panel that several read comes once. A panel of an earlier
+wave is still there if the waves since then, this one included, read less than the L2 holds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Panels", "Schedule", "schedule_of"]
+
+_Numbers = npt.NDArray[np.int64]
+_HELD = 40e6
+"""Bytes that stay in an L2 of 50 MB (H100, H200) while others pass."""
+_MOST_BLOCKS = 1 << 18
+_CONSTANT = re.compile(r"(%\w+) = constant (-?\d+) : index")
+_BINARY = re.compile(r"(%\w+) = (\w+) (%\w+), (%\w+) : index")
+_LAUNCH = re.compile(r"launch \[([^\]]*)\].* body\((.*)\) \{")
+_LOOP = re.compile(r"for (\w+) (%\w+), (%\w+), (%\w+).* body\((%\w+): index\) \{")
+_VIEW = re.compile(
+    r"(%\w+) = view (%\w+), \[([^\]]*)\] \{sizes = \[([\d, ]+)\].*\} : global<.*, [a-z]+(\d+)\w*"
+)
+_COPY = re.compile(r"copy (%\w+), %\w+")
+_PARAMETER = re.compile(r"(%\w+): (?:out )?global<([\d, ]+), \w+")
+_OPERATIONS: dict[str, Callable[[_Numbers, _Numbers], _Numbers]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide,
+    "floormod": np.mod, "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Panels:
+    """What each block reads through one view."""
+
+    tensor: str
+    number: _Numbers
+    """By block, in the order of the grid, first axis fastest: blocks with one number share it."""
+    size: npt.NDArray[np.float64]
+    """By number, bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The blocks of a launch and what they read."""
+
+    grid: tuple[int, ...]
+    panels: tuple[Panels, ...]
+
+    def order(self, group: int) -> _Numbers:
+        """Blocks in the order in which they begin: `group` rows of the second axis go down before
+        the next column of the first."""
+        blocks = np.arange(math.prod(self.grid))
+        if len(self.grid) < 2:
+            return blocks
+        columns, rows = self.grid[:2]
+        plane, inside = np.divmod(blocks, columns * rows)
+        first = inside // (columns * group) * group
+        height = np.minimum(rows - first, group)
+        column, row = np.divmod(inside % (columns * group), height)
+        return np.asarray(plane * columns * rows + (first + row) * columns + column)
+
+    def read(self, group: int, running: int) -> float:
+        """Bytes that come from memory, where so many blocks run at once."""
+        order = self.order(group)
+        last = [np.full(len(each.size), -1) for each in self.panels]
+        passed, whole = [0.0], 0.0
+        for wave, begin in enumerate(range(0, len(order), running)):
+            now = [np.unique(each.number[order[begin : begin + running]]) for each in self.panels]
+            passed.append(passed[-1] + sum(p.size[n].sum() for p, n in zip(self.panels, now)))
+            until = np.array(passed)
+            for panels, used, before in zip(self.panels, now, last):
+                gone = (before[used] < 0) | (until[-1] - until[before[used] + 1] > _HELD)
+                whole += float(panels.size[used][gone].sum())
+                before[used] = wave
+        return whole
+
+
+@lru_cache(maxsize=4)
+def schedule_of(ir: str) -> Schedule | None:
+    """What a kernel of one launch says; None where extents are known at launch only, or where
+    nothing is read by tiles."""
+    reader = _Reader()
+    try:
+        for line in ir.splitlines():
+            reader.line(line)
+    except _Unknown:
+        return None
+    if reader.launches != 1 or not reader.panels:
+        return None
+    return Schedule(reader.grid, tuple(reader.panels))
+
+
+class _Unknown(Exception):
+    """A number that the text does not tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Value:
+    """By block, a number where all loops are at their first turn; the loops that it goes with."""
+
+    first: _Numbers
+    loops: frozenset[str] = frozenset()
+
+
+class _Reader:
+    """Lines of IR, one after the other."""
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self.grid: tuple[int, ...] = ()
+        self.panels: list[Panels] = []
+        self.values: dict[str, _Value] = {}
+        self.turns: dict[str, int] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.views: dict[str, Panels] = {}
+
+    def line(self, text: str) -> None:
+        """One more."""
+        if text.startswith("kernel "):
+            found = _PARAMETER.findall(text)
+            self.shapes = {name: _numbers(shape) for name, shape in found}
+        elif m := _CONSTANT.search(text):
+            self.values[m[1]] = _Value(np.array(int(m[2])))
+        elif m := _LAUNCH.search(text):
+            self._launch(m[1].split(", "), re.findall(r"%\w+", m[2]))
+        elif m := _LOOP.search(text):
+            self._loop(m[2], m[3], m[4], m[5])
+        elif m := _BINARY.search(text):
+            self._binary(m[1], m[2], m[3], m[4])
+        elif m := _VIEW.search(text):
+            self._view(m[1], m[2], m[3].split(", "), _numbers(m[4]), int(m[5]))
+        elif (m := _COPY.search(text)) and m[1] in self.views:
+            self.panels.append(self.views[m[1]])
+
+    def _value(self, name: str) -> _Value:
+        if name not in self.values:
+            raise _Unknown
+        return self.values[name]
+
+    def _number(self, name: str) -> int:
+        held = self._value(name)
+        if held.loops or held.first.ndim:
+            raise _Unknown
+        return int(held.first)
+
+    def _launch(self, extents: list[str], names: list[str]) -> None:
+        self.launches += 1
+        self.grid = tuple(self._number(each) for each in extents)
+        if math.prod(self.grid) > _MOST_BLOCKS:
+            raise _Unknown
+        left = np.arange(math.prod(self.grid))
+        for name, extent in zip(names, self.grid):
+            self.values[name] = _Value(left % extent)
+            left = left // extent
+
+    def _loop(self, start: str, stop: str, step: str, name: str) -> None:
+        begin, end, by = (self._number(each) for each in (start, stop, step))
+        self.turns[name] = max(0, -(-(end - begin) // by))
+        self.values[name] = _Value(np.array(begin), frozenset([name]))
+
+    def _binary(self, name: str, kind: str, a: str, b: str) -> None:
+        if kind in _OPERATIONS and a in self.values and b in self.values:
+            left, right = self.values[a], self.values[b]
+            first = _OPERATIONS[kind](left.first, right.first)
+            self.values[name] = _Value(np.asarray(first), left.loops | right.loops)
+
+    def _view(
+        self, name: str, tensor: str, at: list[str], sizes: tuple[int, ...], bits: int
+    ) -> None:
+        if tensor not in self.shapes or not self.launches:
+            return  # of a buffer of the block
+        starts = [self._value(each) for each in at]
+        blocks = math.prod(self.grid)
+        rows = np.stack([np.broadcast_to(each.first, blocks) for each in starts], axis=1)
+        unique, number = np.unique(rows, axis=0, return_inverse=True)
+        room = np.array(self.shapes[tensor]) - unique
+        tile = np.clip(np.minimum(room, sizes), 0, None).prod(axis=1) * bits / 8
+        loops = frozenset[str]().union(*(each.loops for each in starts))
+        size = tile * math.prod(self.turns[each] for each in loops)
+        self.views[name] = Panels(tensor, number.reshape(-1), size)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(", "))
