@@ -121,6 +121,12 @@ def test_barriers_keep_warp_groups_in_step() -> None:
     assert "in step" in only(program(together(256)), RULE).dynamic[1].text
 
 
+def test_a_short_exchange_keeps_nobody_in_step() -> None:
+    """It takes 3 % of a longer turn, so that groups have room to run apart."""
+    longer = [*IN_STEP[:-2], ("FADD R4, R4, R5", {"selected": 90_000}, 1, 7), IN_STEP[-1]]
+    assert len(only(program(replace(together(256), code=longer)), RULE).dynamic) == 1
+
+
 def share(made: Made) -> float:
     """Of the time, what the rule itself says that goes."""
     (draft,) = layout_converts.RULE.find(Program(program(made)).kernels[0])

@@ -253,6 +253,30 @@ def test_loops_that_are_no_such_product(instead: dict[int, str]) -> None:
     assert not found(program(Made(code=code)), RULE)
 
 
+def test_loads_that_are_under_way_during_a_product() -> None:
+    """Registers that are loaded before it and stored after it run ahead, by hand."""
+    load, store, meet, *products, back = BY_HAND
+    assert not found(program(Made(code=[load, *products, store, meet, back])), RULE)
+    assert not found(program(Made(code=[store, meet, load, *products, back])), RULE)
+    assert found(program(Made(code=[store, meet, *products, load, back])), RULE)
+
+
+def test_one_stage_without_products() -> None:
+    """Sums of tiles: the same depth, and the tiles' bytes, which take 60 % of the time, stay."""
+    told = remark(
+        "copy A → A_shared", 5, "loads and stores", ("cp.async", "nothing overlaps with it")
+    )
+    code = [*BY_HAND[:3], ("FADD R4, R4, R5", {**ONE, "wait": 39_400}, 1, 6), BY_HAND[-1]]
+    made = Made(
+        code=code, blames=[(1, "long_scoreboard", 0)], remarks=[told], ir=ir(1),
+        metrics={"bytes": 0.57e6},
+    )  # fmt: skip
+    finding = only(program(made, peaks={"l2_read": 1e9}), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / 0.6, rel=0.01)
+    assert not found(program(replace(made, ir="", remarks=())), RULE)
+
+
 def grouped(pending: int) -> Made:
     """A loop that waits until so many groups of cp.async are left, then begins two of a turn; a
     thread copies 16 bytes for each."""

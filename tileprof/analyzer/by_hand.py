@@ -25,7 +25,7 @@ MATRIX = (*PRODUCTS, "HMMA", "IMMA", "DMMA", "QMMA")
 """Matrix products, of a warp group or of a warp."""
 _LOADED = re.compile(r"\bLDG(\S*) (R\d+),")
 _STORED = re.compile(r"\bSTS(\S*) \[.*\], (R\d+)")
-_LONG, _MEET, _QUEUES = "long_scoreboard", "barrier", ("lg_throttle", "mio_throttle")
+_LONG, _MEET = "long_scoreboard", "barrier"
 
 
 def has_products(code: KernelCode, loop: range) -> bool:
@@ -36,27 +36,37 @@ def has_products(code: KernelCode, loop: range) -> bool:
 def through_registers(code: KernelCode, loop: range) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The loads of a loop whose registers it stores to shared memory, and these stores.
 
-    None where it has copies that run ahead, or no barrier, without which nobody else uses them.
+    None where it has copies that run ahead, or no barrier, without which nobody else uses them;
+    and none of those that are on their way during a product.
     """
     inside = [code.instructions[index] for index in loop]
     if any(each.name in COPIES for each in inside) or all(e.name != "BAR" for e in inside):
         return (), ()
     loaded = {m[2]: each.index for each in inside if (m := _LOADED.search(each.text))}
     stored = [(m[2], each.index) for each in inside if (m := _STORED.search(each.text))]
-    loads = sorted({loaded[register] for register, _ in stored if register in loaded})
-    return tuple(loads), tuple(at for register, at in stored if register in loaded)
+    products = [each.index for each in inside if each.name in MATRIX]
+    pairs = [(loaded[register], at) for register, at in stored if register in loaded]
+    kept = [(load, at) for load, at in pairs if not _covers(load, at, products)]
+    return tuple(sorted({load for load, _ in kept})), tuple(at for _, at in kept)
+
+
+def _covers(load: int, store: int, products: Collection[int]) -> bool:
+    """Whether a product is begun between a load and its store, which may be the next turn's."""
+    if load < store:
+        return any(load < each < store for each in products)
+    return any(each > load or each < store for each in products)
 
 
 def lost(code: KernelCode, loop: range, own: Collection[int]) -> Weights:
-    """By row, samples of a loop of products that its copies take: the instructions `own` of them,
-    waits for what is loaded, for room in the queue of memory, and for other warps that do so.
+    """By row, samples of a loop that its copies take: the instructions `own` of them, waits for
+    what is loaded, and for other warps that wait for it.
 
     A warp that waits for its products does that at them, or at `WARPGROUP`.
     """
     products = {i for i in loop if code.instructions[i].name in (*MATRIX, "WARPGROUP")}
     others = [index for index in loop if index not in products]
     mask = code.rows(set(own) - products) | code.rows(loop, (_LONG,))
-    mask |= code.rows(others, (_MEET, *_QUEUES)) | code.rows(_after_barriers(code, loop), (_MEET,))
+    mask |= code.rows([*others, *_after_barriers(code, loop)], (_MEET,))
     return np.asarray(code.taken(mask))
 
 

@@ -34,6 +34,8 @@ __all__ = ["RULE"]
 _COLD = 0.01
 _COMES_BACK = 0.85
 """Of that time: other instructions take some of the freed turns."""
+_OFTEN = 0.05
+"""Of the samples, at an exchange that keeps warp groups in step all along a turn."""
 _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
 _ELSEWHERE = "long_scoreboard"
 _PRODUCTS = ("barrier", "warpgroup_arrive")
@@ -143,7 +145,8 @@ def _saving(
     taken = np.maximum(taken, _taken(code, _between_warps(case, code, loop)))
     waits = _in_step(code, loop)
     idle, whole = float(waits.sum()), max(code.whole - loading_apart(code, loop), 1.0)
-    if groups_of(case, code, loop) >= 2 and idle >= _COLD * code.whole:
+    often = float(taken.sum()) >= _OFTEN * code.whole
+    if often and groups_of(case, code, loop) >= 2 and idle >= _COLD * code.whole:
         text = f"{percent(idle / code.whole)} of the samples wait for products while nobody issues"
         more = [Evidence("samples", f"{text}: the exchange keeps warp groups in step", int(idle))]
         covered = code.n(loop, (ISSUED,)) / idle

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from tileprof.analyzer.by_hand import MATRIX, lost, through_registers
+from tileprof.analyzer.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
@@ -44,7 +44,7 @@ _TOLD = 0.02
 _MUCH = 0.1
 """Of the time, what is worth a word where no gain can be told."""
 _TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for at once"
-_NONE = "no load runs ahead of the products"
+_NONE = "no load runs ahead of its use"
 _AT_ONCE = "cp.async, waited for at once"
 _MOST_STAGES = 8
 _LEAST_REST = 0.02
@@ -54,7 +54,7 @@ _COMPILER = (
     " see whether slots are freed as early as they can be."
 )
 _PIPELINE = (
-    "Let the loads of the next tiles run while this one is multiplied: a pipelined loop with"
+    "Let the loads of the next tiles run while this one is used: a pipelined loop with"
     " `num_stages` of 3 or more."
 )
 
@@ -163,8 +163,9 @@ def _saving(wait: TileWait, loads: _Loads, rest: float, stages: int) -> Saving:
 
 
 def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
-    """Loops of products whose warps load, store, meet, and only then multiply."""
-    for loop in loops_with(code, MATRIX):
+    """Loops whose warps load, store, meet, and only then use the tile: loops of products, and all
+    that the author wrote as a pipeline of one stage."""
+    for loop in loops_with(code, ("STS",) if single_stage(case) else MATRIX):
         loads, stores = through_registers(code, loop)
         hot = code.hottest(stores)
         if hot is None:
@@ -175,7 +176,8 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             continue
         line = case.user_line(hot.place)
         place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
-        seen = f"a loop of products has {len(loads)} LDG whose registers STS takes, and no copy"
+        what = "a loop of products" if has_products(code, loop) else "a loop"
+        seen = f"{what} has {len(loads)} LDG whose registers STS takes, and no copy"
         text = f"{percent(share)} of the samples wait for these loads, or are at them"
         evidence = (
             Evidence("static", f"{seen} that runs ahead"),
