@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.analyzer.compiled import compiled, with_code
 from tests.analyzer.made import Made, found, only, program, report_of, stored
+from tests.analyzer.tables import table
+from tileprof import binary
+from tileprof.ir import print_kernel
+from tileprof.profile import Profile
 
 RULE = "barrier-imbalance"
 SKEWED = [
     ("ISETP.GT.U32.AND P0, PT, R7, 0x1f, PT", {"selected": 500}, 1, 4),
     ("@P0 BRA 0x40", {"selected": 500}, 1, 5),
-    ("FFMA R5, R5, R0, 0.5", {"selected": 800, "wait": 2000, "wait_not_issued": 1500}, 1, 6),
-    ("FFMA R5, R5, R0, 0.5", {"selected": 200}, 1, 6),
+    ("FFMA R5, R5, R0, 0.5", {"selected": 900, "wait": 2000, "wait_not_issued": 1500}, 2, 6),
+    ("FFMA R5, R5, R0, 0.5", {"selected": 100}, 1, 6),
     ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 8),
     ("@!P1 BRA 0x0", {"barrier": 6000, "barrier_not_issued": 4500}, 1, 3),
     ("EXIT", {}, 0, 9),
@@ -30,7 +37,7 @@ def test_the_first_warp_works_and_the_others_wait_on_a_gpu() -> None:
     ]
     place = findings[0].place.location
     assert place is not None
-    assert (place.line, findings[0].title[-8:]) == (106, "line 104")
+    assert (place.line, findings[0].title[-8:]) == (104, "line 104")
     gain = findings[0].kernel_gain
     assert gain is not None
     assert gain.low > 1.1
@@ -42,11 +49,12 @@ def test_how_much_is_done_by_those_who_are_late() -> None:
     """6,000 of 10,000 samples wait; 3,000 of the 4,000 others are behind the branch."""
     finding = only(program(Made(code=SKEWED, blames=WAITS)), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.6 * 0.75))
+    left = 1 - 0.4 / 0.92  # schedulers issue in 0.4 of the cycles, and reach 0.92
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (left * 0.6 * 0.75) ** 0.5))
     assert finding.kernel_gain.high <= 1 / 0.4 + 1e-9  # nobody issues in 60 % of the cycles
     assert finding.title == "warps wait at a barrier for those that run line 6"
     assert finding.place.location is not None
-    assert finding.place.location.line == 8
+    assert finding.place.location.line == 6
 
 
 def test_a_branch_that_all_warps_take_is_nobody_late() -> None:
@@ -54,6 +62,9 @@ def test_a_branch_that_all_warps_take_is_nobody_late() -> None:
     together = {"executions": [800, 800, 800, 800, 800, 800, 8]}
     finding = only(program(Made(code=SKEWED, blames=WAITS, counts=together)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    often = [*SKEWED[:3], ("FFMA R5, R5, R0, 0.5", {"selected": 450}, 1, 6), *SKEWED[4:]]
+    finding = only(program(Made(code=often, blames=WAITS)), RULE)
+    assert finding.severity == "symptom"  # they issue there as often as before the branch
     one_of_eight = {"executions": [800, 800, 100, 100, 800, 800, 8]}
     finding = only(program(Made(code=SKEWED, blames=WAITS, counts=one_of_eight)), RULE)
     assert finding.severity == "suggestion"
@@ -74,6 +85,61 @@ def test_work_behind_the_last_barrier_makes_nobody_late() -> None:
     behind = [*SKEWED[:6], ("@P0 BRA 0x80", {"selected": 10}, 0, 9), code[4], ("EXIT", {}, 0, 9)]
     finding = only(program(Made(code=behind, blames=WAITS)), RULE)
     assert finding.title[-6:] == "line 6"  # though line 9 has more samples
+
+
+@pytest.mark.parametrize(("memory", "symptoms"), [(2000, 1), (4000, 0)])
+def test_waits_for_memory_make_warps_late_by_chance(memory: int, symptoms: int) -> None:
+    """As long as those at the barrier: then it is no fault."""
+    code = [
+        ("FADD R5, R5, R0", {"long_scoreboard": memory, "selected": 6000 - memory}, 1, 6),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 8),
+        ("@!P1 BRA 0x0", {"barrier": 4000}, 1, 3),
+    ]
+    findings = found(program(Made(code=code, blames=[(2, "barrier", 1)])), RULE)
+    assert [each.severity for each in findings] == ["symptom"] * symptoms
+
+
+def test_products_on_the_way_to_a_barrier() -> None:
+    """Warps that multiply tiles wait for each other, and for their tiles."""
+    code = [
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0", {"selected": 4000}, 1, 4),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 6),
+        ("@!P1 BRA 0x0", {"barrier": 6000}, 1, 6),
+    ]
+    assert not found(program(Made(code=code, blames=[(2, "barrier", 1)])), RULE)
+
+
+def computing(lanes: int, inside: int = 10) -> Profile:
+    """A table by `lanes` of 128 threads; `inside` samples at each sum in the loop."""
+    made = compiled(table(lanes))
+
+    def samples(each: binary.Instruction, line: int) -> dict[str, int]:
+        if each.text.startswith("FFMA"):
+            return {"selected": inside}
+        return {"long_scoreboard": 1000} if each.text.startswith("EXIT") else {}
+
+    ir = print_kernel(table(lanes).compile().program.kernel)
+    held = program(with_code(made, samples, ir=ir))
+    infos = tuple(replace(each, code=made.source.text) for each in held.tables.kernels)
+    return replace(held, tables=replace(held.tables, kernels=infos))
+
+
+def test_a_loop_with_work_for_some_threads() -> None:
+    """A quarter of them: three quarters of its time go, and the samples tell its line."""
+    finding = only(computing(32, inside=1000), RULE)
+    assert finding.title == "a loop gives work to 32 of 128 threads"
+    assert "16 turns" in finding.static[0].text
+    gain, share = finding.kernel_gain, finding.dynamic[0].samples
+    assert gain is not None
+    assert gain.mid == pytest.approx(1 / (1 - 0.75 * share / (share + 1000)))
+    assert finding.place.location is not None
+    assert 15 < finding.place.location.line < 27
+
+
+@pytest.mark.parametrize(("lanes", "inside"), [(128, 1000), (32, 1)])
+def test_work_for_all_threads_or_next_to_none(lanes: int, inside: int) -> None:
+    """Nothing is said."""
+    assert not found(computing(lanes, inside), RULE)
 
 
 def test_waits_for_products_are_no_barrier() -> None:

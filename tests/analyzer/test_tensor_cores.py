@@ -156,4 +156,4 @@ def test_the_roof_tells_what_comes_instead() -> None:
     finding = only(program(made, peaks=peaks), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid > 1 / (1 - 0.5 * 0.6)  # more than half of the product
-    assert finding.kernel_gain.high <= 1 / (0.1 / 0.9) + 1e-9
+    assert finding.kernel_gain.high <= 1 / 0.1 + 1e-9

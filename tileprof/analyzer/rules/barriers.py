@@ -1,8 +1,9 @@
 """Warps that wait at a barrier of their block for others, which arrive late.
 
 Static: barriers, and code between them that a branch lets some warps step over; two barriers with
-nothing between that they could order. Dynamic: samples that wait at a barrier; how much of what
-warps do instead of waiting is in code that not all run.
+nothing between that they could order; loops that give work to fewer threads than the block has.
+Dynamic: samples that wait at a barrier; how much of what warps do instead of waiting is in code
+that not all run; samples of such loops.
 
 The reference counts all samples of the reason `barrier`. On an H200 that is also the reason of
 waits for products of warp groups, at `WARPGROUP.DEPBAR`; and `BAR.SYNC` itself issues at once, so
@@ -11,23 +12,30 @@ the wait stands at an instruction behind it. So here it is samples whose wait go
 What is waited at barriers goes away as far as the late work can be dealt out to all warps: the
 share that code which some step over has of all that is done on the way to the barrier. Where none
 is found it is not known who is late, and no number is told. No instruction goes away, so where
-schedulers issue in b of all cycles, it is 1 / b times as fast at most.
+schedulers issue in b of all cycles, it is 1 / b times as fast at most. Waits for memory on the way
+make warps late by chance: then a barrier is no fault, and nothing is said of it.
+
+A fragment of few elements is held by all warps alike, so that most do the work of others once more
+(on an H200 eight warps that each computed all of a table made a kernel 2.98 times as long as when
+each computed a part). With work for e of t threads in each turn, 1 - e / t of the loop's time goes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import Instruction, KernelCode
+from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, shown, skipped, targets
 from tileprof.analyzer.launches import busy_share
+from tileprof.analyzer.narrow_loops import narrow_loops
 
 __all__ = ["RULE"]
 
@@ -39,6 +47,17 @@ _SKEWED = 0.1
 _MOSTLY = 0.5
 _ALL = 0.99
 """Of the warps at a branch, from where all go the same way."""
+_CHANCE = (
+    "long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle",
+    "warpgroup_arrive", "gmma", "membar",
+)  # fmt: skip
+"""Waits for memory and units, which warps have now longer, now shorter."""
+_PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA", "QMMA", "IMMA")
+_DEALT = 0.7
+"""Of the likely gain: what dealing a loop's work out to all warps brings at least."""
+_BEFORE, _FEWEST = 8, 50
+"""Instructions before a branch, and samples there, that tell how often warps come by."""
+_AS_OFTEN = 0.75
 _SURE = 0.25
 """Of the likely gain: whether the late work can be dealt out, samples do not say."""
 _ORDERED = (
@@ -53,6 +72,14 @@ _UNKNOWN = (
     "Have fewer barriers in the loop, or several independent blocks on a multiprocessor, so that"
     " one works while another waits. `tileprof run --instrument sample` tells which warps are late."
 )
+_DEAL = (
+    "Let each turn work on as many elements as there are threads ({}), in fewer turns; or give the"
+    " block no more threads than a turn has elements."
+)
+_REPLICATED = (
+    "A fragment of fewer elements than threads is held by all warps: a layout that deals the turns"
+    " of the loop out to warps would divide the work."
+)
 _TWICE = "The second barrier orders nothing: leave it out."
 _COMPILER = "See which pass put the barrier there, and which accesses it orders."
 
@@ -63,11 +90,56 @@ def find(case: KernelCase) -> Iterator[Draft]:
     bars = code.named("BAR") if code else []
     if code is None or not bars:
         return
+    narrow = list(_narrow(case, code))
+    yield from narrow
     if twice := _twice(code, bars):
         yield _redundant(case, code, twice)
         bars = [each for each in bars if each not in twice]
-    if code.whole and bars:
+    if code.whole and bars and not narrow:
         yield from _imbalance(case, code, bars)
+
+
+def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
+    """Loops with work for some of the threads."""
+    for loop in narrow_loops(case.info.ir, case.info.code) if case.info else ():
+        where = _of_lines(case, code, loop.lines)
+        if (hot := code.hottest(where)) is None:
+            continue
+        text = (
+            f"a loop of {loop.turns} turns has work for {loop.elements} of {loop.threads} threads"
+            " in each: all warps compute the same, or wait"
+        )
+        title = f"a loop gives work to {loop.elements} of {loop.threads} threads"
+        yield from _dealt(case, code, where, Draft(
+            "warning", title, _place(case, hot), (Evidence("static", text),),
+            _DEAL.format(loop.threads), _REPLICATED,
+        ), 1 - loop.elements / loop.threads)  # fmt: skip
+
+
+def _of_lines(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[int]:
+    """Instructions that come from these lines of the kernel."""
+
+    def is_one(each: Instruction) -> bool:
+        here = case.user_line(each.place)
+        return here is not None and here.line in lines
+
+    return code.where(is_one)
+
+
+def _dealt(
+    case: KernelCase, code: KernelCode, where: list[int], draft: Draft, part: float
+) -> Iterator[Draft]:
+    """What that costs; nothing is said where it is little."""
+    if not code.whole:
+        yield draft
+        return
+    taken = code.taken(code.rows(where))
+    share = float(taken.sum()) / code.whole
+    if part * share < _NOTABLE:
+        return
+    seen = Evidence("samples", f"{percent(share)} of the samples are in it", int(taken.sum()))
+    saving = eliminated(taken, code.whole, part, _DEALT)
+    yield replace(draft, severity="suggestion", evidence=(*draft.evidence, seen), saving=saving)
 
 
 def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[Draft]:
@@ -84,10 +156,13 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     text = f"{percent(share)} of the samples wait at a barrier"
     evidence = (Evidence("samples", text, int(taken.sum())),)
     if skew < _SKEWED:
+        if _by_chance(code, way, share):
+            return
         title = "warps wait for each other at a barrier"
         yield Draft("symptom", title, at, evidence, _UNKNOWN, _COMPILER)
         return
-    line = shown(code.hottest(late))
+    last = code.hottest(late)
+    line, at = shown(last), at if last is None else _place(case, last)
     static = Evidence("static", f"a branch lets some warps of the block step over {line}")
     text = f"{percent(skew, 0)} of what is done, waits at barriers aside, is in such code"
     yield Draft(
@@ -96,6 +171,13 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
         eliminated(taken, code.whole, skew, _SURE), most=1 / max(busy_share(code), 0.01),
         confidence="medium" if skew >= _MOSTLY else "low",
     )  # fmt: skip
+
+
+def _by_chance(code: KernelCode, way: range, share: float) -> bool:
+    """Whether waits for memory or products on the way are as long as those at the barrier."""
+    if any(code.instructions[each].name in _PRODUCTS for each in way):
+        return True
+    return code.n(way, _CHANCE) >= share * code.whole
 
 
 def _waits(code: KernelCode, bars: list[int]) -> Weights:
@@ -117,9 +199,23 @@ def _late(code: KernelCode, bars: list[int], way: range) -> list[int]:
 
 
 def _by_all(code: KernelCode, branch: int, stepped: range) -> bool:
-    """Whether counts say that all warps run it, or none."""
+    """Whether counts, or else samples, say that all warps run it, or none.
+
+    A warp that issues is sampled as often at each instruction that it comes by, so where warps step
+    over some, those have fewer such samples than what stands before the branch.
+    """
     came, went = (code.executed([each], "executions") for each in (branch, stepped[0]))
-    return bool(came) and went is not None and not 0 < went < _ALL * (came or 0)
+    if came is not None and went is not None:
+        return came > 0 and not 0 < went < _ALL * came
+    depth = code.instructions[branch].depth
+    before, behind = (
+        [each for each in where if code.instructions[each].depth == depth]
+        for where in (range(max(0, branch - _BEFORE), branch), stepped)
+    )
+    if not before or not behind or code.n(before, (ISSUED,)) < _FEWEST:
+        return False
+    each, other = (code.n(where, (ISSUED,)) / len(where) for where in (before, behind))
+    return other >= _AS_OFTEN * each
 
 
 def _part(code: KernelCode, late: list[int], way: range, waits: Weights) -> float:

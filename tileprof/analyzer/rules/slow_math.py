@@ -22,12 +22,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer import reach
-from tileprof.analyzer.accessed import left_of_memory
 from tileprof.analyzer.arithmetic import FORMS, Form
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Saving, Weights, drawn, eliminated
+from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import subroutines
 from tileprof.analyzer.launches import busy_share
@@ -50,6 +49,8 @@ _ELSE = (
 _PART = 0.05
 """Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
 _COLD = 0.01
+_SETUP = 0.05
+"""Of the samples: below, nothing is said of what a block does once to find its tile."""
 _NOTABLE = 0.1
 """Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
 _BUSY = 0.2
@@ -106,12 +107,13 @@ def _told(
     share = float(taken.sum()) / code.whole
     text = f"{percent(share)} of the samples are theirs, or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share >= _COLD and not _beside(case, code, share):
+    once = form.once and (not looped or place.op == "launch")
+    if share >= (_SETUP if once else _COLD) and not _beside(case, code, share):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
-            _saving(case, code, taken, form), confidence=form.confidence,
+            eliminated(taken, code.whole, form.part, _SURE), confidence=form.confidence,
         )  # fmt: skip
-    elif not form.quiet and not (form.once and (not looped or place.op == "launch")):
+    elif not form.quiet and not once:
         yield Draft(
             "ignore", f"{form.title}, where it costs nothing", place, evidence,
             "Leave it: this code hardly runs, or runs beside what takes the time.",
@@ -125,21 +127,13 @@ def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     return np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
 
 
-def _saving(case: KernelCase, code: KernelCode, taken: Weights, form: Form) -> Saving:
-    """Drawn towards what accesses take, where nobody told the kernel's work."""
-    saving = eliminated(taken, code.whole, form.part, _SURE)
-    told = case.tensor_floor or case.copy_floor
-    left = None if told else left_of_memory(case, code)
-    return drawn(saving, left) if left else saving
-
-
 def _beside(case: KernelCase, code: KernelCode, share: float) -> bool:
     """Whether other work fills the time: tensor cores and special functions in turn; or memory, as
     far as it can."""
     if case.tensor_floor and code.issued:
         special = busy_share(code) / code.issued * code.n(code.named("MUFU"), (ISSUED,))
         return case.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
-    left = reach.left(case) or left_of_memory(case, code)
+    left = reach.left(case)
     return left is not None and left.low <= 0 and share < _NOTABLE
 
 

@@ -1,0 +1,125 @@
+"""Loops of tile kernels that give work to fewer threads than a block has.
+
+In: the printed IR of a kernel and the CUDA made of it.  Out: loops in whose turns nothing is done
+but `parallel` of fewer elements than threads, though over all turns there is work for all: their
+lines, and how many threads have work. What is kept in fragments of so few elements is computed by
+all warps alike, or by some while the others wait.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["NarrowLoop", "narrow_loops"]
+
+_THREADS = re.compile(r"\blaunch \[.*\] \{threads = \[([\d, ]+)\]")
+_CONSTANT = re.compile(r"(%\w+) = constant (-?\d+) : ")
+_LOOP = re.compile(r"for (?:serial|unroll) (%\w+), (%\w+), (%\w+) body\((%\w+): ")
+_PARALLEL = re.compile(r"parallel \[([^\]]*)\] ")
+_TOGETHER = re.compile(r"^(?:%\w+ = )?(?:copy|gemm|reduce|fill|atomic\w*|cumsum|sync\w*|if)\b")
+"""Ops that all threads of a block do together, whatever their extents, and what is not known."""
+_LINE = re.compile(r"^#line (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowLoop:
+    """A loop with work for some of a block's threads in each turn."""
+
+    lines: frozenset[int]
+    """Of the kernel's source."""
+    threads: int
+    elements: int
+    """The most that a turn works on at once."""
+    turns: int
+
+
+@dataclass
+class _Block:
+    """What stands between braces."""
+
+    head: str
+    ops: list[str] = field(default_factory=list)
+    blocks: list[_Block] = field(default_factory=list)
+
+
+def narrow_loops(ir: str, code: str) -> Iterator[NarrowLoop]:
+    """The outermost of them."""
+    found = _THREADS.search(ir)
+    if found is None:
+        return
+    threads = math.prod(map(int, found[1].split(", ")))
+    constants = {name: int(value) for name, value in _CONSTANT.findall(ir)}
+    for block in _outermost(_parsed(ir), threads, constants):
+        turns, name = _turns(block.head, constants)
+        lines, elements = _lines(code, name), _elements(block, constants)
+        if lines and turns * elements >= threads:
+            yield NarrowLoop(lines, threads, elements, turns)
+
+
+def _parsed(ir: str) -> _Block:
+    stack = [_Block("")]
+    for line in map(str.strip, ir.splitlines()):
+        if line.endswith("{"):
+            stack[-1].blocks.append(_Block(line))
+            stack.append(stack[-1].blocks[-1])
+        elif line == "}" and len(stack) > 1:
+            stack.pop()
+        else:
+            stack[-1].ops.append(line)
+    return stack[0]
+
+
+def _outermost(
+    block: _Block, threads: int, constants: Mapping[str, int]
+) -> Iterator[_Block]:  # fmt: skip
+    for each in block.blocks:
+        if _LOOP.match(each.head) and 0 < _elements(each, constants) < threads and _alone(each):
+            yield each
+        else:
+            yield from _outermost(each, threads, constants)
+
+
+def _alone(block: _Block) -> bool:
+    """Whether nothing is done there but loops and parallels."""
+    heads = (_LOOP.match(each.head) or _PARALLEL.match(each.head) for each in block.blocks)
+    ops = (op for op in block.ops if _TOGETHER.match(op))
+    return all(heads) and not any(ops) and all(map(_alone, block.blocks))
+
+
+def _elements(block: _Block, constants: Mapping[str, int]) -> int:
+    """The largest of the parallels in a block; 0 for none, or where one's extent is not known."""
+    found = [0]
+    for each in block.blocks:
+        if extents := _PARALLEL.match(each.head):
+            known = [constants.get(name, 0) for name in extents[1].split(", ")]
+            found.append(math.prod(known))
+            if not found[-1]:
+                return 0
+        elif inner := _elements(each, constants):
+            found.append(inner)
+    return max(found)
+
+
+def _turns(head: str, constants: Mapping[str, int]) -> tuple[int, str]:
+    """How often a loop turns, 0 where that is not known, and the name of its index."""
+    start, stop, step, name = _LOOP.match(head).groups()  # type: ignore[union-attr] # it is one
+    known = [constants.get(each) for each in (start, stop, step)]
+    if None in known or not known[2]:
+        return 0, name[1:]
+    return len(range(*known)), name[1:]  # type: ignore[arg-type] # none is None
+
+
+def _lines(code: str, name: str) -> frozenset[int]:
+    """The lines from the loop over an index to its closing brace."""
+    found = re.search(rf"\bfor \(int {re.escape(name)} = [^\n]*\{{\n", code)
+    before = _LINE.findall(code[: found.start()]) if found else []
+    if found is None or not before:
+        return frozenset()
+    end, depth = found.end(), 1
+    while depth and end < len(code):
+        depth += {"{": 1, "}": -1}.get(code[end], 0)
+        end += 1
+    return frozenset(map(int, [before[-1], *_LINE.findall(code[found.start() : end])]))
