@@ -8,22 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.cupti_programs import FAKE, RECORDER, SOURCES, compile_cpp
+from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joined
 
 RECORDER_OF_GPUS = (
-    "activities", "buffers", "clock", "contexts", "correlations", "counters", "cupti_loading",
-    "gpu", "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling", "pm_device",
-    "pm_sampling", "sass_metrics", "subscriber",
-    "totals", "variants",
+    (
+        "activities", "buffers", "clock", "contexts", "correlations", "cupti_loading", "gpu",
+        "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling",
+    ),
+    ("counters", "pm_device", "sass_metrics", "subscriber", "totals", "variants"),
+    ("pm_sampling",),
 )  # fmt: skip
-"""The recorder of GPUs, which needs no interpreter."""
-
-
+"""The recorder of GPUs, which needs no interpreter, in groups without a name that two of them
+define."""
 FLAGS = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
-STANDARD = (
-    "algorithm", "atomic", "chrono", "condition_variable", "functional", "list", "map", "memory",
-    "mutex", "set", "string", "thread", "unordered_map", "utility", "vector",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +29,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("g++") is None:
         pytest.skip("could not import 'g++': no compiler")
     folder = tmp_path_factory.mktemp("races")
-    sources = [RECORDER / f"{name}.cpp" for name in RECORDER_OF_GPUS]
-    # What the standard library's headers take, each source would take again.
-    headers = folder / "standard.h"
-    headers.write_text("".join(f"#include <{name}>\n" for name in STANDARD))
-    compile_cpp([headers], folder / "standard.h.gch", *FLAGS, "-fPIC", "-x", "c++-header")
     # Functions of the recorder that need an interpreter are the program's.
-    shared = (*FLAGS, "-fPIC", "-shared", "-include", str(headers))
-    compile_cpp(sources, folder / "librecorder.so", *shared)
-    compile_cpp(SOURCES, folder / "libfake.so", *shared)
+    shared = (*FLAGS, "-fPIC", "-shared")
+    compile_cpp(joined(RECORDER, RECORDER_OF_GPUS, folder), folder / "librecorder.so", *shared)
+    compile_cpp(joined(FAKE, PLAYED, folder), folder / "libfake.so", *shared)
     return folder
 
 
