@@ -16,12 +16,27 @@ from hypothesis import settings
 settings.register_profile("side by side", max_examples=30, deadline=None)
 settings.load_profile("side by side")
 
-GOLDEN = Path(__file__).parent / "golden"
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+LONGEST = (
+    "native/test_native_cupti_races.py", "profiler/test_profiler_training.py", "test_docs.py",
+    "cuda/test_cuda_sass.py", "cuda/test_gemm.py", "test_plant.py", "test_differential.py",
+    "cpu/test_tiles.py", "cuda/test_cuda_random.py", "cli/test_cli_view.py",
+    "binary/test_line_table.py", "cuda/test_multicast.py", "cuda/test_cuda_differential.py",
+    "native/test_native_clock.py", "profiler/test_profiler_program.py",
+)  # fmt: skip
+"""Files whose tests take more than ten seconds of processor time together."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` writes what tests produce now; refused under CI."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: side by side with others, none of them is what the end waits for."""
+    place = {HERE / name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.hookimpl(wrapper=True)
