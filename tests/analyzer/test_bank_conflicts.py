@@ -18,10 +18,44 @@ TOLD = (remark("copy S → R", 5, "registers", ("layout swizzle=128", "8-way ban
 
 
 def test_a_kernel_of_a_gpu_with_samples_alone() -> None:
-    """The one that was written so is the one that waits; why is not known."""
+    """The one that was written so: its lanes are eight words apart."""
     findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
-    assert [(f.place.kernel, f.severity) for f in findings] == [("bank_conflict", "symptom")]
+    costly = [each for each in findings if each.severity != "ignore"]
+    assert [(f.place.kernel, f.severity) for f in costly] == [("bank_conflict", "suggestion")]
+    assert costly[0].title == "8-way bank conflicts"
+    assert costly[0].kernel_gain is not None
+    assert costly[0].kernel_gain.mid > 1.5
     assert not found(stored("h200-gemm"), RULE)
+
+
+def test_waits_for_shared_memory_without_a_cause() -> None:
+    """Addresses that are not known; none are told where they are, and are right."""
+    finding = only(program(Made(code=HOT, blames=WAITS)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    begin = [("S2R R0, SR_TID.X", {"selected": 1}, 0, 4), ("SHF.L.U32 R1, R0, 0x2, RZ", {}, 0, 4)]
+    right = Made(code=[*begin, *HOT], attributes={"block": "64×1×1"})
+    assert not found(program(right), RULE)
+    begin[1] = ("SHF.L.U32 R1, R0, 0x6, RZ", {}, 0, 4)
+    wrong = Made(code=[*begin, *HOT], attributes={"block": "64×1×1"})
+    assert only(program(wrong), RULE).title == "16-way bank conflicts"
+
+
+def test_at_the_roof_of_memory_conflicts_are_to_be_left() -> None:
+    """They are hidden behind it."""
+    made = Made(code=HOT, blames=WAITS, remarks=TOLD, metrics={"dram_bytes": 850_000})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+    assert only(program(made, peaks={"hbm_copy": 2e9}), RULE).severity == "suggestion"
+
+
+def test_what_stands_behind_conflicts_waits_for_them_too() -> None:
+    """Seven of eight passes of one access, beside one of another: 7 in 9 of all that waits."""
+    behind = [*HOT, ("SHFL.IDX PT, R0, R2, RZ, 0x1f", {"mio_throttle": 2000}, 1, 8)]
+    behind[0] = (HOT[0][0], {"mio_throttle": 3000, "selected": 1000}, 1, 5)
+    finding = only(program(Made(code=behind, blames=WAITS, remarks=TOLD)), RULE)
+    assert finding.kernel_gain is not None
+    waits = 7 / 8 * (3000 + 1000) + 7 / 9 * (2000 + 1000)
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - waits / 13000))
 
 
 def test_counts_of_instructions() -> None:

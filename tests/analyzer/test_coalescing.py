@@ -31,17 +31,63 @@ def gain(finding: Finding) -> Gain:
     return finding.kernel_gain
 
 
-def test_loads_without_more_knowledge_on_a_gpu_are_symptoms() -> None:
-    """Lanes in sectors of their own, and a chain of loads: samples cannot tell them apart."""
+def test_kernels_of_a_gpu() -> None:
+    """Lanes in lines of their own, by their addresses; those of a chain of loads are not known, so
+    its waits have no cause. Samples cannot tell the two apart."""
     findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]
     seen = {each.place.kernel: each for each in findings}
-    assert seen.keys() == {"uncoalesced", "chased"}
-    for each in findings:
-        assert (each.severity, each.kernel_gain) == ("symptom", None)
-    line = seen["uncoalesced"].place.location
-    assert line is not None
-    assert line.line == 46
+    assert {name: each.severity for name, each in seen.items()} == {
+        "uncoalesced": "suggestion", "chased": "symptom"
+    }  # fmt: skip
+    apart = seen["uncoalesced"]
+    assert apart.static[0].text.startswith("LDG.E.STRONG.GPU: 32 sectors a request, 4 needed")
+    assert gain(apart).mid > 3
+    assert seen["chased"].kernel_gain is None
+    assert apart.place.location is not None
+    assert apart.place.location.line == 46
     assert not found(stored("h200-gemm"), RULE)
+
+
+APART = [
+    ("S2R R0, SR_TID.X", {"mio_throttle": 500, "selected": 100}, 0, 4),
+    ("LDC.64 R2, c[0x0][0x210]", {"selected": 100}, 0, 4),
+    ("IMAD.WIDE R4, R0, 0x20, R2", {"selected": 100}, 0, 4),
+    ("LDG.E R6, desc[UR4][R4.64]", {"lg_throttle": 3000, "selected": 100}, 1, 5),
+    ("FADD R7, R6, R7", {"long_scoreboard": 5000, "selected": 1100}, 1, 6),
+]
+
+
+def test_lanes_that_the_code_shows_to_be_apart() -> None:
+    """32 sectors where 4 would do: 7 in 8 of the wait at the load and for it, and 7 in 9 passes of
+    what stands behind it. At most all of it: sectors may come more than once."""
+    made = Made(code=APART, blames=[(4, "long_scoreboard", 3)], attributes={"block": "128×1×1"})
+    finding = only(program(made), RULE)
+    assert finding.severity == "suggestion"
+    assert gain(finding).mid == pytest.approx(1 / (1 - 7 / 8 * 0.8 - 7 / 9 * 0.05))
+    assert gain(finding).high > 5
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+
+
+@pytest.mark.parametrize("step", ["0x4", "0x10"])
+def test_lanes_that_the_code_shows_to_be_together(step: str) -> None:
+    """Side by side, or with gaps that the next bytes of each thread fill: no cause, no symptom."""
+    code = [(text.replace("0x20", step), *rest) for text, *rest in APART]
+    made = Made(
+        code=[(text, *rest) for text, *rest in code],  # type: ignore[misc]
+        blames=[(4, "long_scoreboard", 3)], attributes={"block": "128×1×1"},
+    )  # fmt: skip
+    assert not found(program(made), RULE)
+    unknown = Made(code=made.code, blames=made.blames)
+    assert only(program(unknown), RULE).severity == "symptom"
+
+
+def test_addresses_alone_are_a_warning() -> None:
+    """Counts of executions bring the code, and nobody waits in it."""
+    code: list[tuple[str, dict[str, int], int, int]] = [(t, {}, d, line) for t, _, d, line in APART]
+    counts = {"executions": [9] * len(code)}
+    finding = only(program(Made(code=code, counts=counts, attributes={"block": "32×1×1"})), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
 
 
 def test_sectors_by_instruction() -> None:

@@ -94,6 +94,38 @@ def test_atomics_at_the_end() -> None:
     assert finding.author.startswith("Add up in two steps")
 
 
+def test_what_waits_behind_atomics() -> None:
+    """Eight sectors of an atomic, one pass of what reads an index: 8 in 9 of what waits there goes,
+    and all that is outstanding at the exit; half of it for sure."""
+    said = remark("atomic S", 7, "4-byte accesses, 8 sectors a request, 4 needed")
+    code = [
+        ("S2R R5, SR_TID.X", {"mio_throttle": 3000, "selected": 100}, 0, 5),
+        ("REDG.E.ADD.F32 [R2.64], R5", {"lg_throttle": 900, "selected": 100}, 0, 7),
+        ("EXIT", {"drain": 1000, "selected": 4900}, 0, 9),
+    ]
+    finding = only(program(Made(code=code, remarks=[said])), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (0.1 + 0.09 + 8 / 9 * 0.3)))
+    assert finding.kernel_gain.low > 1.15
+    assert finding.place.op == "atomic S"
+
+
+def test_ends_and_fences_that_are_as_long_as_they_are() -> None:
+    """Stores take a while to get there; so does a result that others are to see, once."""
+    short = [
+        *STORED[:1],
+        (STORED[1][0], {"lg_throttle": 100}, 0, 7),
+        ("EXIT", {"drain": 250, "selected": 3000}, 0, 9),
+    ]
+    assert not found(program(Made(code=short)), RULE)
+    fence = ("ERRBAR", {"membar": 250, "selected": 9750}, 0, 6)
+    code = [("MEMBAR.SC.GPU", {"selected": 100}, 0, 6), fence]
+    assert not found(program(Made(code=code)), RULE)
+    looped = [(text, samples, 1, line) for text, samples, _, line in code]
+    made = Made(code=looped, blames=[(1, "membar", 0)])
+    assert only(program(made), RULE).severity == "suggestion"
+
+
 def test_a_kernel_without_loops_is_all_end() -> None:
     """Its stores are its work; atomics that many blocks end with are not."""
     once = [(STORED[0][0], STORED[0][1], 0, 5), *STORED[1:]]

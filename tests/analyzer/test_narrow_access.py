@@ -31,15 +31,101 @@ def test_stores_without_end_on_a_gpu_are_a_symptom() -> None:
 
 @pytest.mark.parametrize(("opcode", "width"), [("U16", 2), ("64", 8), ("U8", 1)])
 def test_as_many_go_as_fit_in_one(opcode: str, width: int) -> None:
-    """Of 1,000 of 10,000 samples that issue w / 16 are left, and of 3,000 in the queue, half of
-    which memory makes; what waits for the value waits as long."""
+    """Of 1,000 of 10,000 samples that issue and 3,000 in the queue w / 16 are left; what waits for
+    the value waits as long."""
     code = [(f"LDG.E.{opcode} R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
     counts = {"global_requests": [100, 0, 0], "global_sectors": [100 * width, 0, 0]}
     finding = only(program(Made(code=code, counts=counts, metrics=ROOM), peaks=PEAKS), RULE)
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (0.1 + 0.3 / 2) * (1 - width / 16)))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.4 * (1 - width / 16)))
     assert finding.title.startswith(f"accesses of {width} bytes")
+
+
+def test_what_stands_behind_them_goes_with_them() -> None:
+    """Two bytes a thread take a pass that 4 would take: of 2,000 samples elsewhere in the queue
+    half as many go as these are of all passes, 1 in 2. A queue of 8 bytes has no pass too many."""
+    other = ("SHFL.IDX PT, R0, R2, RZ, 0x1f", {"mio_throttle": 2000, "selected": 1000}, 1, 7)
+    code = [(HOT[0][0].replace("LDG.E", "LDG.E.U16"), *HOT[0][1:]), *HOT[1:], other]
+    counts = {"global_requests": [100, 0, 0, 0], "global_sectors": [200, 0, 0, 0]}
+    finding = only(program(Made(code=code, counts=counts, metrics=ROOM), peaks=PEAKS), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (4000 * 7 / 8 + 2000 / 4) / 13000))
+    code = [(HOT[0][0].replace("LDG.E", "LDG.E.64"), {"lg_throttle": 900}, 1, 5), *HOT[1:], other]
+    made = Made(code=code, counts=counts | {"global_sectors": [800, 0, 0, 0]}, metrics=ROOM)
+    assert only(program(made, peaks=PEAKS), RULE).severity == "ignore"
+
+
+def test_no_more_goes_than_kernels_reach_of_memory() -> None:
+    """Of its bandwidth 80 % are used, and kernels that only move reach 93 %."""
+    made = Made(code=HOT, remarks=[SAID], metrics={"dram_bytes": 800_000})
+    finding = only(program(made, peaks=PEAKS), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(0.93 / 0.8)
+
+
+GAPS = [
+    ("S2R R0, SR_TID.X", {"selected": 100}, 0, 4),
+    ("LDC.64 R2, c[0x0][0x210]", {"selected": 100}, 0, 4),
+    ("IMAD.WIDE R4, R0, 0x10, R2", {"selected": 100}, 0, 4),
+    ("LDG.E R6, desc[UR4][R4.64]", {"lg_throttle": 2000, "selected": 100}, 0, 5),
+    ("LDG.E R7, desc[UR4][R4.64+0x4]", {"mio_throttle": 1000, "selected": 100}, 0, 5),
+    ("FADD R7, R6, R7", {"long_scoreboard": 5000, "selected": 1500}, 0, 6),
+]
+LAUNCHED = {"block": "128×1×1", "grid": "1000×1×1"}
+
+
+def test_gaps_that_the_next_access_of_a_thread_fills() -> None:
+    """Lanes are 16 bytes apart, and take 4 each: a request takes four passes of which one would
+    do, so 3 in 4 of what waits in their queue goes, but for the pass of S2R, 1 in 9."""
+    finding = only(program(Made(code=GAPS, attributes=LAUNCHED)), RULE)
+    assert (finding.severity, finding.confidence) == ("suggestion", "low")
+    assert finding.static[0].text.startswith("LDG.E: 16 sectors a request, 4 needed")
+    assert finding.kernel_gain is not None
+    # What issues, and waits for global memory's own queue, goes by three quarters anyway.
+    taken = 3 / 4 * 2000 + 2 / 3 * 1000 + 3 / 4 * 200
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - taken / 10000))
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+
+
+def test_addresses_alone_are_a_warning() -> None:
+    """Nobody waited."""
+    code: list[tuple[str, dict[str, int], int, int]] = [(t, {}, d, line) for t, _, d, line in GAPS]
+    counts = {"executions": [9] * len(code)}
+    finding = only(program(Made(code=code, counts=counts, attributes=LAUNCHED)), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+@pytest.mark.parametrize("opcode", ["LDG.E.128", "LDG.E"])
+def test_lanes_without_gaps(opcode: str) -> None:
+    """16 bytes each; or 4 bytes side by side, where nothing tells whether memory has room: then it
+    is a symptom in loops. With room it is a cause, at the roof it is none."""
+    step = "0x4" if opcode == "LDG.E" else "0x10"
+    texts = [text.replace("LDG.E ", f"{opcode} ").replace("R0, 0x10", f"R0, {step}")
+             for text, *_ in GAPS]  # fmt: skip
+    looped = [(text, held[1], 1, held[3]) for text, held in zip(texts, GAPS, strict=True)]
+    made = Made(code=looped, attributes=LAUNCHED)
+    severities = [each.severity for each in found(program(made), RULE)]
+    assert severities == (["symptom"] if opcode == "LDG.E" else [])
+    once = Made(code=[(t, s, 0, n) for t, s, _, n in looped], attributes=LAUNCHED)
+    severities = [
+        each.severity
+        for peak in (2e9, 0.6e9)
+        for each in found(program(once, peaks={"hbm_copy": peak}), RULE)
+    ]
+    assert severities == (["suggestion", "ignore"] if opcode == "LDG.E" else [])
+
+
+def test_copies_that_transpose() -> None:
+    """4 bytes a lane, side by side in global memory and apart in shared memory: as narrow as they
+    have to be. Side by side in both they could be wider."""
+    begin = [*GAPS[:2], ("IMAD.WIDE R4, R0, 0x4, R2", {"selected": 100}, 0, 4)]
+    copy = ("LDGSTS.E desc[UR4][R4.64], P1, [R1]", {"lg_throttle": 3000, "selected": 700}, 1, 5)
+    for step, severities in (("0x80", []), ("0x4", ["symptom"])):
+        turned = (f"IMAD R1, R0, {step}, RZ", {"selected": 100}, 0, 4)
+        made = Made(code=[*begin, turned, copy], attributes=LAUNCHED)
+        assert [each.severity for each in found(program(made), RULE)] == severities
 
 
 def test_no_more_than_memory_has_room_for() -> None:

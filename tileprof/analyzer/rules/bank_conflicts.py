@@ -1,16 +1,20 @@
 """Accesses to shared memory whose lanes meet in one bank, so that they go one after the other.
 
-Static: what the compiler derived from the layout ("8-way bank conflict"). Dynamic: samples at
-accesses to shared memory whose queue is full, or what waits for them; passes through shared memory
-beside those that would do, by instruction or by launch. Of an access of w passes where one would do
-(1 - 1 / w) of its time goes. Without any of that, much waiting for shared memory is a symptom:
-samples cannot tell conflicts from many accesses.
+Static: what the compiler derived from the layout ("8-way bank conflict"), else what the addresses
+of lanes in the code come to. Dynamic: samples at accesses to shared memory whose queue is full, or
+what waits for them, and for room behind them; passes through shared memory beside those that would
+do, by instruction or by launch. Of an access of w passes where one would do (1 - 1 / w) of its time
+goes, and of what waits elsewhere in its queue the part that the other passes are of all. Where
+memory gives no more there is nothing to gain: an H200 transposed as fast with 8-way conflicts as
+without. Without any of that, much waiting for shared memory is a symptom: samples cannot tell
+conflicts from many accesses.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +23,10 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.findings import Evidence, Place, Tier, percent
+from tileprof.analyzer.global_memory import NEAR, memory_use
+from tileprof.analyzer.queues import behind, passes_of
+from tileprof.analyzer.shared_memory import passes_at
 from tileprof.errors import Location
 
 __all__ = ["RULE"]
@@ -35,6 +42,7 @@ _LEAST = 2.0
 _Told: TypeAlias = tuple[float, Location | None]
 """Ways, and where."""
 _WAYS = re.compile(r"(\d+)-way bank conflict")
+_COUNTED = re.compile(r"\d+ wavefronts?\b")
 _ADVICE = (
     "Let lanes of a warp touch different banks: leave the buffer's layout to the compiler (no"
     " annotation), pad its rows by 16 bytes, or let the lanes go along its last dimension."
@@ -49,56 +57,80 @@ _COMPILER = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Conflicts:
+    """Of each access, its passes by those that would do, and how that is known."""
+
+    tier: Tier
+    text: str
+    ways: dict[int, float]
+
+
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Conflicts that the layout, or counts, tell of; else waits for shared memory."""
+    """Conflicts that counts, the layout or addresses tell of; else waits for shared memory."""
     code, told = case.code, _told(case)
     accesses = code.named(*_SHARED) if code else []
-    ways = _ways(case, code, accesses, told) if code else {}
+    conflicts = _conflicts(case, code, accesses, told) if code else None
     if code is None or not code.whole:
-        yield from _warning(case, told)
-    elif ways:
-        yield _judged(case, code, ways, told)
+        yield from _warning(case, code, told, conflicts)
+    elif conflicts is not None and conflicts.ways:
+        yield _judged(case, code, conflicts)
     elif not told:
         yield from _symptom(case, code, accesses)
 
 
-def _judged(case: KernelCase, code: KernelCode, ways: dict[int, float], told: list[_Told]) -> Draft:
+def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
     """What conflicts cost."""
-    taken = sum(
-        (1 - 1 / each) * _taken(code, [i for i in ways if ways[i] == each])
-        for each in set(ways.values())
-    )
-    assert not isinstance(taken, int)
+    ways, use = found.ways, memory_use(case)
+    one_pass = {index: passes_of(code.instructions[index]) for index in ways}
+    held = {index: ways[index] * one_pass[index] for index in ways}
+    taken = behind(code, {index: held[index] - one_pass[index] for index in ways}, held)
+    for index, many in ways.items():
+        taken = np.maximum(taken, (1 - 1 / many) * _taken(code, [index]))
     most, share = max(ways.values()), float(taken.sum()) / code.whole
-    place = _place(case, code, list(ways))
-    counted = not told or most != told[0][0]
-    source = f"{most:.1f} passes where 1 would do" if counted else "by the layout"
-    evidence = (
-        Evidence("counters" if counted else "static", f"{most:.0f}-way conflicts: {source}"),
+    place, title = _place(case, code, list(ways)), f"{most:.0f}-way bank conflicts"
+    evidence = [
+        Evidence(found.tier, f"{most:.0f}-way conflicts: {found.text}"),
         Evidence("samples", f"{percent(share)} of the samples are what they add", int(taken.sum())),
-    )
-    title = f"{most:.0f}-way bank conflicts"
-    if share < _COLD:
-        return Draft("ignore", f"{title} that cost nothing", place, evidence,
-                     "Leave it: these accesses take no time.", confidence="high")  # fmt: skip
+    ]
+    near = use is not None and use[0] >= NEAR
+    if use and near:
+        evidence.append(Evidence("activities", use[1]))
+    if share < _COLD or near:
+        why = "memory gives no more than it does" if near else "these accesses take no time"
+        return Draft("ignore", f"{title} that cost nothing", place, tuple(evidence),
+                     f"Leave it: {why}.", confidence="high")  # fmt: skip
     return Draft(
-        "suggestion", title, place, evidence, _ADVICE, _COMPILER, eliminated(taken, code.whole),
-        confidence="high" if counted else "medium",
+        "suggestion", title, place, tuple(evidence), _ADVICE, _COMPILER,
+        eliminated(taken, code.whole), confidence="high" if found.tier == "counters" else "medium",
     )  # fmt: skip
 
 
-def _warning(case: KernelCase, told: list[_Told]) -> Iterator[Draft]:
-    for ways, where in told[:1]:
-        evidence = (Evidence("static", f"{ways:.0f}-way bank conflict by the layout"),)
+def _warning(
+    case: KernelCase, code: KernelCode | None, told: list[_Told], found: _Conflicts | None
+) -> Iterator[Draft]:  # fmt: skip
+    """What nothing was measured of."""
+    if told:
+        ways, where = told[0]
         place = case.place(case.user_line(where), case.op_at(where))
-        title = f"{ways:.0f}-way bank conflicts"
-        yield Draft("warning", title, place, evidence, _ADVICE, _COMPILER)
+        text = f"{ways:.0f}-way bank conflict by the layout"
+    elif code is not None and found is not None and found.ways:
+        ways = max(found.ways.values())
+        place, text = (
+            _place(case, code, list(found.ways)),
+            f"{ways:.0f}-way conflicts: {found.text}",
+        )
+    else:
+        return
+    evidence = (Evidence(found.tier if found and not told else "static", text),)
+    yield Draft("warning", f"{ways:.0f}-way bank conflicts", place, evidence, _ADVICE, _COMPILER)
 
 
 def _symptom(case: KernelCase, code: KernelCode, accesses: list[int]) -> Iterator[Draft]:
     taken = _taken(code, accesses)
     share = float(taken.sum()) / code.whole
-    if share < _MUCH:
+    hot = code.hottest(accesses)
+    if share < _MUCH or (hot and hot.index in passes_at(case)):
         return
     text = f"{percent(share)} of the samples are at accesses to shared memory or wait for them"
     yield Draft(
@@ -113,33 +145,51 @@ def _place(case: KernelCase, code: KernelCode, accesses: list[int]) -> Place:
     return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
 
 
-def _ways(
+def _conflicts(
     case: KernelCase, code: KernelCode, accesses: list[int], told: list[_Told]
-) -> dict[int, float]:
-    """Passes by those that would do, of accesses that have twice as many: counted by instruction,
-    derived by the compiler, or counted by launch."""
-    counted = {
-        index: passes / ideal
-        for index in accesses
-        if (passes := code.executed([index], "shared_wavefronts"))
-        and (ideal := code.executed([index], "shared_wavefronts_ideal"))
-    }
-    if counted:
-        return {index: ways for index, ways in counted.items() if ways >= _LEAST}
+) -> _Conflicts | None:
+    """Passes of accesses that have twice as many as would do: counted by instruction, derived by
+    the compiler, counted by launch, or worked out of addresses; None where nothing is known."""
+    if counted := _counted(code, accesses):
+        return _Conflicts("counters", _passes_text(counted), _much(counted))
     if told:
-        return {
+        lines = {
             index: ways
             for ways, where in reversed(told)
             for index in accesses
             if same_line(case.user_line(code.instructions[index].place), where)
         }
+        return _Conflicts("static", "by the layout", lines)
     rates = {"load": ("LDS", "LDSM"), "store": ("STS", "STSM")}
-    return {
+    by_launch = {
         index: 1 + rate
         for what, names in rates.items()
         if (rate := case.rate(f"conflicts_per_shared_{what}") or 0) >= _LEAST - 1
         for index in code.named(*names)
     }
+    if by_launch:
+        return _Conflicts("counters", _passes_text(by_launch), by_launch)
+    if any(_COUNTED.search(remark.chosen) for remark in case.remarks):
+        return None
+    ways = {index: passes / ideal for index, (passes, ideal) in passes_at(case).items()}
+    return _Conflicts("static", "by the addresses of its lanes", _much(ways)) if ways else None
+
+
+def _counted(code: KernelCode, accesses: list[int]) -> dict[int, float]:
+    return {
+        index: passes / ideal
+        for index in accesses
+        if (passes := code.executed([index], "shared_wavefronts"))
+        and (ideal := code.executed([index], "shared_wavefronts_ideal"))
+    }
+
+
+def _much(ways: dict[int, float]) -> dict[int, float]:
+    return {index: many for index, many in ways.items() if many >= _LEAST}
+
+
+def _passes_text(ways: dict[int, float]) -> str:
+    return f"{max(ways.values()):.1f} passes where 1 would do"
 
 
 def _told(case: KernelCase) -> list[_Told]:

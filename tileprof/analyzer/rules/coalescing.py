@@ -1,21 +1,25 @@
 """Accesses of global memory whose lanes lie apart, so that a request takes more sectors than its
 bytes need.
 
-Static: what the compiler counted from the layout ("8 sectors a request, 4 needed"). Dynamic:
-sectors and requests by instruction, else by launch; samples that wait for such loads, or for room
-in the queue at such accesses; how much of what memory gives is used.
+Static: what the compiler counted from the layout ("8 sectors a request, 4 needed"), else what the
+addresses of lanes in the code come to. Dynamic: sectors and requests by instruction, else by
+launch; samples that wait for such loads, or for room in the queue at such accesses and behind them;
+how much of what memory gives is used.
 
 A request of w times the sectors it needs becomes one that needs them: (1 - 1 / w) of what it took
-goes. Of time in the queue that is all of it; of waiting for an answer only as much as traffic is
-what made it long, so it is multiplied by the use of the memory (nearest of DRAM and L2) as it was
-counted: bytes that a program asks for leave out the sectors for nothing. Where that was not
-counted, nothing of the waiting is sure. Without samples it is the wasted part of the traffic past
-L1 times that use.
+goes. Of time in the queue that is all of it, and of what else stands in it the part that such
+requests have of its passes; of waiting for an answer only as much as traffic is what made it long,
+so it is multiplied by the use of the memory (nearest of DRAM and L2) as it was counted: bytes that
+a program asks for leave out the sectors for nothing. Where that was not counted, nothing of the
+waiting is sure. At most all of it goes: sectors that leave a cache before all of them is used come
+again. Without samples it is the wasted part of the traffic past L1 times that use.
+
+Lanes whose gaps their thread's next bytes fill are not meant: `narrow-access` tells of them.
 
 Long scoreboards by themselves say nothing of a cause: on an H200 a chain of dependent loads has
 as many (96 %) as lanes in sectors of their own (99 %), and so have barriers in shared memory and
 copies by cp.async. So only what is traced to a load counts, and where neither layout nor sectors
-are known it is a symptom.
+nor addresses are known it is a symptom.
 """
 
 from __future__ import annotations
@@ -43,7 +47,9 @@ from tileprof.analyzer.global_memory import (
     told,
     told_at,
     width_of,
+    worked_out,
 )
+from tileprof.analyzer.queues import FULL, behind, passes_of
 
 __all__ = ["RULE"]
 
@@ -52,7 +58,7 @@ _WASTEFUL = 2.0
 _COLD = 0.01
 _MUCH = 0.4
 """Of the samples, from which on waiting for memory is worth telling without a cause."""
-_QUEUE, _ANSWER = ("lg_throttle",), ("long_scoreboard",)
+_ANSWER = ("long_scoreboard",)
 _AUTHOR = (
     "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
     " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
@@ -92,7 +98,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     elif rate >= _WASTEFUL:
         yield from _by_rate(case, rate)
     elif not said and not rate:
-        yield from _symptom(case)
+        yield from _by_addresses(case)
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
@@ -125,6 +131,25 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
     wasted = 1 - 1 / rate if rate >= _WASTEFUL else 0.0
     place = case.place(said[0].location, said[0].op)
     yield from _drafts(case, code, scattered, evidence, wasted, place)
+
+
+def _by_addresses(case: KernelCase) -> Iterator[Draft]:
+    """Lanes that the code shows to be apart; else what waits for loads of unknown addresses."""
+    code = case.code
+    known = [each for each in worked_out(case).values() if each.instruction.name in ACCESSES]
+    apart = [each for each in known if min(each.ways, each.widened) >= _WASTEFUL]
+    if code is None or not apart:
+        yield from _symptom(case)
+        return
+    first = max(apart, key=lambda each: (code.n([each.instruction.index]), each.ways))
+    at, index = first.instruction, first.instruction.index
+    text = (
+        f"{at.opcode}: {first.sectors} sectors a request, {first.needed} needed, by the addresses"
+        " of its lanes"
+    )
+    scattered = [_Scattered(each.instruction.index, each.ways) for each in apart]
+    place = _place(case, code, [_Scattered(index, first.ways)])
+    yield from _drafts(case, code, scattered, [Evidence("static", text)], 0.0, place)
 
 
 def _by_rate(case: KernelCase, rate: float) -> Iterator[Draft]:
@@ -162,20 +187,33 @@ def _drafts(
 
 
 def _saving(code: KernelCode, scattered: list[_Scattered], use: float | None) -> Saving:
-    queue, answers = np.zeros(len(code.counts)), np.zeros(len(code.counts))
+    """What goes; at most all that waits at scattered accesses, or for them."""
+    at, full, answers = (np.zeros(len(code.counts)) for _ in range(3))
     for each in scattered:
         part = 1 - 1 / each.ways
-        queue += part * code.taken(code.rows([each.index], _QUEUE))
-        waits = part * code.waiting_for([each.index], _ANSWER)
+        here = code.taken(code.rows([each.index], FULL))
+        waits = code.waiting_for([each.index], _ANSWER)
+        at, full = at + part * here, full + here + waits
         # A store has no answer: what waits for it waits until it has left its registers.
         if code.instructions[each.index].name in STORES:
-            queue += waits
+            at = at + part * waits
         else:
-            answers += waits
+            answers = answers + part * waits
+    queue = np.maximum(at, _behind(code, scattered))
     taken: Weights = queue + answers * (1.0 if use is None else min(use, 1.0))
     whole = float(taken.sum())
     sure = 0.5 if use is not None or not whole else 0.5 * float(queue.sum()) / whole
-    return eliminated(taken, code.whole, sure=sure)
+    found = eliminated(taken, code.whole, sure=sure)
+    most = eliminated(np.maximum(taken, full), code.whole).high if use is None else found.high
+    return Saving(found.low, found.mid, max(found.high, most), taken, found.samples)
+
+
+def _behind(code: KernelCode, scattered: list[_Scattered]) -> Weights:
+    """What waits for room in the queue for sectors that are not needed, and after the exit."""
+    each_takes = {each.index: passes_of(code.instructions[each.index]) for each in scattered}
+    held = {each.index: each.ways * each_takes[each.index] for each in scattered}
+    gone = {index: many - each_takes[index] for index, many in held.items()}
+    return behind(code, gone, held)
 
 
 def _by_traffic(case: KernelCase, wasted: float, use: float) -> Saving:
@@ -206,6 +244,8 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
     if share < _MUCH:
         return
     slow = max(loads, key=lambda index: float(code.waiting_for([index], _ANSWER).sum()))
+    if slow in worked_out(case):
+        return  # its lanes are not apart
     evidence = [Evidence("samples", f"{percent(share)} of the samples do", int(waiting.sum()))]
     if use:
         evidence.append(Evidence("activities", use[1]))

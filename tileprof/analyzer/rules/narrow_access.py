@@ -3,16 +3,23 @@ neighbouring addresses, so that one instruction could move 16.
 
 Static: what the compiler counted from the layout ("4-byte accesses, 4 sectors a request, 4
 needed": as many sectors as a thread has bytes are 32 lanes side by side), and why a copy got no
-faster instruction. Dynamic: samples that issue such accesses or wait for room in their queue;
-sectors of requests by instruction; how much of what memory gives is used.
+faster instruction; else the addresses of lanes, as the code works them out. Dynamic: samples that
+issue such accesses or wait for room in their queue; sectors of requests by instruction; how much of
+what memory gives is used.
 
 One access of 16 bytes stands for 16 / w of w bytes: (1 - w / 16) of their issue goes, and as much
-of the queue. But the queue is also full where the memory behind it takes no more, and widths from
-4 bytes on pass as many bytes a cycle: so of the queue's time the part that memory is used (nearest
-of DRAM and L2) stays, as does the traffic, which bounds the gain; near that roof there is none.
-Where its use is not known nothing is sure. An H200's multiprocessors that store 4 bytes a thread
-without end, each warp 128 bytes in order, have 84 % `lg_throttle`; samples cannot tell which of
-the two it is, so by themselves they are a symptom.
+of the time that they, and what stands in the queue behind them, wait there. But the queue is also
+full where the memory behind it takes no more, and widths from 4 bytes on pass as many bytes a
+cycle: so no more goes than what lies between the use of memory (nearest of DRAM and L2) and the
+part of it that kernels reach that only move. Near that there is no gain. Where its use is not known
+nothing is sure. An H200's multiprocessors that store 4 bytes a thread without end, each warp 128
+bytes in order, have 84 % `lg_throttle`; samples cannot tell which of the two it is. So of what only
+the code tells and whose memory's use is not known only those accesses are a cause whose lanes leave
+gaps that their thread's next access fills: each request takes the passes of all of them. The rest
+is a symptom.
+
+Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
+one instruction writes its bytes side by side.
 
 Long scoreboards are left out: they stand at who needs a value, and are as long for 4 bytes as for
 16.
@@ -20,36 +27,48 @@ Long scoreboards are left out: they stand at who needs a value, and are as long 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Weights, eliminated
+from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
+    LINE,
     NEAR,
+    REACHED,
+    SECTOR,
     WIDEST,
+    Request,
     Told,
     memory_use,
     requests,
     told,
     told_at,
     width_of,
+    worked_out,
 )
+from tileprof.analyzer.lanes import WARP
+from tileprof.analyzer.queues import FULL, behind
 
 __all__ = ["RULE"]
 
 _IN_ORDER = (0.9, 1.25)
 """Sectors for each needed one of lanes side by side: unaligned rows of 4-byte words have 5 for 4;
 fewer are lanes that share addresses."""
-_QUEUE = "lg_throttle"
+_GAPS = 1.9
+"""Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
 _COLD = 0.01
 _FULL = 0.2
-"""Of the samples, from which on a full queue is worth telling without a cause."""
+"""Of the samples, from which on a full queue is worth telling without a cause, or where requests
+take no more passes than wider ones."""
+_SURE = 0.25
+"""Of what waits in the queue, what comes back at least: the rest waits for memory then. (An H200
+got back 0.3 to 0.5 of it in three kernels.)"""
 _AUTHOR = (
     "Let each thread move 16 bytes at once: give it neighbouring elements of the last index (fewer"
     " threads, or a wider tile), and make rows and offsets multiples of 16 bytes: pad the tensor,"
@@ -80,6 +99,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
             f" {most.sectors / most.count:.1f} sectors: its lanes are side by side"
         )
         evidence.append(Evidence("counters", text))
+    if code is not None and not told(case) and not counted:
+        where, evidence = _by_addresses(case)
     if code is not None and code.whole and where:
         yield from _measured(case, code, where, evidence)
     elif evidence:
@@ -90,55 +111,99 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield from _symptom(case, code)
 
 
+def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
+    """Accesses whose lanes are side by side, or leave gaps for their thread's next bytes."""
+    low, high = _IN_ORDER
+    narrow = [each for each in worked_out(case).values() if _could_widen(each)]
+    found = [each for each in narrow if low <= each.widened <= high and each.ways >= _GAPS]
+    if not found and memory_use(case):
+        found = [each for each in narrow if low <= each.ways <= high]
+    if not found:
+        return set(), []
+    first = max(found, key=lambda each: each.ways)
+    text = (
+        f"{first.instruction.opcode}: {first.sectors} sectors a request, {first.needed} needed, by"
+        " the addresses of its lanes"
+    )
+    return {each.instruction.index for each in found}, [Evidence("static", text)]
+
+
+def _could_widen(each: Request) -> bool:
+    at = each.instruction
+    return each.follows and at.name in ACCESSES and width_of(at.opcode) < WIDEST
+
+
 def _measured(
     case: KernelCase, code: KernelCode, where: set[int], evidence: list[Evidence]
 ) -> Iterator[Draft]:
     """What they cost by samples."""
     use = memory_use(case)
-    taken = _taken(code, where, 1 - min(use[0], 1.0) if use else 1.0)
-    at = code.n(where, (ISSUED, _QUEUE))
-    evidence.append(
-        Evidence(
-            "samples",
-            f"{percent(at / code.whole)} of the samples issue them or queue for it",
-            at,
-        )
-    )
+    at = code.n(where, (ISSUED, *FULL))
+    text = f"{percent(at / code.whole)} of the samples issue them or queue for it"
+    evidence.append(Evidence("samples", text, at))
     if use:
         evidence.append(Evidence("activities", use[1]))
     title, place = _title(code, where), _place(case, code, where)
-    share, near = float(taken.sum()) / code.whole, use is not None and use[0] >= NEAR
-    if share < _COLD or near:
-        why = "memory gives no more than it does" if near else "these accesses take no time"
+    gone = _passes_gone(case, code, where)
+    saving = _saving(code, gone, use[0] if use else None)
+    if why := _harmless(code, gone, saving, use[0] if use else 0.0):
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
             f"Leave it: {why}.", confidence="high",
         )  # fmt: skip
         return
     yield Draft(
-        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER,
-        eliminated(taken, code.whole, sure=0.5 if use else 0.0),
+        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
         most=1 / use[0] if use else float("inf"), confidence="medium" if use else "low",
     )  # fmt: skip
 
 
-def _taken(code: KernelCode, where: Collection[int], room: float) -> Weights:
-    """By row, the samples that are not there if each instruction moves 16 bytes.
-
-    room: the part of time in the queue that memory is not what fills it.
-    """
-    taken = np.zeros(len(code.counts))
+def _passes_gone(case: KernelCase, code: KernelCode, where: Collection[int]) -> dict[int, float]:
+    """By access, the passes of a request that go if 16 bytes are moved at once."""
+    known = worked_out(case)
+    gone = dict[int, float]()
     for index in where:
+        opcode = code.instructions[index].opcode
+        lines = known[index].sectors * SECTOR / LINE if index in known else 0.0
+        gone[index] = max(0.0, max(1.0, lines) - WARP * width_of(opcode) / LINE)
+    return gone
+
+
+def _harmless(code: KernelCode, gone: Mapping[int, float], saving: Saving, use: float) -> str:
+    """Why there is nothing to gain, or nothing."""
+    if use >= NEAR:
+        return "memory gives no more than it does"
+    waits = code.n(gone, ("lg_throttle",))
+    if min(saving.mid, code.n(gone, (ISSUED, *FULL)) / code.whole) < _COLD:
+        return "these accesses take no time"
+    if not any(gone.values()) and waits + code.n(gone, (ISSUED,)) < _FULL * code.whole:
+        return "their queue has room, and they pass as many bytes a cycle as wider ones"
+    return ""
+
+
+def _saving(code: KernelCode, gone: Mapping[int, float], use: float | None) -> Saving:
+    """What goes if each instruction moves 16 bytes, as far as memory has room."""
+    left = {i: WARP * width_of(code.instructions[i].opcode) / LINE for i in gone}
+    taken = behind(code, gone, {index: gone[index] + left[index] for index in gone})
+    for index in gone:
         part = 1 - width_of(code.instructions[index].opcode) / WIDEST
-        taken += part * code.taken(code.rows([index], (ISSUED,)))
-        taken += part * room * code.taken(code.rows([index], (_QUEUE,)))
-    return taken
+        at = part * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
+        taken = np.maximum(taken, at)
+    if use is None:
+        return eliminated(taken, code.whole, sure=0.0)
+    saving, room = eliminated(taken, code.whole, sure=_SURE), max(0.0, 1 - use / REACHED)
+    if saving.mid <= room:
+        return saving
+    high = max(room, min(saving.high, 1 - use))
+    return Saving(min(saving.low, room), room, high, taken * room / saving.mid, saving.samples)
 
 
 def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
-    """Whether its lanes are in order is not known, nor what memory has room for."""
-    looped = [index for index in _narrow(code) if code.instructions[index].depth]
-    waits, use = code.n(looped, (_QUEUE,)), memory_use(case)
+    """A queue that is full of what could be narrow for nothing."""
+    known = worked_out(case)
+    others = [i for i, e in known.items() if not (_could_widen(e) and e.widened <= _IN_ORDER[1])]
+    looped = [i for i in _narrow(code) if code.instructions[i].depth and i not in others]
+    waits, use = code.n(looped, ("lg_throttle",)), memory_use(case)
     if waits < _FULL * code.whole or (use and use[0] >= NEAR) or told(case):
         return
     widths = {width_of(code.instructions[index].opcode) for index in looped}
