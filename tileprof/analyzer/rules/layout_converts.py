@@ -43,8 +43,8 @@ _PRODUCTS = ("barrier", "warpgroup_arrive")
 _CONVERTED, _FILLED = "converted to ", "filled through shared memory"
 _ADVICE = (
     "Let both ops want the fragment alike: the same order of indices in their `T.Parallel`, the"
-    " exchange outside of the loop, or a copy of the fragment in shared memory where one of them"
-    " reads across."
+    " same `policy` of products, the exchange outside of the loop, or a copy of the fragment in"
+    " shared memory where one of them reads across."
 )
 _ONCE = (
     "Let each element have one thread: fill a shared buffer, or make the fragment as large as the"

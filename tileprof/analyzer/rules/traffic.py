@@ -164,21 +164,24 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     if now < _MOST_OF_IT or now < _FEWER * best or waits < _WAITING:
         return
     rows, place = _grouped(case)
-    numbers = f"{traffic.now / 1e9:.3g} GB come from memory as blocks are numbered, in groups of"
-    text = f"{numbers} {traffic.group} rows {traffic.best / 1e9:.3g}"
-    roof = f"{percent(now, 0)} of the time at {peak.value / 1e12:.3g} TB/s, as measured"
-    evidence = (
-        Evidence("static", text),
-        Evidence("activities", f"that takes {roof} ({peak.name})"),
-        Evidence(
-            "samples", f"{percent(waits)} of the samples wait for memory", int(waits * code.whole)
-        ),
-    )
-    title = f"{traffic.now / traffic.best:.1f} times the bytes come from memory that could"
+    title = f"the order of blocks has L2 read {traffic.now / traffic.best:.1f} times what it could"
     author = f"Number blocks in groups of {traffic.group} rows, not of {rows}: those that run"
     author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
+    roof = f"{percent(now, 0)} of the time at {peak.value / 1e12:.3g} TB/s, as measured"
+    waiting = f"{percent(waits)} of the samples wait for memory"
+    evidence = (
+        Evidence("static", _launched(case, traffic)),
+        Evidence("activities", f"that takes {roof} ({peak.name})"),
+        Evidence("samples", waiting, int(waits * code.whole)),
+    )
     saving = _down_to(case, best)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
+
+
+def _launched(case: KernelCase, traffic: _Traffic) -> str:
+    now, best = (each / case.launches / 1e9 for each in (traffic.now, traffic.best))
+    read = f"in the order of blocks {now:.3g} GB a launch come from memory, as what they share is"
+    return f"{read} read again; in groups of {traffic.group} rows {best:.3g}"
 
 
 def _down_to(case: KernelCase, memory: float) -> Saving:
