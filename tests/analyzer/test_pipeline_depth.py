@@ -297,10 +297,11 @@ def grouped(pending: int) -> Made:
 
 def test_rings_of_other_code() -> None:
     """Two groups that may be left are those of one turn: tiles are asked for two turns ahead, by
-    three stages. With none left it is one turn, by two stages of 8 KB, and four would hide it."""
+    three stages. With none left it is one turn, by two stages of 8 KB, and three would hide it."""
     finding = only(program(grouped(0)), RULE)
     assert finding.severity == "suggestion"
     assert "2 stages of 8 KB" in finding.static[0].text
+    assert finding.author.startswith("Let copies run ahead in 3 stages")
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(900 / (900 - 450), rel=0.01)
     case = Program(program(grouped(2))).kernels[0]

@@ -221,7 +221,10 @@ def _advice(loads: _Loads, stages: int) -> str:
         return _run_ahead(loads.said) if loads.said else _PIPELINE
     kilobytes = (stages - ring.stages) * ring.stage_bytes / 1024
     if stages > ring.stages:
-        return f"Write `num_stages={stages}`: it takes {kilobytes:.0f} KB more of shared memory."
+        write = f"Write `num_stages={stages}`"
+        if not ring.variable:
+            write = f"Let copies run ahead in {stages} stages (Triton: `num_stages={stages}`)"
+        return f"{write}: it takes {kilobytes:.0f} KB more of shared memory."
     return (
         f"One more stage of {ring.stage_bytes / 1024:.0f} KB does not fit: take a smaller tile, or"
         " smaller elements, and more stages."
