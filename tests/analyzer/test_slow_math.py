@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,7 @@ def test_a_literal_that_makes_doubles_of_floats() -> None:
         ("FMUL R2, R3, 0.63661974668502807617", "sines or cosines with all digits"),
         ("FFMA R2, R3, R4, -0.052303962409496307373", "hyperbolic tangents with all digits"),
         ("FFMA R2, R3, R4, 0.11284004896879196167", "error functions with all digits"),
+        ("ISETP.GT.U32.AND P0, PT, R0, 0x727fffff, PT", "square roots with all digits"),
         ("FFMA R2, R3, R4, -0.16845393180847167969", "logarithms with all digits"),
     ],
 )
@@ -63,7 +65,19 @@ def test_functions_of_a_library(text: str, title: str) -> None:
     finding = only(program(Made(code=code)), RULE)
     assert (finding.title, finding.dynamic[0].samples) == (title, 2000)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.2))
+    part = 0.8 if "roots" in title else 0.95
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - part * 0.2))
+
+
+def test_a_function_that_the_kernel_calls() -> None:
+    """Its constants are in registers; the source names it, in line 5."""
+    code: _Code = [("FSEL R27, R17, R4, P6", {"selected": 2000}, 1, 5), REST]
+    held = program(Made(code=code))
+    source = "#line 4\n  y[0] = tp_exp2(x[0]);\n  z[0] = tp_erf(y[0]);\n#line 6\n  w = 1.0f;\n"
+    infos = tuple(replace(each, code=source) for each in held.tables.kernels)
+    finding = only(replace(held, tables=replace(held.tables, kernels=infos)), RULE)
+    assert finding.title == "error functions with all digits"
+    assert finding.dynamic[0].samples == 2000
 
 
 def test_a_line_with_one_instruction_of_many() -> None:
@@ -149,6 +163,21 @@ def test_a_division_of_whole_numbers() -> None:
     assert not titles(Made(code=[*cold, DIVISION[3]], remarks=told))
     bare: _Code = [(text, {}, depth, line) for text, _, depth, line in DIVISION]
     assert list(titles(Made(code=bare, counts={"executions": [1] * 4})).values()) == ["warning"]
+
+
+def test_a_divisor_that_stays_the_same() -> None:
+    """Its reciprocal is made once; what each element does with it is the division."""
+    code: _Code = [
+        *((text, {}, 0, 2) for text, *_ in DIVISION[:3]),
+        ("IMAD.HI.U32 R5, R5, R2, RZ", {"selected": 1000}, 1, 5),
+        ("ISETP.GE.U32.AND P0, PT, R6, R9, PT", {"selected": 1000}, 1, 5),
+        ("IMAD.HI.U32 R8, R8, 0x55555556, RZ", {"selected": 1000}, 1, 6),
+        REST,
+    ]
+    finding = only(program(Made(code=code)), RULE)
+    assert finding.dynamic[0].samples == 2000
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
 
 
 @pytest.mark.parametrize(("samples", "severity"), [(3000, "suggestion"), (10, "ignore")])

@@ -1,15 +1,17 @@
 """Slow forms of arithmetic, as machine code shows them.
 
-In: a kernel's code.  Out: for each form, the places of the instructions that tell of it.
+In: a kernel's code, and the CUDA that a tile kernel became.  Out: for each form, the places of the
+instructions that tell of it, and the lines that call it by name.
 
 Functions with all digits are known by constants of their polynomials, as `nvcc` 13 compiles CUDA's
-mathematical library for sm_90a (Triton takes them from the same library).
+mathematical library for sm_90a (Triton takes them from the same library); others have them too, as
+long as the compiler keeps them in instructions, and not in registers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,10 +19,12 @@ from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.findings import Confidence
 from tileprof.analyzer.jumps import subroutines
 
-__all__ = ["FORMS", "Form"]
+__all__ = ["FORMS", "Form", "lines_calling"]
 
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _LOG2_E = re.compile(r"\b1\.44269\d*")
+_LINE = re.compile(r"#line (\d+)")
+_HIGH_HALF = re.compile(r"(?:@!?P\d )?IMAD\.HI(?:\.U32)? R\w+, R\w+(?:\.reuse)?, R\w+")
 _ROUNDED = ("I2F", "MUFU", "F2I")
 """What a division of whole numbers has: the reciprocal of a float that is rounded up."""
 
@@ -35,6 +39,8 @@ class Form:
     """Of its samples, what the faster form does not need."""
     author: str
     confidence: Confidence = "medium"
+    calls: tuple[str, ...] = ()
+    """Functions of the tile language that are it."""
     spread: bool = False
     """Whether all arithmetic of its lines is part of it."""
     once: bool = False
@@ -53,6 +59,8 @@ def _doubles(code: KernelCode) -> list[int]:
 
 
 def _divisions(code: KernelCode) -> list[int]:
+    """Of whole numbers: the reciprocal of the divisor, which may be made once, and the products by
+    it, of which only the high half counts."""
     parts = code.where(
         lambda each: (
             (each.name == "I2F" and ".RP" in each.opcode)
@@ -62,7 +70,9 @@ def _divisions(code: KernelCode) -> list[int]:
     )
     names = {code.instructions[each].name for each in parts}
     rounded = any(".RP" in code.instructions[each].opcode for each in parts)
-    return parts if rounded and names == {*_ROUNDED} else []
+    if not rounded or names != {*_ROUNDED}:
+        return []
+    return sorted([*parts, *code.where(lambda each: bool(_HIGH_HALF.match(each.text)))])
 
 
 def _conversions(code: KernelCode) -> list[int]:
@@ -84,9 +94,31 @@ def _with(constants: str, code: KernelCode) -> list[int]:
     return code.where(lambda each: each.name.startswith("F") and bool(pattern.search(each.text)))
 
 
-def _function(title: str, constants: str, author: str) -> Form:
+def _function(title: str, calls: str, constants: str, author: str) -> Form:
     """A function of CUDA's library that takes some thirty instructions where few would do."""
-    return Form(title, partial(_with, constants), 0.95, author, spread=True)
+    where = partial(_with, constants)
+    return Form(title, where, 0.95, author, calls=tuple(calls.split()), spread=True)
+
+
+def _roots(code: KernelCode) -> list[int]:
+    """Square roots that are corrected, and have a path for small numbers."""
+    return code.where(lambda each: each.name == "ISETP" and "0x727fffff" in each.text)
+
+
+def lines_calling(source: str, names: Collection[str]) -> frozenset[int]:
+    """The lines of a tile kernel whose CUDA calls one of these functions."""
+    if not names:
+        return frozenset()
+    called, line = re.compile(rf"\btp_(?:{'|'.join(names)})\("), 0
+    found = set[int]()
+    for text in source.splitlines():
+        if told := _LINE.match(text):
+            line = int(told[1])
+            continue
+        if called.search(text):
+            found.add(line)
+        line += 1
+    return frozenset(found)
 
 
 FORMS = (
@@ -98,32 +130,40 @@ FORMS = (
         spread=True,
     ),
     _function(
-        "powers with all digits",
-        "0.00133913534 0.00961883924 0.0555035881 0.00321816536 0.0180337186 0.120224587",
+        "powers with all digits", "pow",
+        "0.00133913534 0.00961883924 0.0555035881 0.00321816536 0.0180337186 0.120224587"
+        " 1.92513667 0.240226447",
         "Use `exp2` for a power of a constant (x to the base of b is `exp2(x * log2(b))`), and"
         " multiply for a small whole exponent.",
     ),
     _function(
-        "sines or cosines with all digits",
+        "sines or cosines with all digits", "sin cos tan",
         "0.636619746 1.57079625 7.54978941 5.39030295 0.0416667275 0.499999970 0.00138878601"
         " 0.00833307",
         "Use the approximate form (`__sinf`, `sin.approx`) where the argument is small, or compute"
         " a table of them once.",
     ),
     _function(
-        "hyperbolic tangents with all digits", "0.0523039624 0.133152976 0.333327680 2.88539004",
+        "hyperbolic tangents with all digits", "tanh",
+        "0.0523039624 0.133152976 0.333327680 2.88539004",
         "Use the one instruction for it (`tanh.approx`), which is right to 11 bits.",
     ),
     _function(
-        "error functions with all digits",
+        "error functions with all digits", "erf",
         "0.112840048 8.48349445 0.000821309164 0.00521348882 0.0268687736 0.128379151",
         "Use the form with `tanh` that stands for it, where its error is allowed.",
     ),
     _function(
-        "logarithms with all digits",
+        "logarithms with all digits", "log log2 log10 log1p",
         "0.140846103 0.121486276 0.139806106 0.166842356 0.168453931 0.171688705 0.179009482"
         " 0.205123722 0.105468884 0.132297039 0.144914463 0.166415646",
         "Use the approximate logarithm to the base of 2 (`lg2.approx`), and scale it.",
+    ),
+    Form(
+        "square roots with all digits", _roots, 0.8,
+        "Use the approximate reciprocal of the root (`x * rsqrt(x)`), where 2 units in the last"
+        " place are enough.",
+        spread=True,
     ),
     Form(
         "a division of whole numbers that are not constant", _divisions, 0.9,

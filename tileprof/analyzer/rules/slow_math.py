@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer import reach
-from tileprof.analyzer.arithmetic import FORMS, Form
+from tileprof.analyzer.arithmetic import FORMS, Form, lines_calling
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
@@ -46,11 +46,12 @@ _ELSE = (
     "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
 )  # fmt: skip
 """Opcodes, by their beginning, that are no arithmetic."""
-_PART = 0.05
+_PART = 0.04
 """Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
-_COLD = 0.01
+_COLD = 0.02
 _SETUP = 0.05
-"""Of the samples: below, nothing is said of what a block does once to find its tile."""
+"""Of the samples: below, nothing is said of what a block does once to find its tile, nor of what
+most kernels have some of."""
 _NOTABLE = 0.1
 """Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
 _BUSY = 0.2
@@ -73,22 +74,28 @@ def find(case: KernelCase) -> Iterator[Draft]:
     taken = set[int]()
     for form in FORMS:
         signs = [each for each in form.where(code) if each not in taken]
-        if signs:
-            where = _lines(case, code, signs) if form.spread else signs
+        where = _lines(case, code, signs, form) if form.spread else signs
+        where = [each for each in where if each not in taken]
+        if where:
             taken.update(where)
-            yield from _told(case, code, form, signs, where)
+            yield from _told(case, code, form, signs or where, where)
     yield from _special(case, code)
 
 
-def _lines(case: KernelCase, code: KernelCode, signs: list[int]) -> list[int]:
-    """All arithmetic of the lines of which these instructions are a part worth the name."""
+def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> list[int]:
+    """All arithmetic of the lines of which these instructions are a part worth the name, or that
+    call the function by its name."""
+    calling = lines_calling(case.info.code, form.calls) if case.info else frozenset()
+    if not signs and not calling:
+        return []
     held = dict[Location | None, list[int]]()
     for each in code.instructions:
         if each.index in signs or not each.name.startswith(_ELSE):
             held.setdefault(case.user_line(each.place), []).append(each.index)
     found = set(signs)
     for line, where in held.items():
-        if line is not None and len(found.intersection(where)) >= _PART * len(where):
+        part = len(found.intersection(where)) / len(where)
+        if line is not None and (part >= _PART or line.line in calling):
             found.update(where)
     return sorted(found)
 
@@ -108,7 +115,7 @@ def _told(
     text = f"{percent(share)} of the samples are theirs, or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     once = form.once and (not looped or place.op == "launch")
-    if share >= (_SETUP if once else _COLD) and not _beside(case, code, share):
+    if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, share):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
             eliminated(taken, code.whole, form.part, _SURE), confidence=form.confidence,
