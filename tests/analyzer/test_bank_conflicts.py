@@ -42,7 +42,7 @@ def test_waits_for_shared_memory_without_a_cause() -> None:
 
 def test_at_the_roof_of_memory_conflicts_are_to_be_left() -> None:
     """They are hidden behind it."""
-    made = Made(code=HOT, blames=WAITS, remarks=TOLD, metrics={"dram_bytes": 850_000})
+    made = Made(code=HOT, blames=WAITS, remarks=TOLD, metrics={"dram_bytes": 900_000})
     finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
     assert (finding.severity, finding.kernel_gain) == ("ignore", None)
     assert only(program(made, peaks={"hbm_copy": 2e9}), RULE).severity == "suggestion"

@@ -145,6 +145,13 @@ def test_what_a_program_asks_for_is_not_what_moved() -> None:
     assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
 
 
+def test_at_the_roof_they_are_to_be_left() -> None:
+    """What has to move takes nearly all of the time, so nothing else is in its way."""
+    made = Made(code=HOT, blames=WAITS, remarks=[SAID], metrics={"bytes": 900_000})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("ignore", None)
+
+
 def test_counts_overrule_the_layout() -> None:
     """A layout that was counted for full warps, and requests that were in order."""
     counts = {"global_requests": [100, 0, 0], "global_sectors": [400, 0, 0]}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, program
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.global_memory import bytes_without_loops, memory_use, worked_out
+from tileprof.analyzer.global_memory import worked_out
 
 BLOCK = {"block": "128×1×1", "grid": "1000×2×1"}
 
@@ -50,17 +50,3 @@ def test_without_extents_of_blocks_nothing_is_worked_out() -> None:
     load = "LDG.E R6, desc[UR4][R4.64]"
     assert not worked_out(case_of("IMAD.WIDE R4, R0, 0x4, R2", load, block="?"))
     assert not worked_out(case_of(load))
-
-
-def test_bytes_of_code_without_loops() -> None:
-    """Two loads of 128 threads at the same 4 bytes, one store of 8 bytes each: by 2,000 blocks."""
-    texts = ("IMAD.WIDE R4, R0, 0x8, R2", "LDG.E R6, desc[UR4][R4.64]",
-             "@!P0 LDG.E R8, desc[UR4][R4.64]", "STG.E.64 desc[UR4][R4.64], R6")  # fmt: skip
-    case = case_of(*texts)
-    assert bytes_without_loops(case) == 128 * (4 + 8) * 2000 * 3
-    use = memory_use(case)
-    assert use is not None
-    assert use[0] == pytest.approx(128 * 12 * 2000 * 3 / 1e-3 / 4e10)
-    assert not bytes_without_loops(case_of(*texts, loops=1))
-    assert not bytes_without_loops(case_of(*texts, "LDG.E R9, desc[UR4][R8.64]"))
-    assert memory_use(case_of(*texts, loops=1)) is None

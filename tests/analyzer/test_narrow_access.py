@@ -111,7 +111,7 @@ def test_lanes_without_gaps(opcode: str) -> None:
     once = Made(code=[(t, s, 0, n) for t, s, _, n in looped], attributes=LAUNCHED)
     severities = [
         each.severity
-        for peak in (2e9, 0.6e9)
+        for peak in (2e9, 0.58e9)
         for each in found(program(once, peaks={"hbm_copy": peak}), RULE)
     ]
     assert severities == (["suggestion", "ignore"] if opcode == "LDG.E" else [])

@@ -1,8 +1,7 @@
 """Global memory as rules ask about it: accesses, what the compiler counted of them, bytes moved.
 
 In: a kernel.  Out: widths of its instructions; remarks about accesses, as numbers; sectors of 32
-bytes of requests that ran, or that the addresses of lanes lead to; how much of what memory gives at
-most is used.
+bytes of requests that ran, or that the addresses of lanes lead to.
 
 A request of a full warp needs as many sectors as one lane has bytes: 32 lanes times the width, by
 32 bytes.
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,15 +19,12 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import Instruction, KernelCode, same_line
-from tileprof.analyzer.findings import percent
 from tileprof.analyzer.lanes import WARP, Block, Lanes, addresses
 from tileprof.errors import Location
-from tileprof.profile import DevicePeak
 
 __all__ = [
-    "ACCESSES", "ATOMICS", "LINE", "LOADS", "NEAR", "REACHED", "SECTOR", "STORES", "WIDEST",
-    "Request", "Requests", "Told", "block_of", "bytes_without_loops", "counted_use", "memory_use",
-    "requests", "told", "told_at", "width_of", "worked_out",
+    "ACCESSES", "ATOMICS", "LINE", "LOADS", "SECTOR", "STORES", "WIDEST", "Request", "Requests",
+    "Told", "block_of", "requests", "told", "told_at", "width_of", "worked_out",
 ]  # fmt: skip
 
 LOADS = ("LDG",)
@@ -40,12 +36,6 @@ LINE = 128
 """Bytes that a multiprocessor's cache looks up, and moves, in one pass."""
 WIDEST = 16
 """Bytes that a thread moves by one instruction at most."""
-NEAR = 0.83
-"""Of a memory's measured bandwidth, from which on it gives no more to speak of: what kernels on an
-H200 whose tiles go through shared memory, and no defect was put in, had at least."""
-REACHED = 0.93
-"""Of a memory's measured bandwidth, what a kernel reaches that only moves: what those had whose
-threads move 16 bytes each."""
 _WIDTHS = {
     "8": 1, "U8": 1, "S8": 1, "16": 2, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8,
     "128": 16,
@@ -195,59 +185,5 @@ def _parts(at: Lanes, width: int, size: int) -> int:
     return len(np.unique(np.concatenate([at // size, (at + width - 1) // size])))
 
 
-def counted_use(case: KernelCase) -> tuple[float, str] | None:
-    """The share of a memory's measured bandwidth that a kernel used, and in words, by counters of
-    DRAM or of L2, whichever is nearer to its roof; None where they were not counted."""
-    found = list[tuple[float, str]]()
-    peak, l2 = case.memory_peak, case.peaks.get("l2_read")
-    if case.time and peak and (moved := case.total("dram_bytes")):
-        found.append(_use(moved, case.time, peak))
-    if case.time and l2 and (held := case.total("l2_sectors")):
-        found.append(_use(held * SECTOR, case.time, l2))
-    return max(found, default=None)
-
-
-def memory_use(case: KernelCase) -> tuple[float, str] | None:
-    """As `counted_use`; without counters by the bytes that a kernel has to move, which are no more
-    than were moved, unless caches had some: where they are more, nothing is known."""
-    needed = case.needed_bytes or bytes_without_loops(case)
-    peak = case.peaks.get("l2_read") if case.resides and case.needed_bytes else None
-    peak = peak or case.memory_peak
-    if (counted := counted_use(case)) or not case.time or not peak:
-        return counted
-    use = _use(needed, case.time, peak)
-    return use if 0 < use[0] <= 1 else None
-
-
-@lru_cache(maxsize=8)
-def bytes_without_loops(case: KernelCase) -> float:
-    """What all blocks of all launches ask for, each byte once a block, by the addresses in code
-    without loops; 0 where not all of them are known."""
-    code, block = case.code, block_of(case)
-    grid = [int(each) for each in re.findall(r"\d+", str(case.attributes.get("grid", "")))]
-    if code is None or block is None or not grid or any(e.depth for e in code.instructions):
-        return 0.0
-    found = addresses(code, block, math.prod(block))
-    if not all(index in found for index in code.named(*ACCESSES, *ATOMICS)):
-        return 0.0
-    moved = sum(_distinct(code, code.named(*names), found) for names in (LOADS, STORES))
-    return float(moved * math.prod(grid) * case.launches)
-
-
-def _distinct(code: KernelCode, where: list[int], found: Mapping[int, list[Lanes]]) -> int:
-    """Bytes that these accesses touch, each once."""
-    widths = {index: width_of(code.instructions[index].opcode) for index in where}
-    if not widths:
-        return 0
-    step = min(widths.values())
-    parts = [found[i][-1] + at for i, width in widths.items() for at in range(0, width, step)]
-    return len(np.unique(np.concatenate(parts) // step)) * step
-
-
 def _kinds(said: Told) -> tuple[str, ...]:
     return {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.op.partition(" ")[0], ATOMICS)
-
-
-def _use(moved: float, time: float, roof: DevicePeak) -> tuple[float, str]:
-    share = moved / time * 1e9 / roof.value
-    return share, f"{percent(share, 0)} of {roof.value / 1e12:.3g} TB/s, as measured ({roof.name})"

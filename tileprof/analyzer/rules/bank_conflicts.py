@@ -24,7 +24,7 @@ from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, Tier, percent
-from tileprof.analyzer.global_memory import NEAR, memory_use
+from tileprof.analyzer.memory_use import memory_use
 from tileprof.analyzer.queues import behind, passes_of
 from tileprof.analyzer.shared_memory import passes_at
 from tileprof.errors import Location
@@ -33,8 +33,8 @@ __all__ = ["RULE"]
 
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 _QUEUE = ("mio_throttle", "short_scoreboard")
-_COLD = 0.01
-"""Of a kernel's samples, below which conflicts cost nothing."""
+_COLD = 0.02
+"""Of a kernel's samples, below which a gain is that of another measurement."""
 _MUCH = 0.4
 """Of a kernel's samples, from which on waits for shared memory are told without a cause."""
 _LEAST = 2.0
@@ -93,9 +93,9 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
         Evidence(found.tier, f"{most:.0f}-way conflicts: {found.text}"),
         Evidence("samples", f"{percent(share)} of the samples are what they add", int(taken.sum())),
     ]
-    near = use is not None and use[0] >= NEAR
+    near = use is not None and use.near
     if use and near:
-        evidence.append(Evidence("activities", use[1]))
+        evidence.append(Evidence("activities", use.text))
     if share < _COLD or near:
         why = "memory gives no more than it does" if near else "these accesses take no time"
         return Draft("ignore", f"{title} that cost nothing", place, tuple(evidence),

@@ -37,25 +37,24 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
     LOADS,
-    NEAR,
     STORES,
     Requests,
     Told,
-    counted_use,
-    memory_use,
     requests,
     told,
     told_at,
     width_of,
     worked_out,
 )
+from tileprof.analyzer.memory_use import counted_use, memory_use
 from tileprof.analyzer.queues import FULL, behind, passes_of
 
 __all__ = ["RULE"]
 
 _WASTEFUL = 2.0
 """Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
-_COLD = 0.01
+_COLD = 0.02
+"""Of the time, below which a gain is that of another measurement."""
 _MUCH = 0.4
 """Of the samples, from which on waiting for memory is worth telling without a cause."""
 _ANSWER = ("long_scoreboard",)
@@ -164,20 +163,25 @@ def _drafts(
     use = counted_use(case)
     title = "lanes of a warp are apart in global memory"
     if use:
-        evidence.append(Evidence("activities", use[1]))
+        evidence.append(Evidence("activities", use.text))
     if code is not None and code.whole and scattered:
-        saving = _saving(code, scattered, use[0] if use else None)
+        saving = _saving(code, scattered, use.share if use else None)
         text = f"{percent(saving.mid)} of the samples wait for sectors that are not needed"
         evidence.append(Evidence("samples", text, saving.samples))
     elif use and wasted:
-        saving = _by_traffic(case, wasted, min(use[0], 1.0))
+        saving = _by_traffic(case, wasted, min(use.share, 1.0))
     else:
         yield Draft("warning", title, place, tuple(evidence), _AUTHOR, _COMPILER)
         return
-    if saving.mid < _COLD:
+    asked = None if use else memory_use(case)
+    near = asked is not None and asked.near
+    if asked and near:
+        evidence.append(Evidence("activities", asked.text))
+    if saving.mid < _COLD or near:
+        why = "memory gives no more than it does" if near else "these accesses take no time"
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-            "Leave it: these accesses take no time.", confidence="high",
+            f"Leave it: {why}.", confidence="high",
         )  # fmt: skip
         return
     yield Draft(
@@ -237,7 +241,7 @@ def _rate(case: KernelCase) -> float:
 def _symptom(case: KernelCase) -> Iterator[Draft]:
     code, use = case.sampled, memory_use(case)
     loads = code.named(*LOADS) if code else []
-    if code is None or not loads or (use and use[0] >= NEAR):
+    if code is None or not loads or (use and use.near):
         return
     waiting = code.waiting_for(loads, _ANSWER)
     share = float(waiting.sum()) / code.whole
@@ -248,7 +252,7 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
         return  # its lanes are not apart
     evidence = [Evidence("samples", f"{percent(share)} of the samples do", int(waiting.sum()))]
     if use:
-        evidence.append(Evidence("activities", use[1]))
+        evidence.append(Evidence("activities", use.text))
     place = _place(case, code, [_Scattered(slow, 1.0)])
     yield Draft("symptom", "waits for global memory", place, tuple(evidence), _COUNT)
 

@@ -35,14 +35,13 @@ from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ATOMICS,
-    NEAR,
     STORES,
-    memory_use,
     told,
     told_at,
     width_of,
     worked_out,
 )
+from tileprof.analyzer.memory_use import memory_use
 from tileprof.analyzer.queues import FULL, behind, passes_of
 
 __all__ = ["RULE"]
@@ -123,7 +122,7 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     # Stores and atomics of a check that never failed have no samples.
     stores = [index for index in code.named(*names) if index > last and code.n([index])]
     use = memory_use(case)
-    if not stores or (use and use[0] >= NEAR):
+    if not stores or (use and use.near):
         return
     hot = code.hottest(stores)
     assert hot is not None

@@ -39,13 +39,10 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
     LINE,
-    NEAR,
-    REACHED,
     SECTOR,
     WIDEST,
     Request,
     Told,
-    memory_use,
     requests,
     told,
     told_at,
@@ -53,6 +50,7 @@ from tileprof.analyzer.global_memory import (
     worked_out,
 )
 from tileprof.analyzer.lanes import WARP
+from tileprof.analyzer.memory_use import MemoryUse, memory_use
 from tileprof.analyzer.queues import FULL, behind
 
 __all__ = ["RULE"]
@@ -62,7 +60,8 @@ _IN_ORDER = (0.9, 1.25)
 fewer are lanes that share addresses."""
 _GAPS = 1.9
 """Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
-_COLD = 0.01
+_COLD = 0.02
+"""Of the time, below which a gain is that of another measurement."""
 _FULL = 0.2
 """Of the samples, from which on a full queue is worth telling without a cause, or where requests
 take no more passes than wider ones."""
@@ -142,11 +141,11 @@ def _measured(
     text = f"{percent(at / code.whole)} of the samples issue them or queue for it"
     evidence.append(Evidence("samples", text, at))
     if use:
-        evidence.append(Evidence("activities", use[1]))
+        evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)
     gone = _passes_gone(case, code, where)
-    saving = _saving(code, gone, use[0] if use else None)
-    if why := _harmless(code, gone, saving, use[0] if use else 0.0):
+    saving = _saving(code, gone, use)
+    if why := _harmless(code, gone, saving, use):
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
             f"Leave it: {why}.", confidence="high",
@@ -154,7 +153,7 @@ def _measured(
         return
     yield Draft(
         "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
-        most=1 / use[0] if use else float("inf"), confidence="medium" if use else "low",
+        most=use.most if use else float("inf"), confidence="medium" if use else "low",
     )  # fmt: skip
 
 
@@ -169,9 +168,11 @@ def _passes_gone(case: KernelCase, code: KernelCode, where: Collection[int]) -> 
     return gone
 
 
-def _harmless(code: KernelCode, gone: Mapping[int, float], saving: Saving, use: float) -> str:
+def _harmless(
+    code: KernelCode, gone: Mapping[int, float], saving: Saving, use: MemoryUse | None
+) -> str:
     """Why there is nothing to gain, or nothing."""
-    if use >= NEAR:
+    if use and use.near:
         return "memory gives no more than it does"
     waits = code.n(gone, ("lg_throttle",))
     if min(saving.mid, code.n(gone, (ISSUED, *FULL)) / code.whole) < _COLD:
@@ -181,7 +182,7 @@ def _harmless(code: KernelCode, gone: Mapping[int, float], saving: Saving, use: 
     return ""
 
 
-def _saving(code: KernelCode, gone: Mapping[int, float], use: float | None) -> Saving:
+def _saving(code: KernelCode, gone: Mapping[int, float], use: MemoryUse | None) -> Saving:
     """What goes if each instruction moves 16 bytes, as far as memory has room."""
     left = {i: WARP * width_of(code.instructions[i].opcode) / LINE for i in gone}
     taken = behind(code, gone, {index: gone[index] + left[index] for index in gone})
@@ -191,10 +192,10 @@ def _saving(code: KernelCode, gone: Mapping[int, float], use: float | None) -> S
         taken = np.maximum(taken, at)
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
-    saving, room = eliminated(taken, code.whole, sure=_SURE), max(0.0, 1 - use / REACHED)
+    saving, room = eliminated(taken, code.whole, sure=_SURE), use.room
     if saving.mid <= room:
         return saving
-    high = max(room, min(saving.high, 1 - use))
+    high = max(room, min(saving.high, 1 - 1 / use.most))
     return Saving(min(saving.low, room), room, high, taken * room / saving.mid, saving.samples)
 
 
@@ -204,7 +205,7 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     others = [i for i, e in known.items() if not (_could_widen(e) and e.widened <= _IN_ORDER[1])]
     looped = [i for i in _narrow(code) if code.instructions[i].depth and i not in others]
     waits, use = code.n(looped, ("lg_throttle",)), memory_use(case)
-    if waits < _FULL * code.whole or (use and use[0] >= NEAR) or told(case):
+    if waits < _FULL * code.whole or (use and use.near) or told(case):
         return
     widths = {width_of(code.instructions[index].opcode) for index in looped}
     text = (

@@ -1,0 +1,100 @@
+"""How much of memory is used: by counters, by what has to move, by addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, program
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.memory_use import MemoryUse, bytes_without_loops, memory_use
+
+HBM = {"hbm_read": 5e12, "hbm_copy": 4e12, "hbm_write": 4.5e12}
+LAUNCHED = {"block": "128×1×1", "grid": "100000×2×1"}
+TEXTS = (
+    "S2R R0, SR_TID.X", "LDC.64 R2, c[0x0][0x210]", "IMAD.WIDE R4, R0, 0x8, R2",
+    "LDG.E R6, desc[UR4][R4.64]", "@!P0 LDG.E R8, desc[UR4][R4.64]",
+    "STG.E.64 desc[UR4][R4.64], R6",
+)  # fmt: skip
+
+
+def case_of(made: Made, peaks: dict[str, float] | None = None) -> KernelCase:
+    """The kernel, on a device that has these peaks."""
+    (case,) = Program(program(made, peaks=HBM if peaks is None else peaks)).kernels
+    return case
+
+
+def use_of(made: Made, peaks: dict[str, float] | None = None) -> MemoryUse:
+    """That of a kernel of which it is known."""
+    use = memory_use(case_of(made, peaks))
+    assert use is not None
+    return use
+
+
+def without_loops(*more: str, depth: int = 0) -> Made:
+    """Two loads at the same 4 bytes and a store of 8: 128 threads, 200,000 blocks, 3 launches."""
+    code = [(text, {"selected": 9}, depth, 5) for text in (*TEXTS, *more)]
+    return Made(code=code, attributes=LAUNCHED, launches=3)
+
+
+def test_a_mix_of_reads_and_writes() -> None:
+    """3 GB in a millisecond: of reads alone 0.6, of as many writes 0.75."""
+    reads = Made(metrics={"bytes": 3e9})
+    assert use_of(reads).share == pytest.approx(3 / 5)
+    ir = (
+        "kernel @copied(%X: global<1500000000, uint8>, %Y: out global<1500000000, uint8>) {\n"
+        "}\n"
+    )  # fmt: skip
+    copied = use_of(Made(metrics={"bytes": 3e9}, ir=ir))
+    assert copied.share == pytest.approx(3 / 4)
+    assert copied.room == pytest.approx(1 - 0.75 / 0.98)
+    assert copied.most == pytest.approx(1.05 / 0.75)
+    assert "4 TB/s" in copied.text
+
+
+def test_near_its_roof() -> None:
+    """From 0.94 of what is reached on: of a mix 0.92, of the best that memory gives 0.87."""
+    assert use_of(Made(metrics={"bytes": 4.65e9})).near
+    assert not use_of(Made(metrics={"bytes": 4.55e9})).near
+    best = {"hbm_copy": 5e12}
+    assert use_of(Made(metrics={"bytes": 4.4e9}), best).near
+    assert not use_of(Made(metrics={"bytes": 4.3e9}), best).near
+
+
+def test_what_stays_in_the_cache_has_another_roof() -> None:
+    """30 MB of a launch; counters overrule what has to be moved."""
+    made = Made(metrics={"bytes": 30e6})
+    assert use_of(made, HBM | {"l2_read": 10e12}).share == pytest.approx(30e6 / 1e-3 / 10e12)
+    counted = Made(metrics={"bytes": 30e6, "dram_bytes": 2.5e9})
+    assert use_of(counted, HBM | {"l2_read": 10e12}).share == pytest.approx(0.5)
+
+
+def test_more_than_memory_gives_came_from_elsewhere() -> None:
+    """And where no roof was measured nothing is told."""
+    assert memory_use(case_of(Made(metrics={"bytes": 6e9}))) is None
+    assert memory_use(case_of(Made(metrics={"bytes": 1e9}), {})) is None
+    assert memory_use(case_of(Made())) is None
+
+
+def test_bytes_of_code_without_loops() -> None:
+    """What several accesses of a block touch counts once; a third of it is read."""
+    case = case_of(without_loops())
+    blocks = 200_000 * 3
+    assert bytes_without_loops(case) == (128 * 4 * blocks, 128 * 8 * blocks)
+    use = memory_use(case)
+    assert use is not None
+    mixed = 4e12 + (2 / 3 - 0.5) / 0.5 * 0.5e12
+    assert use.share == pytest.approx(128 * 12 * blocks / 1e-3 / mixed)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        without_loops(depth=1), without_loops("LDG.E R9, desc[UR4][R8.64]"),
+        Made(code=without_loops().code),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_not_known(made: Made) -> None:
+    """Turns of a loop, an address that was loaded, blocks whose extent nobody says."""
+    case = case_of(made)
+    assert bytes_without_loops(case) == (0, 0)
+    assert memory_use(case) is None

@@ -1,0 +1,151 @@
+"""How much of what memory gives at most a kernel uses, and what that leaves to gain.
+
+In: a kernel with the bytes that it moved or has to move, and what its device was measured to give.
+Out: `MemoryUse`.
+
+Memory gives less to a mix of reads and writes than to one of them; between the three that were
+measured it is as far as the share of writes. On an H200 kernels without a defect that only move
+reached 0.93 to 1.04 of that, rows of softmax and norms 0.98 to 1.0, transposes 0.94 to 0.95; and of
+the best that memory gave to anything 0.83 to 0.94.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from tileprof.analyzer import work
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.findings import percent
+from tileprof.analyzer.global_memory import (
+    ACCESSES,
+    ATOMICS,
+    LOADS,
+    SECTOR,
+    STORES,
+    block_of,
+    width_of,
+)
+from tileprof.analyzer.lanes import Lanes, addresses
+
+__all__ = ["MemoryUse", "bytes_without_loops", "counted_use", "memory_use"]
+
+_REACHED, _REACHED_OF_MIX = 0.93, 0.98
+"""Of the best that memory gives, and of what it gives to such a mix, what kernels reach that only
+move."""
+_NEAR = 0.94
+"""Of that, from which on memory gives no more to speak of: transposes through shared memory have no
+more."""
+_BEST_OF_MIX = 1.05
+_MOST = 1.1
+"""Of a roof, the most that memory was seen to give; beyond, caches gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Of a kernel."""
+
+    share: float
+    """Of what memory gives at most."""
+    roof: str
+    """The rate, and how it was measured."""
+    reached: float = _REACHED
+    """Of what memory gives at most, what a kernel reaches that only moves."""
+    best: float = 1.0
+    """Of what memory gives at most, the most that was seen."""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{percent(self.share, 0)} of {self.roof}"
+
+    @property
+    def near(self) -> bool:
+        """Whether memory gives no more to speak of."""
+        return self.share >= _NEAR * self.reached
+
+    @property
+    def room(self) -> float:
+        """Of the kernel's time, what goes if it only moves."""
+        return max(0.0, 1 - self.share / self.reached)
+
+    @property
+    def most(self) -> float:
+        """How many times as fast a kernel can be that moves as much."""
+        return max(1.0, self.best / self.share)
+
+
+def counted_use(case: KernelCase) -> MemoryUse | None:
+    """By counters of DRAM or of L2, whichever is nearer to its roof; None where not counted."""
+    found = list[MemoryUse]()
+    best, l2 = case.memory_peak, case.peaks.get("l2_read")
+    for peak, moved in ((best, case.total("dram_bytes")), (l2, SECTOR * case.total("l2_sectors"))):
+        if case.time and peak and moved:
+            found.append(_use(moved, case.time, peak.value, peak.name))
+    return max(found, key=lambda each: each.share, default=None)
+
+
+def memory_use(case: KernelCase) -> MemoryUse | None:
+    """As `counted_use`; without counters by the bytes that a kernel has to move, which are no more
+    than were moved, unless caches had some: where they are more, nothing is known."""
+    if (counted := counted_use(case)) or not case.time:
+        return counted
+    if case.needed_bytes:
+        moved, written = case.needed_bytes, work.written_share(case.info.ir) if case.info else 0.0
+    else:
+        loaded, stored = bytes_without_loops(case)
+        moved, written = loaded + stored, stored / (loaded + stored or 1)
+    use = _of_roof(case, moved, written) if moved else None
+    return use if use and use.share <= _MOST else None
+
+
+def _of_roof(case: KernelCase, moved: float, written: float) -> MemoryUse | None:
+    l2, best = case.peaks.get("l2_read"), case.memory_peak
+    if case.needed_bytes and case.resides and l2:
+        return _use(moved, case.time, l2.value, l2.name)
+    held = [case.peaks.get(f"hbm_{name}") for name in ("read", "copy", "write")]
+    known = [each.value for each in held if each is not None]
+    if len(known) == len(held):
+        mixed = float(np.interp(written, (0.0, 0.5, 1.0), known))
+        name = f"hbm, {percent(written, 0)} writes"
+        return _use(moved, case.time, mixed, name, _REACHED_OF_MIX, _BEST_OF_MIX)
+    return _use(moved, case.time, best.value, best.name) if best else None
+
+
+def _use(
+    moved: float, time: float, peak: float, name: str, reached: float = _REACHED, best: float = 1.0
+) -> MemoryUse:  # fmt: skip
+    roof = f"{peak / 1e12:.3g} TB/s, as measured ({name})"
+    return MemoryUse(moved / time * 1e9 / peak, roof, reached, best)
+
+
+@lru_cache(maxsize=8)
+def bytes_without_loops(case: KernelCase) -> tuple[float, float]:
+    """What all blocks of all launches load and store, each byte once a block, by the addresses in
+    code without loops; nothing where not all of them are known."""
+    code, block = case.code, block_of(case)
+    grid = [int(each) for each in re.findall(r"\d+", str(case.attributes.get("grid", "")))]
+    if code is None or block is None or not grid or any(e.depth for e in code.instructions):
+        return 0.0, 0.0
+    found = addresses(code, block, math.prod(block))
+    if not all(index in found for index in code.named(*ACCESSES, *ATOMICS)):
+        return 0.0, 0.0
+    blocks = math.prod(grid) * case.launches
+    loaded, stored = (_distinct(code, code.named(*each), found) for each in (LOADS, STORES))
+    return float(loaded * blocks), float(stored * blocks)
+
+
+def _distinct(code: KernelCode, where: list[int], found: Mapping[int, list[Lanes]]) -> int:
+    """Bytes that these accesses touch, each once."""
+    widths = {index: width_of(code.instructions[index].opcode) for index in where}
+    if not widths:
+        return 0
+    step = min(widths.values())
+    parts = [found[i][-1] + at for i, width in widths.items() for at in range(0, width, step)]
+    return len(np.unique(np.concatenate(parts) // step)) * step
