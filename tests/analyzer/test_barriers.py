@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.analyzer.compiled import compiled, with_code
+from tests.analyzer.compiled import Samples, compiled, with_code
 from tests.analyzer.made import Made, found, only, program, report_of, stored
-from tests.analyzer.tables import table
+from tests.analyzer.tables import table, uneven
 from tileprof import binary
 from tileprof.ir import print_kernel
 from tileprof.profile import Profile
@@ -111,14 +113,19 @@ def test_products_on_the_way_to_a_barrier() -> None:
 
 def computing(lanes: int, inside: int = 10) -> Profile:
     """A table by `lanes` of 128 threads; `inside` samples at each sum in the loop."""
-    made = compiled(table(lanes))
 
     def samples(each: binary.Instruction, line: int) -> dict[str, int]:
         if each.text.startswith("FFMA"):
             return {"selected": inside}
         return {"long_scoreboard": 1000} if each.text.startswith("EXIT") else {}
 
-    ir = print_kernel(table(lanes).compile().program.kernel)
+    return of_kernel(table(lanes), samples)
+
+
+def of_kernel(kernel: Any, samples: Samples) -> Profile:
+    """A tile kernel as a profile has it."""
+    made = compiled(kernel)
+    ir = print_kernel(kernel.compile().program.kernel)
     held = program(with_code(made, samples, ir=ir))
     infos = tuple(replace(each, code=made.source.text) for each in held.tables.kernels)
     return replace(held, tables=replace(held.tables, kernels=infos))
@@ -140,6 +147,27 @@ def test_a_loop_with_work_for_some_threads() -> None:
 def test_work_for_all_threads_or_next_to_none(lanes: int, inside: int) -> None:
     """Nothing is said."""
     assert not found(computing(lanes, inside), RULE)
+
+
+def test_a_loop_that_turns_as_often_as_its_element_says() -> None:
+    """Those with long columns are late, and are named by the line of the sum."""
+
+    def samples(each: binary.Instruction, line: int) -> dict[str, int]:
+        if each.text.startswith("FADD"):
+            return {"selected": 500, "long_scoreboard": 6000, "long_scoreboard_not_issued": 6000}
+        return {"barrier": 6000} if each.text.startswith("LDS") else {}
+
+    finding = only(of_kernel(uneven, samples), RULE)
+    assert finding.severity == "suggestion"
+    assert "each element" in finding.static[0].text
+    assert finding.place.location is not None
+    assert line_of("total[i] += X") == finding.place.location.line
+
+
+def line_of(text: str) -> int:
+    """The first line of `tables.py` that begins so."""
+    lines = (Path(__file__).parent / "tables.py").read_text().splitlines()
+    return 1 + next(at for at, line in enumerate(lines) if line.strip().startswith(text))
 
 
 def test_waits_for_products_are_no_barrier() -> None:

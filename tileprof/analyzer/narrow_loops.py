@@ -1,19 +1,20 @@
-"""Loops of tile kernels that give work to fewer threads than a block has.
+"""Loops of tile kernels that give some threads of a block more work than others.
 
 In: the printed IR of a kernel and the CUDA made of it.  Out: loops in whose turns nothing is done
 but `parallel` of fewer elements than threads, though over all turns there is work for all: their
 lines, and how many threads have work. What is kept in fragments of so few elements is computed by
-all warps alike, or by some while the others wait.
+all warps alike, or by some while the others wait. And the lines of loops that turn as often as each
+element says.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["NarrowLoop", "narrow_loops"]
+__all__ = ["NarrowLoop", "narrow_loops", "uneven_lines"]
 
 _THREADS = re.compile(r"\blaunch \[.*\] \{threads = \[([\d, ]+)\]")
 _CONSTANT = re.compile(r"(%\w+) = constant (-?\d+) : ")
@@ -57,6 +58,22 @@ def narrow_loops(ir: str, code: str) -> Iterator[NarrowLoop]:
         lines, elements = _lines(code, name), _elements(block, constants)
         if lines and turns * elements >= threads:
             yield NarrowLoop(lines, threads, elements, turns)
+
+
+def uneven_lines(ir: str, code: str) -> frozenset[int]:
+    """The lines of loops inside of a `parallel` whose turns are no constant."""
+    constants = {name for name, _ in _CONSTANT.findall(ir)}
+    names = _uneven(_parsed(ir), constants, False)
+    return frozenset(line for name in names for line in _lines(code, name))
+
+
+def _uneven(block: _Block, constants: Collection[str], inside: bool) -> Iterator[str]:
+    """The indices of such loops."""
+    for each in block.blocks:
+        loop = _LOOP.match(each.head)
+        if inside and loop and not {loop[1], loop[2], loop[3]} <= {*constants}:
+            yield loop[4][1:]
+        yield from _uneven(each, constants, inside or bool(_PARALLEL.match(each.head)))
 
 
 def _parsed(ir: str) -> _Block:
@@ -114,7 +131,7 @@ def _turns(head: str, constants: Mapping[str, int]) -> tuple[int, str]:
 
 def _lines(code: str, name: str) -> frozenset[int]:
     """The lines from the loop over an index to its closing brace."""
-    found = re.search(rf"\bfor \(int {re.escape(name)} = [^\n]*\{{\n", code)
+    found = re.search(rf"\bfor \(int(?:64_t)? {re.escape(name)} = [^\n]*\{{\n", code)
     before = _LINE.findall(code[: found.start()]) if found else []
     if found is None or not before:
         return frozenset()

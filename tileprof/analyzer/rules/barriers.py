@@ -1,7 +1,8 @@
 """Warps that wait at a barrier of their block for others, which arrive late.
 
 Static: barriers, and code between them that a branch lets some warps step over; two barriers with
-nothing between that they could order; loops that give work to fewer threads than the block has.
+nothing between that they could order; loops that give work to fewer threads than the block has,
+or turn as often as each element says.
 Dynamic: samples that wait at a barrier; how much of what warps do instead of waiting is in code
 that not all run; samples of such loops.
 
@@ -29,11 +30,12 @@ from itertools import pairwise
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.jumps import loop_around, shown, skipped, targets
+from tileprof.analyzer.jumps import loop_around, shown, targets
+from tileprof.analyzer.late_warps import late_at, of_lines
 from tileprof.analyzer.launches import busy_share
 from tileprof.analyzer.narrow_loops import narrow_loops
 
@@ -45,8 +47,6 @@ _NOTABLE = 0.05
 _SKEWED = 0.1
 """Of what is done, in code that not all warps run, from where these are who is late."""
 _MOSTLY = 0.5
-_ALL = 0.99
-"""Of the warps at a branch, from where all go the same way."""
 _CHANCE = (
     "long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle",
     "warpgroup_arrive", "gmma", "membar",
@@ -55,9 +55,6 @@ _CHANCE = (
 _PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA", "QMMA", "IMMA")
 _DEALT = 0.7
 """Of the likely gain: what dealing a loop's work out to all warps brings at least."""
-_BEFORE, _FEWEST = 8, 50
-"""Instructions before a branch, and samples there, that tell how often warps come by."""
-_AS_OFTEN = 0.75
 _SURE = 0.25
 """Of the likely gain: whether the late work can be dealt out, samples do not say."""
 _ORDERED = (
@@ -65,8 +62,8 @@ _ORDERED = (
     "RED", "REDG", "MEMBAR", "FENCE", "SYNCS", "HGMMA", "UTMALDG", "UTMASTG", "UBLKCP",
 )  # fmt: skip
 _LATE = (
-    "Deal the work of that line out to all warps of the block, move it behind the barrier, or let"
-    " only those wait that need its result (a named barrier, an mbarrier)."
+    "Deal the work of that line out to all warps of the block alike, move it behind the barrier, or"
+    " let only those wait that need its result (a named barrier, an mbarrier)."
 )
 _UNKNOWN = (
     "Have fewer barriers in the loop, or several independent blocks on a multiprocessor, so that"
@@ -102,7 +99,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     """Loops with work for some of the threads."""
     for loop in narrow_loops(case.info.ir, case.info.code) if case.info else ():
-        where = _of_lines(case, code, loop.lines)
+        where = of_lines(case, code, loop.lines)
         if (hot := code.hottest(where)) is None:
             continue
         text = (
@@ -114,16 +111,6 @@ def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             "warning", title, _place(case, hot), (Evidence("static", text),),
             _DEAL.format(loop.threads), _REPLICATED,
         ), 1 - loop.elements / loop.threads)  # fmt: skip
-
-
-def _of_lines(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[int]:
-    """Instructions that come from these lines of the kernel."""
-
-    def is_one(each: Instruction) -> bool:
-        here = case.user_line(each.place)
-        return here is not None and here.line in lines
-
-    return code.where(is_one)
 
 
 def _dealt(
@@ -148,7 +135,7 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     way = loop_around(code, hot) or range(hot)
     taken = _waits(code, [each for each in bars if each in way or each == hot])
     share = float(taken.sum()) / code.whole
-    late = _late(code, bars, way)
+    late, static = late_at(case, code, bars, way)
     skew = _part(code, late, way, taken)
     if share < _COLD or (share < _NOTABLE and skew < _SKEWED):
         return
@@ -163,11 +150,10 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
         return
     last = code.hottest(late)
     line, at = shown(last), at if last is None else _place(case, last)
-    static = Evidence("static", f"a branch lets some warps of the block step over {line}")
     text = f"{percent(skew, 0)} of what is done, waits at barriers aside, is in such code"
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
-        (static, *evidence, Evidence("samples", text)), _LATE, _COMPILER,
+        (Evidence("static", static), *evidence, Evidence("samples", text)), _LATE, _COMPILER,
         eliminated(taken, code.whole, skew, _SURE), most=1 / max(busy_share(code), 0.01),
         confidence="medium" if skew >= _MOSTLY else "low",
     )  # fmt: skip
@@ -187,35 +173,6 @@ def _waits(code: KernelCode, bars: list[int]) -> Weights:
 
 def _place(case: KernelCase, at: Instruction) -> Place:
     return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
-
-
-def _late(code: KernelCode, bars: list[int], way: range) -> list[int]:
-    """Instructions on the way to a barrier that some warps step over."""
-    found = set[int]()
-    for branch, stepped in skipped(code):
-        if not any(bar in stepped for bar in bars) and not _by_all(code, branch, stepped):
-            found.update(each for each in stepped if each in way)
-    return sorted(found)
-
-
-def _by_all(code: KernelCode, branch: int, stepped: range) -> bool:
-    """Whether counts, or else samples, say that all warps run it, or none.
-
-    A warp that issues is sampled as often at each instruction that it comes by, so where warps step
-    over some, those have fewer such samples than what stands before the branch.
-    """
-    came, went = (code.executed([each], "executions") for each in (branch, stepped[0]))
-    if came is not None and went is not None:
-        return came > 0 and not 0 < went < _ALL * came
-    depth = code.instructions[branch].depth
-    before, behind = (
-        [each for each in where if code.instructions[each].depth == depth]
-        for where in (range(max(0, branch - _BEFORE), branch), stepped)
-    )
-    if not before or not behind or code.n(before, (ISSUED,)) < _FEWEST:
-        return False
-    each, other = (code.n(where, (ISSUED,)) / len(where) for where in (before, behind))
-    return other >= _AS_OFTEN * each
 
 
 def _part(code: KernelCode, late: list[int], way: range, waits: Weights) -> float:

@@ -1,0 +1,75 @@
+"""Which code some warps of a block run longer than others.
+
+In: a kernel's code, its IR, and the barriers at which its warps meet.  Out: the places of
+instructions on the way to a barrier that not all warps run, or not as often.
+"""
+
+from __future__ import annotations
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.jumps import skipped
+from tileprof.analyzer.narrow_loops import uneven_lines
+
+__all__ = ["late_at", "of_lines"]
+
+_ALL = 0.99
+"""Of the warps at a branch, from where all go the same way."""
+_BEFORE, _FEWEST = 8, 50
+"""Instructions before a branch, and samples there, that tell how often warps come by."""
+_AS_OFTEN = 0.75
+
+
+def late_at(
+    case: KernelCase, code: KernelCode, bars: list[int], way: range
+) -> tuple[list[int], str]:
+    """What some warps run longer on the way to a barrier, and how that is known."""
+    if uneven := [each for each in _uneven(case, code) if each in way]:
+        return uneven, "it is in a loop that turns as often as each element says"
+    return _late(code, bars, way), "a branch lets some warps of the block step over it"
+
+
+def of_lines(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[int]:
+    """Instructions that come from these lines of the kernel."""
+
+    def is_one(each: Instruction) -> bool:
+        here = case.user_line(each.place)
+        return here is not None and here.line in lines
+
+    return code.where(is_one)
+
+
+def _uneven(case: KernelCase, code: KernelCode) -> list[int]:
+    """Instructions of loops that turn more often for some elements than for others."""
+    lines = uneven_lines(case.info.ir, case.info.code) if case.info else frozenset()
+    found = of_lines(case, code, lines) if lines else []
+    return [each for each in found if code.instructions[each].depth > 0]
+
+
+def _late(code: KernelCode, bars: list[int], way: range) -> list[int]:
+    """Instructions on the way to a barrier that some warps step over."""
+    found = set[int]()
+    for branch, stepped in skipped(code):
+        if not any(bar in stepped for bar in bars) and not _by_all(code, branch, stepped):
+            found.update(each for each in stepped if each in way)
+    return sorted(found)
+
+
+def _by_all(code: KernelCode, branch: int, stepped: range) -> bool:
+    """Whether counts, or else samples, say that all warps run it, or none.
+
+    A warp that issues is sampled as often at each instruction that it comes by, so where warps step
+    over some, those have fewer such samples than what stands before the branch.
+    """
+    came, went = (code.executed([each], "executions") for each in (branch, stepped[0]))
+    if came is not None and went is not None:
+        return came > 0 and not 0 < went < _ALL * came
+    depth = code.instructions[branch].depth
+    before, behind = (
+        [each for each in where if code.instructions[each].depth == depth]
+        for where in (range(max(0, branch - _BEFORE), branch), stepped)
+    )
+    if not before or not behind or code.n(before, (ISSUED,)) < _FEWEST:
+        return False
+    each, other = (code.n(where, (ISSUED,)) / len(where) for where in (before, behind))
+    return other >= _AS_OFTEN * each
