@@ -16,7 +16,7 @@ from tileprof.instrument.stages import buffer_name
 
 from .copy_choice import ASKED, bulk_reason, cp_async_width, tensor_of, wish_against
 from .gemm_operands import emit_product
-from .roles import ring_reason, role_reason
+from .roles import load_reason, role_reason
 from .walking import (
     base,
     inline_scopes,
@@ -56,7 +56,6 @@ class _Launch:
         self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
         loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
         self.loops = {op: loop for loop in loops for op in loop.body.ops}
-        self.blocks = {o: b for b in _blocks(self.launch) for o in b.ops}
 
     def chosen(self) -> ir.Launch:
         """The launch with every choice made."""
@@ -94,7 +93,7 @@ class _Launch:
         """The instruction of a copy from global to shared memory."""
         tensor = tensor_of(op.source, self.kernel)
         rejected: list[tuple[str, str]] = []
-        bulk = self._can_bulk(op) or ring_reason(self.launch, self.blocks[op], op)
+        bulk = load_reason(self.launch, op, self._can_bulk)
         if not bulk and not self.no_roles:
             self._note(op, "tma, issued by the producer warp group")
             return "tma"
@@ -168,10 +167,6 @@ class _Launch:
         name = f"copy {buffer_name(op.source)} → {buffer_name(op.target)}"
         severity: Severity = "missed" if missed else "info"
         self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
-
-
-def _blocks(launch: ir.Launch) -> list[ir.Block]:
-    return [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
 
 
 def _lowered(op: ir.Copy, lowering: str) -> ir.Copy:

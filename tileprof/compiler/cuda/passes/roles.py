@@ -7,7 +7,7 @@ indices, loop variables, parameters, and global memory that the kernel does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -16,7 +16,7 @@ from tileprof.instrument.stages import buffer_name
 
 from .walking import accesses, base, threads_of, touches
 
-__all__ = ["is_ring_load", "loads_of", "replayable", "ring_reason", "role_reason"]
+__all__ = ["is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason", "role_reason"]
 __all__ += ["written_globals"]
 
 PRODUCER_THREADS = 128
@@ -57,12 +57,28 @@ def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: Callable[[ir.Copy], 
     written = written_globals(launch)
     if reason := _control_reason(launch.body, loop, written):
         return reason
-    for copy in loads:
-        reason = can_bulk(copy) or ring_reason(launch, loop.body, copy)
-        reason = reason or _address_reason(copy, written)
-        if reason:
+    return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), "")
+
+
+def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: Callable[[ir.Copy], str]) -> str:
+    """Why a producer warp group cannot issue a load; '' where it can.
+
+    A tile may be loaded in several loops, one after the other, if all of these loads can.
+    """
+    written = written_globals(launch)
+    homes = _homes(launch, copy.target)
+    for block, each in homes:
+        reason = can_bulk(each) or ring_reason(launch, block, each, [b for b, _ in homes])
+        reason = reason or _control_reason(launch.body, each, written)
+        if reason := reason or _address_reason(each, written):
             return reason
     return ""
+
+
+def _homes(launch: ir.Launch, tile: ir.Value) -> list[tuple[ir.Block, ir.Copy]]:
+    """The blocks that load a tile, each with the load."""
+    blocks = [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
+    return [(b, copy) for b in blocks for copy in loads_of(b) if copy.target is tile]
 
 
 def loads_of(block: ir.Block) -> list[ir.Copy]:
@@ -85,10 +101,13 @@ def is_ring_load(op: ir.OpBase) -> bool:
     )
 
 
-def ring_reason(launch: ir.Launch, block: ir.Block, copy: ir.Copy) -> str:
+def ring_reason(
+    launch: ir.Launch, block: ir.Block, copy: ir.Copy, homes: Sequence[ir.Block] = ()
+) -> str:
     """Why a loaded tile cannot be a slot of a ring; '' where it can.
 
-    The tile has to be filled as a whole by this copy alone, and read after it in the same block.
+    The tile has to be filled as a whole by this copy alone, and read after it in the same block;
+    elsewhere only blocks of `homes` may use it, which load it themselves.
     """
     tile = copy.target
     if base(copy.source) in written_globals(launch):
@@ -104,16 +123,20 @@ def ring_reason(launch: ir.Launch, block: ir.Block, copy: ir.Copy) -> str:
                 return "the tile is used before it is loaded"
             if touch.writes:
                 return "the tile is also written by other ops"
-    if _uses(launch.body, tile) != _uses(block, tile):
+    # One home inside another would count twice.
+    if _uses(launch.body, tile) != sum(_uses(home, tile) for home in homes or [block]):
         return "the tile is also used elsewhere"
     return ""
 
 
-def _control_reason(block: ir.Block, loop: ir.For, written: set[ir.Value]) -> str:
-    """Why the producer could not run the loops and branches around a load."""
+def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) -> str:
+    """Why the producer could not run the loops and branches around a load, or around a loop with
+    loads and that loop itself."""
     for op in block.ops:
-        if not any(o is loop for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
+        if not any(o is sought for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
             continue
+        if isinstance(op, ir.Copy):
+            return ""
         match op:
             case ir.For(start=start, stop=stop, step=step):
                 controls = [start, stop, step]
@@ -125,10 +148,10 @@ def _control_reason(block: ir.Block, loop: ir.For, written: set[ir.Value]) -> st
             return "a loop or branch around it depends on what the block computes"
         if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
             return "the loop may be left early"
-        if op is loop:
+        if op is sought:
             return ""
         for inner in op.blocks():
-            if reason := _control_reason(inner, loop, written):
+            if reason := _control_reason(inner, sought, written):
                 return reason
     return ""
 

@@ -1,11 +1,12 @@
 """A launch as two roles: what fills the rings, and everything else.
 
 Each block of ops is split on its own.  Loads by TMA that are first and last used by the same ops of
-their block share a ring, and so a barrier.
+their block share a ring, and so a barrier.  A tile that several loops load in turn has one ring.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -75,13 +76,17 @@ class _Split:
     """Allocations and rings, in front of the roles."""
     lagging: list[_Group] = field(default_factory=list)
     """Groups of the loop just left whose last slot is still to be freed."""
+    rings: dict[tuple[object, ...], tuple[ir.Value, dict[ir.Value, ir.Value]]] = field(
+        default_factory=dict
+    )
+    """Rings and their buffers, by stages and by tiles: loops in turn may fill the same."""
 
     def body(self) -> ir.Block:
         """Everything."""
         launch = self.launch
         self.written = written_globals(launch)
         self.loads = {o for o in ir.walk(launch.body) if is_ring_load(o)}
-        self.tiles = {o.target for o in self.loads if isinstance(o, ir.Copy)}
+        self.tiles = Counter(o.target for o in self.loads if isinstance(o, ir.Copy))
         if cluster_of(launch).size > 1:
             position = ir.GridPosition("rank", hint="rank")
             self.before.append(position)
@@ -178,15 +183,32 @@ class _Split:
     # -- rings
 
     def _groups(self, block: ir.Block, stages: int) -> list[_Group]:
-        found: dict[tuple[int, int], list[ir.Copy]] = {}
+        found: dict[tuple[int, int, ir.Value | None], list[ir.Copy]] = {}
         for op in block.ops:
             if isinstance(op, ir.Copy) and op in self.loads:
-                found.setdefault(_span_of_use(block, op), []).append(op)
-        return [self._group(block, c, *span, stages) for span, c in found.items()]
+                # A tile of several blocks travels alone: elsewhere its use may be another.
+                alone = op.target if self.tiles[op.target] > 1 else None
+                found.setdefault((*_span_of_use(block, op), alone), []).append(op)
+        return [
+            self._group(block, copies, first, last, stages)
+            for (first, last, _), copies in found.items()
+        ]
 
     def _group(
         self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, stages: int
     ) -> _Group:
+        key = (stages, *((c.target, sharers(c)) for c in copies))
+        if key not in self.rings:
+            self.rings[key] = self._ring(copies, stages)
+        ring, buffers = self.rings[key]
+        lag = stages > 1 and self.lowering.controls.delayed_release
+        lag = lag and all(_may_lag(block, c.target, last) for c in copies)
+        return _Group(copies, first, last, ring, buffers, lag)
+
+    def _ring(
+        self, copies: list[ir.Copy], stages: int
+    ) -> tuple[ir.Value, dict[ir.Value, ir.Value]]:
+        """A ring for tiles, and by tile the buffer with all its slots."""
         buffers: dict[ir.Value, ir.Value] = {}
         total = 0
         for copy in copies:
@@ -202,9 +224,7 @@ class _Split:
         cluster = max(sharers(c) for c in copies)
         ring = ir.Ring(stages, total, warps, cluster, span=copies[0].span, hint="ring")
         self.before.append(ring)
-        lag = stages > 1 and self.lowering.controls.delayed_release
-        lag = lag and all(_may_lag(block, c.target, last) for c in copies)
-        return _Group(copies, first, last, ring.result, buffers, lag)
+        return ring.result, buffers
 
     def _fill(self, group: _Group, ahead: _Half) -> None:
         """Acquire a slot, start all loads into it, go on."""

@@ -1,0 +1,70 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
+"""Kernels with several loads of one tile, for `test_shared_rings.py`."""
+
+import tileprof
+import tileprof.lang as T
+
+ROWS, WIDTH = 128, 64
+
+
+@tileprof.jit
+def two_loops(A, B, second: int = 2):
+    """The products of the second loop count twice: it multiplies by twice the tile of A."""
+    M, K = T.const("M, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((WIDTH, K), T.bfloat16)
+    C = T.empty((M, WIDTH), T.float32)
+    with T.Kernel(1, M // ROWS, threads=256) as (_, by):
+        a = T.alloc_shared((ROWS, 64), T.bfloat16)
+        b = T.alloc_shared((WIDTH, 64), T.bfloat16)
+        c = T.alloc_fragment((ROWS, WIDTH), T.float32)
+        twice = T.alloc_fragment((ROWS, 64), T.bfloat16)
+
+        T.clear(c)
+        for k in T.Pipelined(K // 64 - by, num_stages=2):
+            T.copy(A[by * ROWS, k * 64], a)
+            T.copy(B[0, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        for k in T.Pipelined(by, num_stages=second):
+            T.copy(A[by * ROWS, (K // 64 - by + k) * 64], a)
+            T.copy(B[0, (K // 64 - by + k) * 64], b)
+            for i, j in T.Parallel(ROWS, 64):
+                twice[i, j] = a[i, j] + a[i, j]
+            T.gemm(twice, b, c, transpose_B=True)
+        T.copy(c, C[by * ROWS, 0])
+    return C
+
+
+@tileprof.jit
+def found_rows(A, B, Rows, first: bool = False):
+    """Besides a product, rows of A that begin where the block computes."""
+    M, K = T.const("M, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((WIDTH, K), T.bfloat16)
+    Rows: T.Tensor((1,), T.int32)
+    C = T.empty((ROWS, WIDTH), T.float32)
+    D = T.empty((ROWS, 64), T.bfloat16)
+    with T.Kernel(1, threads=256):
+        a = T.alloc_shared((ROWS, 64), T.bfloat16)
+        b = T.alloc_shared((WIDTH, 64), T.bfloat16)
+        d = T.alloc_shared((ROWS, 64), T.bfloat16)
+        at = T.alloc_shared((1,), T.int32)
+        c = T.alloc_fragment((ROWS, WIDTH), T.float32)
+
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=2):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[0, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[0, 0])
+        for i in T.Parallel(1):
+            at[i] = Rows[i] * 8
+        if first:
+            if at[0] > 0:
+                T.copy(A[16, 0], d)
+                T.copy(d, D[0, 0])
+        else:
+            T.copy(A[at[0], 0], d)
+            T.copy(d, D[0, 0])
+    return C, D

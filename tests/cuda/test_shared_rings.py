@@ -1,0 +1,64 @@
+"""Tiles that several loops load in turn go through one ring, and a producer loads only what it can
+find by itself, wherever the load stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.cuda.ring_kernels import ROWS, WIDTH, found_rows, two_loops
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+Array = np.ndarray[Any, Any]
+
+
+def lowered(kernel: ir.Kernel) -> CudaProgram:
+    """The program for a GPU with TMA."""
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    ir.verify(program.kernel)
+    return program
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Small whole numbers: sums are exact."""
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.parametrize(("second", "rings"), [(2, 2), (3, 4)], ids=["same", "other stages"])
+def test_loops_in_turn(second: int, rings: int) -> None:
+    """One ring a tile where both loops have as many stages; slots stay in step over tiles."""
+    m, k = 4 * ROWS, 5 * 64
+    kernel = two_loops.compile(M=m, K=k, second=second).program.kernel
+    program = lowered(kernel)
+    assert sum(isinstance(o, ir.Ring) for o in program.kernel.ops()) == rings
+    a, b = numbers(m, k), numbers(WIDTH, k, seed=1)
+    wide = a.astype(np.float32)
+    for row in range(4):
+        wide[row * ROWS : (row + 1) * ROWS, (5 - row) * 64 :] *= 2
+    want = wide @ b.astype(np.float32).T
+    for seed in range(3):
+        c = np.zeros((m, WIDTH), np.float32)
+        emulate(program.source, kernel, [a, b, c], seed=seed)
+        np.testing.assert_array_equal(c, want)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["address", "branch"])
+def test_loads_that_follow_from_the_block(first: bool) -> None:
+    """The producer cannot find them, though they stand beside a loop that it loads for."""
+    kernel = found_rows.compile(M=256, K=128, first=first).program.kernel
+    program = lowered(kernel)
+    (about,) = (r for r in program.remarks if r.op == "copy A → d")
+    assert about.chosen == "loads and stores"
+    assert "depends on what the block computes" in str(about.rejected)
+    assert any("producer" in r.chosen for r in program.remarks if r.op == "copy A → a")
+    a, b, rows = numbers(256, 128), numbers(WIDTH, 128, seed=1), np.array([2], np.int32)
+    c, d = np.zeros((ROWS, WIDTH), np.float32), np.zeros((ROWS, 64), ml_dtypes.bfloat16)
+    emulate(program.source, kernel, [a, b, rows, c, d])
+    np.testing.assert_array_equal(d, a[16 : 16 + ROWS, :64])
+    np.testing.assert_array_equal(c, a[:ROWS].astype(np.float32) @ b.astype(np.float32).T)
