@@ -1,0 +1,129 @@
+"""Decoding over a paged cache: one new token a sequence, whose keys lie in pages anywhere in memory.
+
+The few query heads that share a head of keys are the columns of the products and the keys their
+rows, so that tensor cores work on nothing empty.  Each block takes a part of a sequence's pages
+(`splits`); a second launch combines the parts.
+"""
+
+import ml_dtypes
+import numpy as np
+
+import tileprof
+import tileprof.lang as T
+
+LOG2E = 1.4426950408889634
+LOWEST = -1e30
+"""Below every score, and finite: its difference to itself is 0."""
+
+
+@tileprof.jit
+def paged_attention(
+    Q, K_pages, V_pages, Table, Lengths, splits: int = 8, stages: int = 3, threads: int = 128
+):
+    """`Table[b, n]`: where page n of sequence b lies."""
+    batch, heads, dim = T.const("batch, heads, dim")
+    pages, size, groups, most = T.const("pages, size, groups, most")
+    Q: T.Tensor((batch, heads, dim), T.bfloat16)
+    K_pages: T.Tensor((pages, size, groups, dim), T.bfloat16)
+    V_pages: T.Tensor((pages, size, groups, dim), T.bfloat16)
+    Table: T.Tensor((batch, most), T.int32)
+    Lengths: T.Tensor((batch,), T.int32)
+    Out = T.empty((batch, heads, dim), T.bfloat16)
+    Parts = T.alloc_global((splits, batch, heads, dim), T.float32)
+    Lse = T.alloc_global((splits, batch, heads), T.float32)
+    scale = dim**-0.5 * LOG2E
+    near = heads // groups
+
+    with T.Kernel(splits, groups, batch, threads=threads) as (part, group, b):
+        Q_shared = T.alloc_shared((near, dim), T.bfloat16)
+        K_shared = T.alloc_shared((size, dim), T.bfloat16)
+        V_shared = T.alloc_shared((size, dim), T.bfloat16)
+        weights = T.alloc_shared((near, size), T.bfloat16)
+        scores = T.alloc_fragment((size, near), T.float32)
+        output = T.alloc_fragment((dim, near), T.float32)
+        top = T.alloc_fragment((near,), T.float32)
+        factor = T.alloc_fragment((near,), T.float32)
+        total = T.alloc_fragment((near,), T.float32)
+        held = T.ceildiv(Lengths[b], size)
+        share = T.ceildiv(held, splits)
+
+        T.copy(Q[b, group * near : (group + 1) * near, :], Q_shared)
+        T.clear(output)
+        T.clear(total)
+        T.fill(top, LOWEST)
+        for turn in T.Pipelined(T.min(share, held - part * share), num_stages=stages):
+            n = part * share + turn
+            T.copy(K_pages[Table[b, n], :, group, :], K_shared)
+            T.copy(V_pages[Table[b, n], :, group, :], V_shared)
+            T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(size, near):
+                seen = n * size + i < Lengths[b]
+                scores[i, j] = T.if_then_else(seen, scores[i, j] * scale, -T.infinity(T.float32))
+            T.copy(top, factor)
+            T.reduce_max(scores, top, dim=0, clear=False)
+            for j in T.Parallel(near):
+                factor[j] = T.exp2(factor[j] - top[j])
+                total[j] *= factor[j]
+            for i, j in T.Parallel(size, near):
+                scores[i, j] = T.exp2(scores[i, j] - top[j])
+            T.reduce_sum(scores, total, dim=0, clear=False)
+            for i, j in T.Parallel(size, near):
+                weights[j, i] = scores[i, j]
+            for i, j in T.Parallel(dim, near):
+                output[i, j] *= factor[j]
+            T.gemm(V_shared, weights, output, transpose_A=True, transpose_B=True)
+        for i, j in T.Parallel(dim, near):
+            Parts[part, b, group * near + j, i] = output[i, j] / T.max(total[j], 1e-30)
+        for j in T.Parallel(near):
+            Lse[part, b, group * near + j] = top[j] + T.log2(total[j])
+
+    with T.Kernel(heads, batch, threads=128) as (head, b):
+        sums = T.alloc_fragment((dim,), T.float32)
+        top = T.alloc_var(T.float32, LOWEST)
+        whole = T.alloc_var(T.float32, 0.0)
+        for part in T.serial(splits):
+            top = T.max(top, Lse[part, b, head])
+        T.clear(sums)
+        for part in T.serial(splits):
+            weight = T.exp2(Lse[part, b, head] - top)
+            whole += weight
+            for j in T.Parallel(dim):
+                sums[j] += weight * Parts[part, b, head, j]
+        for j in T.Parallel(dim):
+            Out[b, head, j] = sums[j] / whole
+    return Out
+
+
+def reference(q, k_pages, v_pages, table, lengths) -> np.ndarray:
+    """In float64, one sequence after the other."""
+    q, k_pages, v_pages = (np.asarray(x, np.float64) for x in (q, k_pages, v_pages))
+    out = np.zeros_like(q)
+    for b, length in enumerate(lengths):
+        k, v = (x[table[b]].reshape(-1, *x.shape[2:])[:length] for x in (k_pages, v_pages))
+        k, v = (np.repeat(x.transpose(1, 0, 2), q.shape[1] // x.shape[1], axis=0) for x in (k, v))
+        scores = np.einsum("hd,hkd->hk", q[b], k) / np.sqrt(q.shape[-1])
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        out[b] = np.einsum("hk,hkd->hd", e / e.sum(axis=-1, keepdims=True), v)
+    return out
+
+
+def inputs(lengths, heads, groups, dim, size: int = 64, seed: int = 0) -> list[np.ndarray]:
+    """Random queries, pages in random order, and the table and lengths that find them."""
+    generator = np.random.default_rng(seed)
+    most = -(-max(lengths) // size)
+    pages = len(lengths) * most
+    shapes = (len(lengths), heads, dim), *[(pages, size, groups, dim)] * 2
+    made = [generator.standard_normal(s, np.float32).astype(ml_dtypes.bfloat16) for s in shapes]
+    table = generator.permutation(pages).reshape(len(lengths), most).astype(np.int32)
+    return [*made, table, np.array(lengths, np.int32)]
+
+
+def main(heads: int = 16, groups: int = 2, dim: int = 128) -> None:
+    given = inputs((500, 64, 1, 130), heads, groups, dim)
+    out = paged_attention(*given, splits=3)
+    np.testing.assert_allclose(out.astype(np.float32), reference(*given), rtol=2e-2, atol=2e-2)
+    print(f"paged_attention of {len(given[-1])} sequences: agrees with NumPy")
+
+
+if __name__ == "__main__":
+    main()
