@@ -20,11 +20,28 @@ STORED = Path(__file__).parent / "data" / "spill.sm_90a.cubin"
 @functools.cache
 def compile_cuda(name: str, arch: str) -> tuple[Cubin, str]:
     """The cubin that NVRTC makes of a kernel, with line information, and what ptxas says of it."""
+    return _compile({**SHARED, "wgmma": WGMMA}[name], name, arch)
+
+
+@functools.cache
+def compile_shared(arch: str) -> Cubin:
+    """One cubin of all shared kernels, each with the name and the lines of a file of its own: the
+    disassembler takes as long for one kernel as for all."""
+    parts = [f'#line 1 "{name}.cu"\n{text}' for name, text in SHARED.items()]
+    return _compile("".join(parts), "shared", arch)[0]
+
+
+def kernel(name: str, arch: str) -> Function:
+    """A kernel of kernels.py, compiled."""
+    cubin = compile_shared(arch) if name in SHARED else compile_cuda(name, arch)[0]
+    return cubin.functions[name]
+
+
+def _compile(text: str, name: str, arch: str) -> tuple[Cubin, str]:
     reason = "no NVRTC of 'cuda'"
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason=reason)
-    source = {**SHARED, "wgmma": WGMMA}[name].encode()
     try:
-        _, program = nvrtc.nvrtcCreateProgram(source, f"{name}.cu".encode(), 0, None, None)
+        _, program = nvrtc.nvrtcCreateProgram(text.encode(), f"{name}.cu".encode(), 0, None, None)
     except RuntimeError as error:
         pytest.skip(f"{reason}: {error}")
     options = [f"-arch={arch}".encode(), b"-lineinfo", b"--ptxas-options=-v"]
@@ -37,11 +54,6 @@ def compile_cuda(name: str, arch: str) -> tuple[Cubin, str]:
     nvrtc.nvrtcDestroyProgram(program)
     need_disassembler()
     return read(data), log.decode()
-
-
-def kernel(name: str, arch: str) -> Function:
-    """A kernel of kernels.py, compiled."""
-    return compile_cuda(name, arch)[0].functions[name]
 
 
 def need_disassembler() -> None:

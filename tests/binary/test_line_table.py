@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.binary.kernels import SHARED
-from tests.binary.support import STORED, compile_cuda, kernel, need_disassembler
-from tileprof.binary import Cubin, find_nvdisasm, place, read
+from tests.binary.support import STORED, kernel, need_disassembler
+from tileprof.binary import Function, find_nvdisasm, place, read
 from tileprof.binary.line_table import Line, _Reader, line_tables
 from tileprof.errors import CubinError
 
@@ -41,34 +42,35 @@ def test_functions_that_are_called_have_their_own_name() -> None:
 @pytest.mark.parametrize("name", SHARED)
 def test_chains_are_those_of_nvdisasm(name: str, arch: str) -> None:
     """Every instruction of every kernel, compared with `nvdisasm -gi`."""
-    compare(compile_cuda(name, arch)[0])
+    compare(kernel(name, arch))
 
 
 def test_chains_of_an_older_compiler_are_those_of_nvdisasm() -> None:
     """The stored cubin keeps addresses of its line table otherwise."""
     need_disassembler()
-    compare(read(STORED))
+    for function in read(STORED).functions.values():
+        compare(function)
 
 
-def compare(cubin: Cubin) -> None:
-    """Assert that lines of a cubin equal those that nvdisasm prints.
+def compare(function: Function) -> None:
+    """Assert that lines of a function equal those that nvdisasm prints.
 
     It prints a chain where the innermost line changes, and keeps silent where the same line was
     inlined for another call: there only the innermost line is compared.
     """
-    printed = printed_chains(cubin.data)
+    printed = printed_chains(function.cubin.data)
     full = 0
-    for function in cubin.functions.values():
-        for each in function.reachable():
-            chain = [(line.file, line.line) for line in function.chain(each.offset)]
-            expected, is_fresh = printed[function.name, each.offset]
-            assert chain[:1] == expected[:1], each.text
-            if is_fresh:
-                assert chain == expected, each.text
-                full += 1
+    for each in function.reachable():
+        chain = [(line.file, line.line) for line in function.chain(each.offset)]
+        expected, is_fresh = printed[function.name, each.offset]
+        assert chain[:1] == expected[:1], each.text
+        if is_fresh:
+            assert chain == expected, each.text
+            full += 1
     assert full > 2
 
 
+@functools.cache
 def printed_chains(data: bytes) -> dict[tuple[str, int], tuple[list[Place], bool]]:
     """Function and offset -> chain, and whether it stands right before the instruction."""
     path = Path("chains.cubin")
