@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,45 @@ def test_no_faster_than_the_pipes(text: str, least: float) -> None:
     assert finding.kernel_gain.mid == pytest.approx(0.98 * least / 0.4, rel=0.01)
     assert finding.kernel_gain.high == pytest.approx(least / 0.4, rel=0.01)
     assert finding.kernel_gain.low < finding.kernel_gain.mid
+
+
+IR = """\
+kernel @f(%X: global<64, float32>) {
+  launch [%c1] {threads = [256]} body(%bx: index) {
+    %c0 = constant 0 : index
+    %c1 = constant 1 : index
+    %c64 = constant 64 : index
+    for unroll %c0, %c64, %c1 body(%turn: index) {
+    }
+  }
+}
+"""
+SOURCE = """\
+#line 3
+    #pragma unroll
+    for (int turn = 0; turn < 64; ++turn) {
+#line 6
+      x[0] = x[1];
+    }
+#line 9
+"""
+
+
+def test_the_line_that_unrolls_it() -> None:
+    """Line 3, whose body is line 6."""
+    held = program(Made(code=looped(1000, 2000, idle=1500), ir=IR))
+    infos = tuple(replace(each, code=SOURCE) for each in held.tables.kernels)
+    finding = only(replace(held, tables=replace(held.tables, kernels=infos)), RULE)
+    assert "line 3 unrolls 64 turns" in finding.static[0].text
+    assert finding.place.location is not None
+    assert finding.place.location.line == 3
+
+
+def test_code_without_a_loop() -> None:
+    """Longer than the caches behind, it is fetched by each block; shorter, it is told no cause."""
+    code = [*looped(9000, 2000, idle=1500, inside=0)[:-1], ("EXIT", {"selected": 8000}, 0, 3)]
+    assert only(program(Made(code=code)), RULE).severity == "suggestion"
+    assert only(program(Made(code=[*code[:1000], code[-1]])), RULE).severity == "symptom"
 
 
 def test_a_short_loop_is_not_too_long() -> None:

@@ -121,6 +121,14 @@ def test_beside_memory_that_gives_all_it_can(bytes_: float, severity: str) -> No
     assert finding.severity == severity
 
 
+def test_special_functions_beside_memory_that_gives_all_it_can() -> None:
+    """A symptom only where they are what takes the time."""
+    code: _Code = [("MUFU.EX2 R0, R1", {"selected": 4000}, 1, 7), REST]
+    assert found(program(Made(code=code)), RULE)
+    full = Made(code=code, metrics={"bytes": 9e8})
+    assert not found(program(full, peaks={"hbm_copy": 1e12}), RULE)
+
+
 def test_doubles_that_were_wanted() -> None:
     """Nothing is made of floats."""
     assert not titles(Made(code=[("DFMA R4, R4, R6, R8", {"selected": 4000}, 1, 5), REST]))

@@ -50,9 +50,10 @@ class Form:
 
 
 def _doubles(code: KernelCode) -> list[int]:
-    """Arithmetic of doubles, in code that makes doubles of floats, and conversions."""
+    """Arithmetic of doubles, and conversions, in code that makes doubles of floats, or floats of
+    doubles."""
     wide = code.where(lambda each: each.name == "F2F" and ".F64" in each.opcode)
-    if not any(".F64.F32" in code.instructions[each].opcode for each in wide):
+    if not any(".F32" in code.instructions[each].opcode for each in wide):
         return []
     special = code.where(lambda each: each.name == "MUFU" and "64" in each.opcode)
     return sorted([*wide, *special, *code.named(*_DOUBLES)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.jumps import skipped
-from tileprof.analyzer.narrow_loops import uneven_lines
+from tileprof.analyzer.tile_loops import uneven_lines
 
 __all__ = ["late_at", "of_lines"]
 

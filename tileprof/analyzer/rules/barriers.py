@@ -37,7 +37,7 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, shown, targets
 from tileprof.analyzer.late_warps import late_at, of_lines
 from tileprof.analyzer.launches import busy_share
-from tileprof.analyzer.narrow_loops import narrow_loops
+from tileprof.analyzer.tile_loops import narrow_loops
 
 __all__ = ["RULE"]
 

@@ -18,6 +18,7 @@ integer rounds without the defect reached 0.98 and 0.99 of that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, loops, targets
 from tileprof.analyzer.launches import busy_share
+from tileprof.analyzer.tile_loops import unrolled
+from tileprof.errors import Location
 
 __all__ = ["RULE"]
 
@@ -75,9 +78,10 @@ def find(case: KernelCase) -> Iterator[Draft]:
     count = code.n(late, _REASON)
     share = count / code.whole if code.whole else 0.0
     loop = _loop(code, late) if count else _longest(code)
+    if not loop and len(code.instructions) * _INSTRUCTION > _NEXT:
+        loop = range(len(code.instructions))  # unrolled to the end: each block fetches all anew
     size = len(loop) * _INSTRUCTION
-    static = Evidence("static", f"{size / 1024:.1f} KB of code in the loop")
-    place = _place(case, code, loop)
+    static, place = _shown(case, _place(case, code, loop), size)
     measured = Evidence(
         "samples", f"{percent(share)} of the samples wait for an instruction", count
     )
@@ -141,6 +145,19 @@ def _longest(code: KernelCode) -> range:
         if not any(o != each and o[0] in each and o[-1] in each for o in found)
     )
     return max(inner, key=len, default=range(0))
+
+
+def _shown(case: KernelCase, place: Place, size: int) -> tuple[Evidence, Place]:
+    """How long it is; the line that unrolls it, where that is known, instead of one of its body."""
+    text, at = f"{size / 1024:.1f} KB of code in a turn", place.location
+    known = unrolled(case.info.ir, case.info.code) if case.info and at else ()
+    around = [each for each in known if at and at.line in each.lines]
+    longest = max(around, key=lambda each: each.turns, default=None)
+    if longest is None or at is None:
+        return Evidence("static", text), place
+    text += f", where line {longest.line} unrolls {longest.turns} turns"
+    here = Location(at.file, longest.line)
+    return Evidence("static", text), replace(place, location=here, op=case.op_at(here))
 
 
 def _place(case: KernelCase, code: KernelCode, loop: range) -> Place:

@@ -54,7 +54,7 @@ _SETUP = 0.05
 most kernels have some of."""
 _NOTABLE = 0.1
 """Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
-_BUSY = 0.2
+_BUSY = 0.3
 """Of the samples: from where special functions are what a kernel waits for."""
 _SURE = 0.7
 _FULL = 1.05
@@ -158,7 +158,7 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     rows = code.taken(code.rows(where, _OWN))
     taken = np.maximum(rows, code.waiting_for(where, _FOR_RESULTS))
     share = float(taken.sum()) / code.whole
-    if share < _BUSY:
+    if share < _BUSY or _beside(case, code, 0.0):
         return
     hot = code.hottest(where)
     name = hot.opcode if hot else "MUFU"

@@ -1,10 +1,10 @@
-"""Loops of tile kernels that give some threads of a block more work than others.
+"""Loops of tile kernels: those that give some threads more work than others, or are unrolled.
 
 In: the printed IR of a kernel and the CUDA made of it.  Out: loops in whose turns nothing is done
 but `parallel` of fewer elements than threads, though over all turns there is work for all: their
 lines, and how many threads have work. What is kept in fragments of so few elements is computed by
-all warps alike, or by some while the others wait. And the lines of loops that turn as often as each
-element says.
+all warps alike, or by some while the others wait. The lines of loops that turn as often as each
+element says, and of those that are unrolled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["NarrowLoop", "narrow_loops", "uneven_lines"]
+__all__ = ["NarrowLoop", "Unrolled", "narrow_loops", "uneven_lines", "unrolled"]
 
 _THREADS = re.compile(r"\blaunch \[.*\] \{threads = \[([\d, ]+)\]")
 _CONSTANT = re.compile(r"(%\w+) = constant (-?\d+) : ")
@@ -34,6 +34,16 @@ class NarrowLoop:
     threads: int
     elements: int
     """The most that a turn works on at once."""
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unrolled:
+    """A loop whose turns stand one behind the other."""
+
+    line: int
+    lines: frozenset[int]
+    """It with its body."""
     turns: int
 
 
@@ -58,6 +68,22 @@ def narrow_loops(ir: str, code: str) -> Iterator[NarrowLoop]:
         lines, elements = _lines(code, name), _elements(block, constants)
         if lines and turns * elements >= threads:
             yield NarrowLoop(lines, threads, elements, turns)
+
+
+def unrolled(ir: str, code: str) -> Iterator[Unrolled]:
+    """All of them."""
+    constants = {name: int(value) for name, value in _CONSTANT.findall(ir)}
+    for block in _all(_parsed(ir)):
+        if block.head.startswith("for unroll ") and _LOOP.match(block.head):
+            turns, name = _turns(block.head, constants)
+            if lines := _ordered_lines(code, name):
+                yield Unrolled(lines[0], frozenset(lines), turns)
+
+
+def _all(block: _Block) -> Iterator[_Block]:
+    for each in block.blocks:
+        yield each
+        yield from _all(each)
 
 
 def uneven_lines(ir: str, code: str) -> frozenset[int]:
@@ -130,13 +156,17 @@ def _turns(head: str, constants: Mapping[str, int]) -> tuple[int, str]:
 
 
 def _lines(code: str, name: str) -> frozenset[int]:
-    """The lines from the loop over an index to its closing brace."""
+    return frozenset(_ordered_lines(code, name))
+
+
+def _ordered_lines(code: str, name: str) -> list[int]:
+    """The lines from the loop over an index, which is the first, to its closing brace."""
     found = re.search(rf"\bfor \(int(?:64_t)? {re.escape(name)} = [^\n]*\{{\n", code)
     before = _LINE.findall(code[: found.start()]) if found else []
     if found is None or not before:
-        return frozenset()
+        return []
     end, depth = found.end(), 1
     while depth and end < len(code):
         depth += {"{": 1, "}": -1}.get(code[end], 0)
         end += 1
-    return frozenset(map(int, [before[-1], *_LINE.findall(code[found.start() : end])]))
+    return [int(before[-1]), *map(int, _LINE.findall(code[found.start() : end]))]
