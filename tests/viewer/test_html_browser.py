@@ -270,7 +270,7 @@ def test_hostile_names_are_only_texts(shown: Shown, place: str) -> None:
         )
 
 
-@pytest.mark.parametrize("place", ["", "#tree", "#flame", "#kernels", "#code"])
+@pytest.mark.parametrize("place", ["", "#tree", "#flame", "#kernels", "#code", "#timelines"])
 def test_a_profile_of_nothing_opens(shown: Shown, place: str) -> None:
     """Every view has something to say."""
     assert len(shown(report(profile_of()), place).texts(".panel:not([hidden])")) == 1

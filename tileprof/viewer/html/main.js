@@ -1,6 +1,13 @@
 // The page: its head, one panel for each view, links to places in them, the search.
 
-const VIEWS = [findingsView, treeView, flameView, kernelsView, codeView];
+const VIEWS = [
+  findingsView,
+  treeView,
+  flameView,
+  kernelsView,
+  ...(TIMELINES.length ? [timelinesView] : []),
+  codeView,
+];
 
 function head() {
   const held = data.header,
@@ -80,15 +87,16 @@ function open(view, ...place) {
   view.show(...place);
 }
 
-// `#finding-3`, `#node-12`, `#code-2-0-18`, `#tree`: what the address asks for.
+// `#finding-3`, `#node-12`, `#code-2-0-18`, `#tree`, `#timelines/cta/3`: what the address asks for.
 function route() {
   const [, name = "findings", rest = ""] = /^#([a-z]+)(.*)$/.exec(location.hash) ?? [];
   const numbers = (rest.match(/-(-?\d+)/g) ?? []).map((each) => Number(each.slice(1)));
+  const parts = rest.startsWith("/") ? rest.slice(1).split("/") : numbers;
   const view =
     { finding: findingsView, node: treeView }[name] ??
     VIEWS.find((each) => each.id === name) ??
     findingsView;
-  open(view, ...numbers);
+  open(view, ...(view === timelinesView ? parts : numbers));
 }
 
 // -- search: what is found is marked in the tree and the flame graph; Enter goes on

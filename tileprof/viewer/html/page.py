@@ -16,16 +16,18 @@ from tileprof.analyzer.report import Report
 from tileprof.errors import OutputError
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.report_data import findings_of, header_of, kernels_of, roofs_of, runs_of
+from tileprof.viewer.html.timeline_data import timelines_of
 from tileprof.viewer.html.tree_data import kept_tree, tree_of
 from tileprof.viewer.text import encodable
 
 __all__ = ["report_data", "report_page", "write_html"]
 
-_STYLES = ("style.css", "views.css", "details.css")
+_STYLES = ("style.css", "views.css", "details.css", "timelines.css")
 _SCRIPTS = (
     "core.js", "rows.js", "tree_model.js", "node_facts.js", "finding_parts.js", "findings.js",
     "tree.js", "flame.js", "roofline.js", "kernels.js", "code_model.js", "code_source.js",
-    "code_machine.js", "code.js", "main.js",
+    "code_machine.js", "code.js", "time_canvas.js", "bars.js", "curves.js", "time_words.js",
+    "warp_timeline.js", "event_timeline.js", "counter_timeline.js", "timelines.js", "main.js",
 )  # fmt: skip
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """Within strings of JSON: nothing in them can end the element that they stand in."""
@@ -64,6 +66,7 @@ def report_data(report: Report) -> dict[str, Any]:
         "kernels": kernels_of(report, code, moved),
         "roofs": roofs_of(report),
         "tree": tree_of(tree),
+        "timelines": timelines_of(report.program.profile, code, moved),
         "code": code.document(),
     }
 
