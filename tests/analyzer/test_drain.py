@@ -14,8 +14,12 @@ FENCED = [
     ("EXIT", {"selected": 4000}, 0, 9),
 ]
 BLAMED = [(2, "membar", 1)]
+LOOP = [
+    ("FFMA R0, R1, R2, R3", {"selected": 5000}, 1, 5),
+    ("@P0 BRA 0x0", {"selected": 1000}, 1, 5),
+]
 STORED = [
-    ("FFMA R0, R1, R2, R3", {"selected": 6000}, 1, 5),
+    *LOOP,
     ("STG.E.64 [R2.64], R5", {"lg_throttle": 2500, "selected": 200}, 0, 7),
     ("EXIT", {"drain": 1000, "selected": 300}, 0, 9),
 ]
@@ -88,10 +92,31 @@ def test_the_end() -> None:
 
 def test_atomics_at_the_end() -> None:
     """Another cause, another advice."""
-    code = [STORED[0], ("RED.E.ADD [R2.64], R5", *STORED[1][1:]), STORED[2]]
+    code = [*LOOP, ("RED.E.ADD [R2.64], R5", *STORED[2][1:]), STORED[-1]]
     finding = only(program(Made(code=code)), RULE)
     assert finding.title == "the end waits for its atomics"
     assert finding.author.startswith("Add up in two steps")
+
+
+def test_the_end_of_each_tile() -> None:
+    """Stores of a loop over tiles stand behind the loop of products in it; what only waits, as a
+    producer that stands behind all that, is no loop of work."""
+    tiles = [
+        ("CS2R R24, SRZ", {}, 1, 4),
+        ("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24", {"selected": 5000}, 2, 5),
+        ("@P0 BRA 0x10", {"selected": 1000}, 2, 5),
+        ("STG.E [R2.64], R5", {"lg_throttle": 2500, "selected": 200}, 1, 7),
+        ("@P1 BRA 0x0", {"selected": 1300}, 1, 5),
+        ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R6", {}, 1, 8),
+        ("@P1 BRA 0x50", {}, 1, 8),
+    ]
+    finding = only(program(Made(code=tiles)), RULE)
+    assert finding.title == "the end waits for its stores"
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * 0.25))
+    before = [tiles[0], (tiles[3][0], tiles[3][1], 1, 7), *tiles[1:3], *tiles[4:]]
+    before[3] = ("@P0 BRA 0x20", {"selected": 1000}, 2, 5)
+    assert not found(program(Made(code=before)), RULE)
 
 
 def test_what_waits_behind_atomics() -> None:
@@ -113,8 +138,8 @@ def test_what_waits_behind_atomics() -> None:
 def test_ends_and_fences_that_are_as_long_as_they_are() -> None:
     """Stores take a while to get there; so does a result that others are to see, once."""
     short = [
-        *STORED[:1],
-        (STORED[1][0], {"lg_throttle": 100}, 0, 7),
+        *LOOP,
+        (STORED[2][0], {"lg_throttle": 100}, 0, 7),
         ("EXIT", {"drain": 250, "selected": 3000}, 0, 9),
     ]
     assert not found(program(Made(code=short)), RULE)
@@ -128,17 +153,17 @@ def test_ends_and_fences_that_are_as_long_as_they_are() -> None:
 
 def test_a_kernel_without_loops_is_all_end() -> None:
     """Its stores are its work; atomics that many blocks end with are not."""
-    once = [(STORED[0][0], STORED[0][1], 0, 5), *STORED[1:]]
+    once = [(STORED[0][0], STORED[0][1], 0, 5), *STORED[2:]]
     assert not found(program(Made(code=once)), RULE)
-    once[1] = ("RED.E.ADD [R2.64], R5", *STORED[1][1:])
+    once[1] = ("RED.E.ADD [R2.64], R5", *STORED[2][1:])
     assert only(program(Made(code=once)), RULE).severity == "suggestion"
 
 
 def test_stores_in_a_loop_are_not_the_end() -> None:
     """Nor is a short end one, nor one at the roof of memory."""
-    looped = [STORED[0], (*STORED[1][:2], 1, 7), ("EXIT", {"selected": 1300}, 0, 9)]
+    looped = [LOOP[0], (*STORED[2][:2], 1, 7), LOOP[1], ("EXIT", {"selected": 1300}, 0, 9)]
     assert not found(program(Made(code=looped)), RULE)
-    short = [STORED[0], (STORED[1][0], {"lg_throttle": 20}, 0, 7), STORED[0]]
+    short = [*LOOP, (STORED[2][0], {"lg_throttle": 20}, 0, 7), STORED[0]]
     assert not found(program(Made(code=short)), RULE)
     made = Made(code=STORED, metrics={"dram_bytes": 900_000})
     assert not found(program(made, peaks={"hbm_copy": 1e9}), RULE)

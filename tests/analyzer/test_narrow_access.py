@@ -162,6 +162,16 @@ def test_the_layout_with_samples() -> None:
     ]
 
 
+def test_loads_of_one_line_have_ops_of_their_own() -> None:
+    """An index that all lanes share, and the row that it names."""
+    index = remark("load Index", 5, "4-byte accesses, 1 sector a request, 1 needed")
+    row = remark("load Row", 5, "2-byte accesses, 2 sectors a request, 2 needed")
+    code = [("LDG.E R2, desc[UR6][R2.64]", {"selected": 100}, 1, 5),
+            ("LDG.E.U16 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]  # fmt: skip
+    finding = only(program(Made(code=code, remarks=[index, row])), RULE)
+    assert finding.place.op == "load Row"
+
+
 def test_the_layout_alone_is_a_warning() -> None:
     """Nothing was measured."""
     finding = only(program(Made(remarks=[SAID])), RULE)

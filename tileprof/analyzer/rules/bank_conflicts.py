@@ -102,7 +102,8 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
                      f"Leave it: {why}.", confidence="high")  # fmt: skip
     return Draft(
         "suggestion", title, place, tuple(evidence), _ADVICE, _COMPILER,
-        eliminated(taken, code.whole), confidence="high" if found.tier == "counters" else "medium",
+        eliminated(taken, code.whole), most=most,
+        confidence="high" if found.tier == "counters" else "medium",
     )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Waiting until writes are through: fences, and the stores and atomics at a kernel's end.
 
-Static: fences for the device or the system in the code; stores and atomics behind the last loop,
-and why a tile's store is no copy by TMA. Dynamic: samples of `membar`, wherever they stand; of
-`drain` after the exit; of warps that find the queue full at those stores and atomics, and for
-atomics those of what else stands in it.
+Static: fences for the device or the system in the code; stores and atomics behind a loop that
+works, of a block or of each tile in turn, and why a tile's store is no copy by TMA. Dynamic:
+samples of `membar`, wherever they stand; of `drain` after the exit; of warps that find the queue
+full at those stores and atomics, and for atomics those of what else stands in it.
 
 That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is
 left; of the end of stores likely half, since what is stored still has to get there, and between
@@ -41,6 +41,7 @@ from tileprof.analyzer.global_memory import (
     width_of,
     worked_out,
 )
+from tileprof.analyzer.loops import PRODUCTS, loop_around, loops_of
 from tileprof.analyzer.memory_use import memory_use
 from tileprof.analyzer.queues import FULL, behind, passes_of
 
@@ -55,6 +56,10 @@ _ONCE = 0.5
 """The part that comes back of what has to be done once anyway; of fences in loops all does."""
 _SURE = 0.5
 """Of the time of atomics, what comes back at least."""
+_WORK = (
+    *PRODUCTS, "HMMA", "IMMA", "LDG", "LDS", "LDSM", "LDGSTS", "FFMA", "FADD", "FMUL", "MUFU",
+)  # fmt: skip
+"""Instructions of a loop that does not only wait."""
 _BLOCK = ("CTA", "SM")
 """Scopes of fences that wait for no memory outside of the multiprocessor."""
 _FENCE = ("membar",)
@@ -116,12 +121,8 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
 
 
 def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
-    """Stores behind the last loop, and what is outstanding at the exit."""
-    last = max(code.where(lambda each: each.depth > 0), default=-1)
-    names = ATOMICS if last < 0 else (*STORES, *ATOMICS)
-    # Stores and atomics of a check that never failed have no samples.
-    stores = [index for index in code.named(*names) if index > last and code.n([index])]
-    use = memory_use(case)
+    """Stores behind a loop of work, and what is outstanding at the exit."""
+    stores, use = _ends(code), memory_use(case)
     if not stores or (use and use.near):
         return
     hot = code.hottest(stores)
@@ -143,6 +144,27 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         eliminated(taken, code.whole, 1.0 if atomic else _ONCE, sure=_SURE if atomic else 0.0),
         confidence="medium" if use else "low",
     )  # fmt: skip
+
+
+def _ends(code: KernelCode) -> list[int]:
+    """Stores and atomics behind a loop that works, in no loop but those around it; atomics, where
+    there is no such loop. Those of a check that never failed have no samples."""
+    works = [loop for loop in loops_of(code) if _works(code, loop)]
+    names = (*STORES, *ATOMICS) if works else ATOMICS
+    ends = [index for index in code.named(*names) if code.n([index])]
+    return [index for index in ends if _is_behind(code, index, works)] if works else ends
+
+
+def _works(code: KernelCode, loop: range) -> bool:
+    return any(code.instructions[index].name in _WORK for index in loop)
+
+
+def _is_behind(code: KernelCode, index: int, works: list[range]) -> bool:
+    around = loop_around(code, index)
+    return any(
+        loop[-1] < index and (around is None or (loop != around and loop[0] in around))
+        for loop in works
+    )
 
 
 def _behind(case: KernelCase, code: KernelCode, ends: list[int]) -> Weights:

@@ -252,9 +252,11 @@ def _title(code: KernelCode | None, where: Collection[int], said: list[Told] | N
 
 def _place(case: KernelCase, code: KernelCode | None, where: Collection[int]) -> Place:
     hot = code.hottest(where) if code else None
-    if hot is None:
+    if hot is None or code is None:
         return case.place()
-    return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    ops = (each.op for each in told(case) if hot.index in told_at(case, code, each))
+    line = case.user_line(hot.place)
+    return case.place(line, next(ops, case.op_at(hot.place)), (hot.offset, hot.offset))
 
 
 RULE = KernelRule("narrow-access", find, ("samples", "counters"))
