@@ -17,7 +17,7 @@ not a fault: they are a symptom, of whose cause nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def _told(
     text = f"{percent(share)} of the samples are theirs, or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     once = form.once and (not looped or place.op == "launch")
-    if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, share):
+    if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, where, share):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
             eliminated(taken, code.whole, form.part, _SURE), confidence=form.confidence,
@@ -134,11 +134,12 @@ def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     return np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
 
 
-def _beside(case: KernelCase, code: KernelCode, share: float) -> bool:
-    """Whether other work fills the time: tensor cores and special functions in turn; or memory, as
-    far as it can."""
+def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
+    """Whether other work fills the time: tensor cores and special functions in turn, these aside;
+    or memory, as far as it can."""
     if case.tensor_floor and code.issued:
-        special = busy_share(code) / code.issued * code.n(code.named("MUFU"), (ISSUED,))
+        others = set(code.named("MUFU")).difference(where)
+        special = busy_share(code) / code.issued * code.n(others, (ISSUED,))
         return case.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
     left = reach.left(case)
     return left is not None and left.low <= 0 and share < _NOTABLE
@@ -158,7 +159,7 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     rows = code.taken(code.rows(where, _OWN))
     taken = np.maximum(rows, code.waiting_for(where, _FOR_RESULTS))
     share = float(taken.sum()) / code.whole
-    if share < _BUSY or _beside(case, code, 0.0):
+    if share < _BUSY or _beside(case, code, (), 0.0):
         return
     hot = code.hottest(where)
     name = hot.opcode if hot else "MUFU"
