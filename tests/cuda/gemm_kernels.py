@@ -3,7 +3,7 @@ operands are brought to where the op takes them by loops over single elements.""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,20 +122,33 @@ class Text:
 
     def source(self) -> CudaSource:
         """The text, with one launch of one block."""
-        ctx = self.ctx
-        texts = dict(with_dependencies(ctx.headers))
-        if ctx.wgmma:
-            texts["wgmma.cuh"] = header(ctx.wgmma)
+        return together({"tile_0": self})
+
+    def function(self, name: str) -> list[str]:
+        """The lines of the kernel under a name."""
         parameters = ", ".join(
             f"{storage(t)} *const __restrict__ {n}" for n, t in self.pointers.items()
         )
-        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, 1) tile_0('
-        lines = [f'#include "{name}"' for name in texts]
-        lines += [f"{head}{parameters}) {{", *(line.text for line in ctx.writer.lines), "}"]
+        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, 1) {name}('
+        return [f"{head}{parameters}) {{", *(line.text for line in self.ctx.writer.lines), "}"]
+
+    def launch(self, name: str) -> LaunchSpec:
+        """The launch of one block."""
         arguments = tuple(Argument("pointer", at) for at in range(len(self.pointers)))
         one = ir.Constant(1, ir.dtype("index")).result
-        spec = LaunchSpec("tile_0", arguments, (), (one,), self.threads, self.shared)
-        return CudaSource("tile", "\n".join(lines), tuple(texts.items()), (spec,), ())
+        return LaunchSpec(name, arguments, (), (one,), self.threads, self.shared)
+
+
+def together(kernels: Mapping[str, Text]) -> CudaSource:
+    """Kernels by their names as one text, with one launch of one block for each."""
+    contexts = [each.ctx for each in kernels.values()]
+    headers = dict(with_dependencies({name for ctx in contexts for name in ctx.headers}))
+    if shapes := [shape for ctx in contexts for shape in ctx.wgmma]:
+        headers["wgmma.cuh"] = header(shapes)
+    lines = [f'#include "{name}"' for name in headers]
+    lines += [line for name, each in kernels.items() for line in each.function(name)]
+    launches = tuple(each.launch(name) for name, each in kernels.items())
+    return CudaSource("tile", "\n".join(lines), tuple(headers.items()), launches, ())
 
 
 def emulated(source: CudaSource, arrays: Sequence[Array], seed: int = 0) -> None:
@@ -229,6 +242,10 @@ class Product:
 
     def source(self) -> CudaSource:
         """The text."""
+        return self.kernel().source()
+
+    def kernel(self) -> Text:
+        """The kernel."""
         text = Text(self.target, self.threads, self.controls)
         for name in "abc":
             value = self.held[name]
@@ -244,7 +261,7 @@ class Product:
         text.meet()
         emit_gemm(text.ctx, self.op)
         text.registers("c", self.layout("c"), "C", store=True)
-        return text.source()
+        return text
 
     def arrays(self, seed: int = 0) -> list[Array]:
         """Random operands, and sums to begin with; products of them are exact in every type."""
@@ -289,6 +306,10 @@ class MatrixCopy:
 
     def source(self) -> CudaSource:
         """The text: from `X` through the copy to `Y`."""
+        return self.kernel().source()
+
+    def kernel(self) -> Text:
+        """The kernel."""
         rows, columns = self.layout.shape
         shape = self.layout.shape if self.slot is None else (self.slot + 1, rows, columns)
         held = ir.Alloc("shared", shape, ir.dtype(self.shared)).result
@@ -313,7 +334,7 @@ class MatrixCopy:
             emit_copy(text.ctx, ir.Copy(fragment, tile), emit_block)
             text.meet()
             text.elements(held, start, (rows, columns), "Y", store=True)
-        return text.source()
+        return text
 
     def check(self, seed: int = 0) -> None:
         """Every element arrives, rounded to the type of the target."""

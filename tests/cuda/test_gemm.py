@@ -4,22 +4,24 @@ and ptxas make of it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache, partial
 
 import pytest
 
-from tests.cuda.gemm_kernels import MatrixCopy, Product, Text
-from tileprof import ir
-from tileprof.compiler.cuda.build import compile_cubin, disassemble
+from tests.cuda.gemm_kernels import MatrixCopy, Product, Text, together
+from tileprof import binary, ir
+from tileprof.compiler.cuda.build import Cubin, compile_cubin
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.gemm import emit_async_gemm, emit_gemm
 from tileprof.compiler.cuda.layouts import RegisterLayout, blocked, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.matrix import accumulator_layout, shared_layout
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.gemm_choice import choose_gemm
-from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 
 BOTH = ((False, False), (False, True), (True, False), (True, True))
+TURNS = ("AB", "ABᵀ", "AᵀB", "AᵀBᵀ")
 EXACT = Controls(tf32=False)
 
 TYPES = {
@@ -46,7 +48,7 @@ def _product(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("turned", BOTH, ids=("AB", "ABᵀ", "AᵀB", "AᵀBᵀ"))
+@pytest.mark.parametrize("turned", BOTH, ids=TURNS)
 @pytest.mark.parametrize("name", TYPES)
 def test_products_are_right(name: str, turned: tuple[bool, bool]) -> None:
     """Every type, both ways of each operand, by the instruction that is chosen on sm_90a."""
@@ -102,7 +104,7 @@ def test_shapes_are_right(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["rows", "pad=8", "swizzle=32", "swizzle=64"])
-@pytest.mark.parametrize("turned", BOTH, ids=("AB", "ABᵀ", "AᵀB", "AᵀBᵀ"))
+@pytest.mark.parametrize("turned", BOTH, ids=TURNS)
 def test_shared_memory_as_another_op_wants_it(text: str, turned: tuple[bool, bool]) -> None:
     """A narrower swizzle is read by wgmma; without one the warps read, with the same result."""
     product = Product(64, 64, 64, "float16", "", "float32", *turned, layouts={"a": text, "b": text})
@@ -136,13 +138,25 @@ def test_buffers_may_have_the_names_that_the_text_uses() -> None:
 # -- machine code
 
 
-def _sass(source: CudaSource, target: str) -> str:
-    """The instructions; no time is lost, and no register is in memory."""
-    cubin = compile_cubin(source, find_target(target), Controls())
+@cache
+def _compiled(target: str) -> Cubin:
+    """All kernels of a target: the disassembler takes hardly longer than for one."""
+    kernels = {_function(target, key): make() for key, make in KERNELS[target].items()}
+    return compile_cubin(together(kernels), find_target(target), Controls())
+
+
+def _sass(target: str, key: str) -> str:
+    """The instructions of a kernel; no time is lost, and no register is in memory."""
+    cubin = _compiled(target)
     assert not cubin.notes, cubin.notes
-    (held,) = cubin.resources.values()
+    name = _function(target, key)
+    held = cubin.resources[name]
     assert (held.stack, held.spill_stores) == (0, 0)
-    return disassemble(cubin)
+    return binary.listing(binary.read(cubin.bytes).functions[name])
+
+
+def _function(target: str, key: str) -> str:
+    return f"kernel_{list(KERNELS[target]).index(key)}"
 
 
 INSTRUCTIONS = {
@@ -163,22 +177,25 @@ INSTRUCTIONS = {
 @pytest.mark.parametrize("name", TYPES)
 def test_machine_code_has_the_instruction(name: str, target: str) -> None:
     """Every type on both targets, K side by side."""
-    product = _product(name, (False, True), target)
-    assert re.search(INSTRUCTIONS[name][target == "sm_80"], _sass(product.source(), target))
+    sass = _sass(target, f"{name} ABᵀ")
+    assert re.search(INSTRUCTIONS[name][target == "sm_80"], sass)
+
+
+TURNED_TYPES = ("bfloat16", "tf32", "float8", "int8")
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-@pytest.mark.parametrize("turned", BOTH[:1] + BOTH[2:], ids=("AB", "AᵀB", "AᵀBᵀ"))
-@pytest.mark.parametrize("name", ["bfloat16", "tf32", "float8", "int8"])
-def test_transposed_operands_compile(name: str, turned: tuple[bool, bool], target: str) -> None:
+@pytest.mark.parametrize("turned", ["AB", "AᵀB", "AᵀBᵀ"])
+@pytest.mark.parametrize("name", TURNED_TYPES)
+def test_transposed_operands_compile(name: str, turned: str, target: str) -> None:
     """M or N side by side: descriptors and ldmatrix for 16 bits, warps and elements for others."""
-    sass = _sass(_product(name, turned, target).source(), target)
+    sass = _sass(target, f"{name} {turned}")
     if name == "bfloat16":
         assert ("HGMMA" in sass) == (target == "sm_90a")
         assert target == "sm_90a" or ".MT88.4" in sass
 
 
-def _loop(m: int, n: int, k: int, threads: int, *, in_registers: bool = False) -> CudaSource:
+def _loop(m: int, n: int, k: int, threads: int) -> Text:
     """A ring of four slots, each product started before the one before it is waited for."""
     index, dtype = ir.dtype("index"), ir.dtype("bfloat16")
     slot, zero = ir.Value(index, "slot"), ir.Constant(0, index).result
@@ -213,15 +230,16 @@ def _loop(m: int, n: int, k: int, threads: int, *, in_registers: bool = False) -
     text.line("tp_wgmma_wait<0>();")
     text.line("tp_wgmma_hold(c_f);")
     text.registers("c", accumulator_layout(op, threads), "C", store=True)
-    return text.source()
+    return text
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "threads", "shape"), [(128, 256, 256, "64x256x16"), (128, 128, 128, "64x128x16")]
-)
+LOOPS = [(128, 256, 256, "64x256x16"), (128, 128, 128, "64x128x16")]
+
+
+@pytest.mark.parametrize(("m", "n", "threads", "shape"), LOOPS)
 def test_a_loop_of_products_overlaps(m: int, n: int, threads: int, shape: str) -> None:
     """No product waits for the one before it, and descriptors are kept once for a warp."""
-    sass = _sass(_loop(m, n, 64, threads), "sm_90a")
+    sass = _sass("sm_90a", f"loop {m} {n} {threads}")
     assert f"HGMMA.{shape}.F32.BF16" in sass
     loop = sass[sass.index("HGMMA") : sass.rindex("HGMMA")]
     assert not re.search(r"\b(LDL|STL|R2UR)\b", loop)
@@ -301,5 +319,25 @@ def test_copies_of_matrices(name: str) -> None:
 def test_copies_of_matrices_compile(name: str) -> None:
     """NVRTC takes them, and registers stay registers."""
     copy, instruction = COPIES[name]
-    sass = _sass(copy.source(), copy.target)
+    sass = _sass(copy.target, f"copy {name}")
     assert ("LDSM" if instruction.startswith("ld") else "STSM") in sass
+
+
+def _kernels(target: str) -> dict[str, Callable[[], Text]]:
+    """What the tests of machine code look at, by the keys under which they ask for it."""
+    turned = {f"{name} {turn}": (name, both) for name in TURNED_TYPES
+              for turn, both in zip(TURNS, BOTH, strict=True)}  # fmt: skip
+    products = turned | {f"{name} ABᵀ": (name, BOTH[1]) for name in TYPES}
+    found: dict[str, Callable[[], Text]] = {
+        key: partial(lambda name, both: _product(name, both, target).kernel(), *given)
+        for key, given in products.items()
+    }
+    copies = {f"copy {name}": copy for name, (copy, instruction) in COPIES.items() if instruction}
+    found |= {key: copy.kernel for key, copy in copies.items() if copy.target == target}
+    if target == "sm_90a":
+        found |= {f"loop {m} {n} {threads}": partial(_loop, m, n, 64, threads)
+                  for m, n, threads, _ in LOOPS}  # fmt: skip
+    return found
+
+
+KERNELS = {target: _kernels(target) for target in ("sm_90a", "sm_80")}
