@@ -53,13 +53,18 @@ def test_gradients_as_they_should_be(forward: float, backward: float) -> None:
 
 
 def test_operations_say_what_is_expected() -> None:
-    """Attention has 2.5 times the operations: 3.3 times is no wonder, 6 times is."""
+    """Attention has 2.5 times the operations: 3.3 times is no wonder, 6 times is.
+
+    60 ms where 37.5 would be no wonder, and 25 are at the operation's pace.
+    """
     attention = "aten::_scaled_dot_product_cudnn_attention"
     usual = step_of(10, 33, attention, (1e12, 2.5e12))
     assert not found(usual.profile(), "backward-ratio")
     slow = only(step_of(10, 60, attention, (1e12, 2.5e12)).profile(), "backward-ratio")
-    assert slow.program_gain is not None
-    assert slow.program_gain.mid == pytest.approx(1 / (1 - 0.35))
+    gain = slow.program_gain
+    assert gain is not None
+    shares = (0.225, (0.225 + 0.35) / 2, 0.35)
+    assert (gain.low, gain.mid, gain.high) == pytest.approx([1 / (1 - each) for each in shares])
     assert slow.evidence[2].text == "2.5 times is expected by operations"
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only, report_of
 from tests.analyzer.steps import DEPENDENT, LATE, MS, TORCH, Step, training
+from tileprof.profile import Metric
 
 HOST, DATA = "waiting for the host", "waiting for data"
 
@@ -51,6 +52,17 @@ def test_a_host_that_is_ahead_is_not_the_limit() -> None:
     assert not found(training().profile(), "launch-bound")
 
 
+def test_a_host_that_stands_in_launches_is_ahead() -> None:
+    """The device's queue is full for longer than launches are late elsewhere."""
+    step = late()
+    full = step.node(step.op(step.top, "aten::mul"), "api", "command buffer full (overhead)")
+    step.builder.declare(Metric("overhead_time", "ns"))
+    step.builder.add(full, "overhead_time", 25 * MS)
+    assert only(step.profile(), "launch-bound")
+    step.builder.add(full, "overhead_time", 10 * MS)
+    assert not found(step.profile(), "launch-bound")
+
+
 def test_few_gaps() -> None:
     """One percent."""
     assert not found(late(idle=1, worked=99).profile(), "launch-bound")
@@ -89,6 +101,30 @@ def test_waiting_for_the_host() -> None:
     assert (finding.severity, finding.program_gain) == ("symptom", None)
     assert finding.title == "the device waits for the host at train_gpt.py:12"
     assert finding.evidence[0].text.startswith("20.0 %")
+
+
+def test_gaps_that_are_seen_at_several_places() -> None:
+    """Each stands where the host was: together they come in each step; first uses do not."""
+    step = late(idle=0, worked=80)
+    loader = step.scope(step.top, "data")
+    for line in range(130, 140):
+        step.idle(step.frame(loader, "batches", line), DATA, 2 * MS, 2)
+    finding = only(step.profile(), "launch-bound")
+    assert finding.program_gain is not None
+    assert finding.program_gain.mid == pytest.approx(1 / 0.8)
+    step = late(idle=0, worked=80)
+    for line in range(130, 150):
+        step.idle(step.frame(step.top, "train", line), HOST, MS, 1)
+    assert not found(step.profile(), "launch-bound")
+
+
+def test_imports_before_the_steps() -> None:
+    """A gap of seconds, seen at many places, outside of the scope of the steps."""
+    step = late(idle=0, worked=80)
+    for number in range(200):
+        here = step.frame(step.frame(-1, "main", 90), f"exec_module_{number}", 1, "<frozen>")
+        step.idle(here, HOST, MS, 1 + 20 * (number % 2))
+    assert not found(step.profile(), "launch-bound")
 
 
 def test_before_the_first_step() -> None:

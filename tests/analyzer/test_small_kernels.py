@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only, report_of
 from tests.analyzer.steps import DEPENDENT, LATE, MS, Step, training
+from tileprof.profile import Metric
 
 SHORT = 4e3
 """Mean time of a launch, ns."""
@@ -89,6 +90,47 @@ def test_chains_that_take_no_time() -> None:
     step = chain()
     step.launch(step.op(step.top, "aten::mm"), "nvjet_other", 10 * MS)
     assert not found(step.profile(), "small-kernels")
+
+
+def standing(stood: float, gap: float) -> Step:
+    """Four kernels of 2 ms a step in all, in whose launches the host stands; then it is late."""
+    step = Step()
+    step.builder.declare(Metric("overhead_time", "ns"))
+    update = step.scope(step.top, "update")
+    for line, name in enumerate("abcd", 10):
+        op = step.op(step.frame(update, "AdamW.step", line), f"aten::{name}", 2500)
+        step.launch(op, f"elementwise_{name}", 0.5 * MS, 2500)
+        full = step.node(op, "api", "command buffer full (overhead)")
+        step.builder.add(full, "overhead_time", stood / 4 * MS)
+    data = step.frame(step.scope(step.top, "data"), "batches", 30)
+    step.idle(data, "waiting for data", gap * MS)
+    step.launch(step.op(step.frame(step.top, "mlp", 40), "aten::mm"), "nvjet_hsh", 88 * MS)
+    return step
+
+
+@pytest.mark.parametrize(("stood", "behind"), [(20, 10), (4, 4)])
+def test_a_full_queue_holds_the_host_up(stood: float, behind: float) -> None:
+    """Gaps of 10 ms before data: half of what the host stood for likely, nothing for sure."""
+    finding = only(standing(stood, 10).profile(), "small-kernels")
+    gain = finding.program_gain
+    assert gain is not None
+    shares = (0.0, 0.0075 + behind / 200, 0.015 + behind / 100)
+    assert (gain.low, gain.mid, gain.high) == pytest.approx([1 / (1 - each) for each in shares])
+    assert f"stands for {stood * 20} ms in these launches" in finding.evidence[-1].text
+
+
+def test_a_full_queue_that_costs_nothing() -> None:
+    """The host stands in launches, but the device has work all the time."""
+    assert not found(standing(20, 0).profile(), "small-kernels")
+
+
+def test_a_kernel_that_runs_once_does_not_make_the_chain_longer() -> None:
+    """The first of 20 steps clears what the others add to."""
+    step = chain()
+    forward = step.scope(step.top, "forward")
+    clear = step.op(step.frame(forward, "gelu", 9), "aten::fill_", 1)
+    step.launch(clear, "FillFunctor", SHORT, 1)
+    assert only(step.profile(), "small-kernels").title.startswith("4 short kernels in a row")
 
 
 def test_steps_without_short_kernels() -> None:

@@ -41,18 +41,49 @@ def test_an_item_in_each_step() -> None:
 
 
 def test_late_launches_of_a_host_that_would_be_ahead() -> None:
-    """Of further 20 ms none to all."""
+    """Of further 20 ms none to all; 1 - 20 / 50 of them likely."""
     finding = only(waiting(late=20).profile(), "transfers")
     gain = finding.program_gain
     assert gain is not None
-    assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.95, 1 / 0.8, 1 / 0.7))
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.95, 1 / 0.78, 1 / 0.7))
+    assert "recording slows the host" in finding.evidence[2].text
+
+
+def test_launches_that_are_in_time_have_gaps_too() -> None:
+    """2 µs between two kernels: a gap of 10 ms each step for ten thousand launches is half that."""
+    step = waiting(direct=0.001)
+    step.idle(step.op(step.top, "aten::add"), AFTER_WAIT, 20 * MS, 200_000)
+    gain = only(step.profile({"launch_gap": 1000.0}), "transfers").program_gain
+    assert gain is not None
+    whole = 99.999 + 20 + 0.001
+    assert gain.high == pytest.approx(1 / (1 - 10 / whole), rel=1e-3)
 
 
 def test_late_launches_of_a_host_that_is_behind() -> None:
-    """It waits for 5 ms and is late by 20: those are not for the wait."""
+    """It waits for 5 ms and is late by 20: its own work stays, so no more than 5 go."""
     finding = only(waiting(late=20, waited=5).profile(), "transfers")
-    assert finding.program_gain is not None
-    assert finding.program_gain.high == pytest.approx(1 / 0.9)
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.mid, gain.high) == pytest.approx((1 / 0.95, 1 / 0.95))
+
+
+def test_reads_of_one_function_are_one_change() -> None:
+    """A norm of each parameter, then the loss: told together, at the line that reads most often."""
+    step = waiting(late=20, waited=20)
+    norms = step.op(step.frame(step.top, "train", 171), "aten::item", 2000)
+    step.wait(step.op(norms, "aten::_local_scalar_dense", 2000), 30 * MS, 2000)
+    finding = only(step.profile(), "transfers")
+    assert finding.title.startswith(".item() at train_gpt.py:171")
+    assert "2,020 times, 495 µs each, at the lines 170 and 171" in finding.evidence[0].text
+    together, alone = finding.program_gain, only(waiting(late=20).profile(), "transfers")
+    assert together == alone.program_gain
+
+
+def test_a_title_names_the_line() -> None:
+    """Of a wait that is left alone, too."""
+    finding = only(waiting(direct=0.1, late=0.5).profile(), "transfers")
+    assert finding.title.startswith(".item() at train_gpt.py:170")
+    assert finding.severity == "ignore"
 
 
 def test_a_wait_that_costs_nothing() -> None:
@@ -118,6 +149,33 @@ def test_pageable_copies() -> None:
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx(gain_at(profile, 0, 20))
+
+
+def test_slow_copies_of_pageable_memory() -> None:
+    """200 MB in 25 ms are 8 GB/s: any link has 12, so that a third goes at least."""
+    step = Step()
+    product = step.op(step.top, "aten::mm")
+    step.launch(product, "nvjet_hsh", 75 * MS)
+    step.idle(product, "only copies", 25 * MS)
+    to = step.op(step.frame(step.top, "train", 163), "aten::copy_")
+    step.copy(to, "HtoD pageable", 25 * MS, 20 * 2e8)
+    step.wait(to, 24 * MS)
+    gain = only(step.profile(), "transfers").program_gain
+    assert gain is not None
+    assert gain.low == pytest.approx(1 / (1 - 0.25 / 3))
+    assert gain.high == pytest.approx(1 / 0.75)
+
+
+def test_small_copies_are_no_faster_from_pinned_memory() -> None:
+    """4 bytes each: it is not the link that they wait for."""
+    step = Step()
+    product = step.op(step.top, "aten::mm")
+    step.launch(product, "nvjet_hsh", 75 * MS)
+    step.idle(product, "only copies", 25 * MS)
+    step.copy(step.op(step.top, "aten::copy_"), "HtoD pageable", 25 * MS, 4e4, 10_000)
+    gain = only(step.profile(), "transfers").program_gain
+    assert gain is not None
+    assert gain.low == 1
 
 
 def test_pinned_copies_tell_how_fast_they_are() -> None:

@@ -7,6 +7,7 @@ nested counts once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import cached_property
@@ -15,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.cases import Program
+from tileprof.analyzer.compilers import compiles
 from tileprof.analyzer.findings import Place
+from tileprof.analyzer.steady import Ids, Mask, Steps, nearest
 from tileprof.errors import Location
-from tileprof.profile import Symbol
+from tileprof.profile import Symbol, step_times
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
@@ -25,8 +28,6 @@ __all__ = [
 ]  # fmt: skip
 
 Column = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
@@ -35,23 +36,11 @@ AFTER_COPY, DEPENDENT = "waiting for its launch after a host's copy", "between d
 FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
 ONLY_COPIES = "only copies"
 """Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
-_SETUP = "set-up"
+_FULL = "command buffer full (overhead)"
 _SEPARATOR = re.compile(r"[/\\]")
 _INSTALLED = re.compile(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
 )
-_COMPILING = re.compile(
-    r"torch/_dynamo/convert_frame\.py:"
-    r"|torch/_inductor/(compile_fx|async_compile|select_algorithm|autotune_process)\.py:(?!.*\brun$)"
-    r"|torch/_inductor/runtime/triton_heuristics\.py:.*(benchmark|autotune|precompile)"
-    r"|torch/utils/cpp_extension\.py:"
-    r"|triton/compiler/compiler\.py:(compile$|ASTSource|IRSource|.*_init_handles)"
-    r"|triton/runtime/autotuner\.py:.*(_bench|benchmark)"
-    r"|triton/testing\.py:do_bench"
-)
-"""Code that compiles or tries variants, as `file:function`; running what it made is in other
-functions of the same files."""
-_DRIVER_COMPILES = "compiling (overhead)"
 
 
 class Contexts:
@@ -61,6 +50,7 @@ class Contexts:
         self.program = program
         self.profile = program.profile
         self.parents = self.profile.parents
+        self.steps = Steps(self.profile)
 
     # -- numbers
 
@@ -72,8 +62,8 @@ class Contexts:
 
     @cached_property
     def time(self) -> Column:
-        """Own time on devices, ns."""
-        return self.own("time")
+        """Own time on devices, in steps where they are known, ns."""
+        return np.where(self.steps.inside, self.own("time"), 0.0)
 
     @cached_property
     def count(self) -> Column:
@@ -82,13 +72,49 @@ class Contexts:
 
     @cached_property
     def gaps(self) -> Column:
-        """Own idle time of devices, ns."""
-        return self.own("idle_time")
+        """Own idle time of devices, of gaps that come in each step, ns."""
+        return np.where(self.steps.again, self.own("idle_time"), 0.0)
+
+    @cached_property
+    def standing(self) -> Column:
+        """What the host stood in launches in steps, as a device's queue of them was full, ns."""
+        full = self.where(lambda symbol: symbol.name == _FULL) & self.steps.inside
+        return np.where(full & ~self.compiling, self.own("overhead_time"), 0.0)
 
     def share(self, nanoseconds: float) -> float:
-        """Of the time of devices, waiting included; 0 where no device was timed."""
-        whole = self.program.device_time
+        """Of the time of devices in steps, waiting included; 0 where no device was timed."""
+        whole = self.steps.time
         return float(nanoseconds / whole) if whole else 0.0
+
+    @cached_property
+    def whose(self) -> str:
+        """What shares are of, as texts say it."""
+        parts = self.steps.time < 0.999 * self.program.device_time
+        return "the devices' time in steps" if parts else "the devices' time"
+
+    @cached_property
+    def recording(self) -> str:
+        """What is known of what recording does to gaps that end with a launch of the host's."""
+        known = step_times(self.profile.tables.provenance)
+        host = known.means.get("cpu_time") if known else None
+        if known and host and not math.isnan(known.skipped):
+            took, without = duration(host[0]), duration(known.skipped)
+            return f"recorded steps take the host {took}, others {without}: there gaps are shorter"
+        return "recording slows the host down: without it gaps before launches are shorter"
+
+    @cached_property
+    def least_gap(self) -> float:
+        """From a kernel to the next one that is launched in time, ns; 0 where not measured."""
+        peaks = self.profile.tables.device_peaks
+        if measured := [peak.value for peak in peaks if peak.name == "launch_gap"]:
+            return min(measured)
+        queued = self.where(lambda symbol: symbol.kind == "idle" and symbol.name == DEPENDENT)
+        count = float(self.count[queued].sum())
+        return float(self.own("idle_time")[queued].sum()) / count if count else 0.0
+
+    def avoidable(self, gaps: Mask) -> float:
+        """Of these gaps, ns, what goes if the launches that end them are in time."""
+        return float(np.maximum(self.gaps - self.count * self.least_gap, 0)[gaps].sum())
 
     def summed(self, column: Column, at: Ids, counted: Mask) -> Column:
         """By node, the sum of a column over those that count, of which `at` says whose they are."""
@@ -117,8 +143,9 @@ class Contexts:
         return self.where(lambda symbol: symbol.kind in kinds)
 
     def idle(self, *reasons: str) -> Mask:
-        """The gaps of these reasons."""
-        return self.where(lambda symbol: symbol.kind == "idle" and symbol.name in reasons)
+        """The gaps of these reasons that come in each step."""
+        named = self.where(lambda symbol: symbol.kind == "idle" and symbol.name in reasons)
+        return named & self.steps.again
 
     def below(self, mask: Mask) -> Mask:
         """The nodes of a mask and all below them."""
@@ -126,10 +153,7 @@ class Contexts:
 
     def nearest(self, mask: Mask) -> Ids:
         """By node, the innermost of a mask that it is or is in; -1 for none."""
-        found = np.where(mask, np.arange(len(mask), dtype=np.int64), -1)
-        for level in self.profile.levels[1:]:
-            found[level] = np.where(mask[level], level, found[self.parents[level]])
-        return found
+        return nearest(self.profile, mask)
 
     def outermost(self, mask: Mask) -> Mask:
         """Those of a mask that no other one of it is around."""
@@ -146,7 +170,7 @@ class Contexts:
     @cached_property
     def steady(self) -> Mask:
         """Nodes that are not known to be of the time before the first step."""
-        return self.where(lambda symbol: not symbol.phase.startswith(_SETUP))
+        return self.steps.late
 
     @property
     def knows_steps(self) -> bool:
@@ -156,7 +180,7 @@ class Contexts:
     @cached_property
     def compiling(self) -> Mask:
         """What compiles, or tries variants, with all below."""
-        return self.below(self.where(_compiles))
+        return self.below(self.where(compiles))
 
     @cached_property
     def order(self) -> list[int]:
@@ -212,9 +236,7 @@ class Contexts:
 
         What happens once, as at the start or at the end of a program, is not worth a change.
         """
-        at = int(self.scopes[node])
-        visits = self.count[at] if at >= 0 else 0
-        return times >= max(2, visits / 2)
+        return bool(self.steps.inside[node] and times >= self.steps.least[node])
 
 
 def _is_users(symbol: Symbol) -> bool:
@@ -224,15 +246,6 @@ def _is_users(symbol: Symbol) -> bool:
         and place is not None
         and not _INSTALLED.search(place.file)
     )  # fmt: skip
-
-
-def _compiles(symbol: Symbol) -> bool:
-    place = symbol.location
-    if symbol.kind != "frame" or place is None:
-        return symbol.kind == "api" and symbol.name == _DRIVER_COMPILES
-    file = place.file.replace("\\", "/")
-    function = place.function or symbol.name
-    return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))
 
 
 def plain(name: str) -> str:

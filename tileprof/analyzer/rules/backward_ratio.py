@@ -6,7 +6,8 @@ to do (twice for a product), where the profile knows both; else as it has more b
 reads what the operation read and its result's gradient, and writes one more, 3 / 2. Above three
 times, and above 1.5 times what is expected, it counts as slow. What only views its input has no
 work of its own, so a gradient that copies is all above it, and how much of that a change saves is
-not known.
+not known. Of what is above the expected by operations half goes likely, as kernels of the gradient
+need not reach the pace of the operation's.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ _VIEW = (
     "This view costs nothing, but its gradient is copied together again. Let what follows take the"
     " whole (packed queries, keys and values, for one), or split it with one op in the layout that"
     " the op before it wants."
+)
+_PRODUCT = (
+    "See which kernels its gradient runs: products whose operands lie otherwise may get slower ones"
+    ' (see what torch.compile with mode="max-autotune" chooses), and a bias adds a sum over all'
+    " rows."
 )
 _GRADIENT = (
     "See which kernel its gradient runs: gathers add up their gradients by sorting or by atomic"
@@ -154,7 +160,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
     name = tree.profile.names[op.node]
     times = f"{duration(op.backward)} backward and {duration(op.forward)} forward"
     told = percent(tree.share(op.backward))
-    text = f"{times}: {told} of the devices' time is its gradient"
+    text = f"{times}: {told} of {tree.whose} is its gradient"
     evidence = [Evidence("activities", text)]
     if op.kernels:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
@@ -168,13 +174,14 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
         )  # fmt: skip
     by = "operations" if all(op.flops) else "bytes"
     evidence.append(Evidence("activities", f"{op.expected:.1f} times is expected by {by}"))
-    low, mid = (
+    low, high = (
         tree.share(max(0.0, op.backward - times * op.forward))
         for times in (max(_SLOW, _ABOVE * op.expected), op.expected)
     )
     title = f"the gradient of {name} takes {op.backward / op.forward:.1f} times as long as it"
-    return Draft("suggestion", title, tree.place(op.node), tuple(evidence), _GRADIENT, "",
-                 Saving(low, mid, mid))  # fmt: skip
+    mid, advice = ((low + high) / 2, _PRODUCT) if all(op.flops) else (high, _GRADIENT)
+    return Draft("suggestion", title, tree.place(op.node), tuple(evidence), advice, "",
+                 Saving(low, mid, high))  # fmt: skip
 
 
 RULE = ProgramRule("backward-ratio", find)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Contexts, Mask, duration
+from tileprof.analyzer.contexts import Column, Contexts, Mask, duration
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
@@ -47,7 +47,7 @@ def find(program: Program) -> Iterator[Draft]:
     compiling = tree.compiling & tree.steady
     if not compiling.any():
         return
-    share = tree.share(float((tree.time + tree.gaps)[compiling].sum()))
+    share = _of_all(tree, tree.own("time")[compiling] + tree.own("idle_time")[compiling])
     hosts = 0.0 if program.device_time else _host_share(tree, compiling)
     if share >= _COLD or hosts >= _HOST_SHARE:
         yield _draft(tree, compiling, share)
@@ -73,11 +73,11 @@ def _draft(tree: Contexts, compiling: Mask, share: float) -> Draft:
 
 
 def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iterator[Evidence]:
-    worked, waited = (float(column[compiling].sum()) for column in (tree.time, tree.gaps))
+    worked, waited = (_of_all(tree, tree.own(name)[compiling]) for name in ("time", "idle_time"))
     if worked + waited:
         text = (
-            f"meanwhile devices wait for {percent(tree.share(waited))} of their time, and work for"
-            f" {percent(tree.share(worked))} on trials"
+            f"meanwhile devices wait for {percent(waited)} of their time, and work for"
+            f" {percent(worked)} on trials"
         )
         yield Evidence("activities", text)
     host = float(tree.own("cpu_time")[compiling].sum())
@@ -86,6 +86,12 @@ def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iter
     if again:
         yield Evidence("activities", f"{again} of {regions} compilations of regions were of one"
                                      " that had been compiled before")  # fmt: skip
+
+
+def _of_all(tree: Contexts, times: Column) -> float:
+    """A share of all that was recorded: what compiles is mostly not of each step."""
+    whole = tree.program.device_time
+    return float(times.sum()) / whole if whole else 0.0
 
 
 def _host_share(tree: Contexts, compiling: Mask) -> float:

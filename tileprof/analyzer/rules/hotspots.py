@@ -59,7 +59,7 @@ class _Hot:
 def find(program: Program) -> Iterator[Draft]:
     """The places with the most time."""
     tree = Contexts(program)
-    column, whole, whose = tree.time, program.device_time, "the devices' time"
+    column, whole, whose = tree.time, tree.steps.time, tree.whose
     if not column.any():
         column, whose = _of_host(tree)
         whole = float(column.sum())

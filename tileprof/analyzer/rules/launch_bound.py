@@ -4,7 +4,8 @@ Static: none. Dynamic: gaps by their reason, the host's time a launch beside tha
 launches come late the host is the limit; a graph launches without it, and leaves the gap that was
 measured between two kernels of the device, or that of dependent work in the profile. All of the
 gaps goes at most: time / busy time. Where the host itself waits for longer than the device does, it
-is ahead of it: then its waits make the gaps, and `transfers` tells of them.
+is ahead of it: then its waits make the gaps, and `transfers` tells of them, or `small-kernels`
+where it waits as the device's queue of launches is full.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import DEPENDENT, FOR_DATA, FOR_HOST, LATE, Contexts, Mask, duration
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask, duration
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
@@ -43,39 +44,34 @@ def find(program: Program) -> Iterator[Draft]:
     tree = Contexts(program)
     if not program.device_time or not tree.gaps.any():
         return
-    counted = tree.steady & ~tree.compiling
+    counted = ~tree.compiling
     yield from _launches(tree, tree.idle(LATE) & counted)
-    yield from _data(tree, tree.idle(FOR_DATA) & counted)
-    yield from _host(tree, tree.idle(FOR_HOST) & counted)
+    if tree.steps.repeats:
+        yield from _data(tree, tree.idle(FOR_DATA) & counted)
+        yield from _host(tree, tree.idle(FOR_HOST) & counted)
 
 
 def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     late = float(tree.gaps[gaps].sum())
-    if tree.share(late) < _COLD or float(tree.own("sync_time")[tree.steady].sum()) > late:
+    if tree.share(late) < _COLD or _held_up(tree, tree.steps.inside) > late:
         return
     where = _most(tree, gaps)
-    evidence = [Evidence("activities", f"{percent(tree.share(late))} of the devices' time goes in"
+    evidence = [Evidence("activities", f"{percent(tree.share(late))} of {tree.whose} goes in"
                                        f" {tree.count[gaps].sum():,.0f} gaps before launches that"
                                        " came late")]  # fmt: skip
     if told := _a_launch(tree, where):
         evidence.append(Evidence("activities", told))
-    left = float(tree.count[gaps].sum()) * _least_gap(tree)
-    mid = tree.share(max(0.0, late - left))
+    evidence.append(Evidence("activities", tree.recording))
+    mid = tree.share(tree.avoidable(gaps))
     yield Draft(
         "suggestion", f"the device waits for launches in {_named(tree, where)}",
         tree.place(where), tuple(evidence), _LATE, "", Saving(_SURE * mid, mid, tree.share(late)),
     )  # fmt: skip
 
 
-def _least_gap(tree: Contexts) -> float:
-    """From a kernel to the next one that is launched in time, ns; 0 where it was not measured."""
-    peaks = tree.profile.tables.device_peaks
-    measured = [peak.value for peak in peaks if peak.name == "launch_gap"]
-    if measured:
-        return min(measured)
-    dependent = tree.idle(DEPENDENT)
-    count = float(tree.count[dependent].sum())
-    return float(tree.gaps[dependent].sum()) / count if count else 0.0
+def _held_up(tree: Contexts, nodes: Mask) -> float:
+    """What the host waits there, for devices or as their queues of launches are full, ns."""
+    return float((tree.own("sync_time") + tree.standing)[nodes].sum())
 
 
 def _most(tree: Contexts, gaps: Mask) -> int:
@@ -102,7 +98,7 @@ def _a_launch(tree: Contexts, where: int) -> str:
     calls[tree.parents[kernels & (tree.parents >= 0)]] = True
     calls &= tree.kind("api")
     launches = float(tree.count[calls].sum())
-    worked = float((tree.own("cpu_time") - tree.own("sync_time"))[inside].sum())
+    worked = float(tree.own("cpu_time")[inside].sum()) - _held_up(tree, inside)
     count = float(tree.count[kernels].sum())
     if not launches or not count or worked <= 0:
         return ""
@@ -111,15 +107,11 @@ def _a_launch(tree: Contexts, where: int) -> str:
 
 
 def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
-    often = [node for node in np.flatnonzero(gaps).tolist() if _again(tree, node)]
-    share = tree.share(float(tree.gaps[often].sum()))
+    share = tree.share(float(tree.gaps[gaps].sum()))
     if share < _COLD:
         return
-    most = max(often, key=lambda node: float(tree.gaps[node]))
-    text = (
-        f"{percent(share)} of the devices' time goes in gaps in which the host was in the data"
-        " loader"
-    )
+    most = int(np.where(gaps, tree.gaps, -1.0).argmax())
+    text = f"{percent(share)} of {tree.whose} goes in gaps in which the host was in the data loader"
     yield Draft(
         "suggestion", f"the device waits for data at {tree.told(most)}", tree.place(most),
         (Evidence("activities", text),), _DATA, "", Saving(_SURE * share, share, share),
@@ -136,18 +128,11 @@ def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
         ((float(tree.gaps[nodes].sum()), nodes) for nodes in lines.values()), reverse=True
     )
     for idle, nodes in sums[:_TOP]:
-        often = tree.repeated(nodes[0], float(tree.count[nodes].sum()))
-        if tree.share(idle) >= _COLD and often:
-            text = (
-                f"{percent(tree.share(idle))} of the devices' time goes in long gaps at this line"
-            )
+        if tree.share(idle) >= _COLD:
+            text = f"{percent(tree.share(idle))} of {tree.whose} goes in long gaps at this line"
             title = f"the device waits for the host at {tree.told(nodes[0])}"
             yield Draft("symptom", title, tree.place(nodes[0]), (Evidence("activities", text),),
                         _HOST)  # fmt: skip
-
-
-def _again(tree: Contexts, node: int) -> bool:
-    return tree.repeated(node, float(tree.count[node]))
 
 
 RULE = ProgramRule("launch-bound", find)

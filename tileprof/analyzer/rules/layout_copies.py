@@ -107,13 +107,13 @@ def _draft(tree: Contexts, kind: str, mask: Mask, share: float) -> Draft:
     ranked = sorted(places.items(), key=lambda item: -item[1])
     most = int(nodes[tree.time[nodes].argmax()])
     count = float(tree.count[mask].sum())
-    text = f"{count:,.0f} kernels and copies take {percent(share)} of the devices' time"
+    text = f"{count:,.0f} kernels and copies take {percent(share)} of {tree.whose}"
     at = "; ".join(f"{percent(tree.share(time))} at {told}" for told, time in ranked[:3])
     evidence = (Evidence("activities", text), Evidence("activities", at))
     # A changed layout goes for good; of casts and copies some have to stay, nobody knows how many.
     saving = Saving(share / 2, share, share) if kind == "layout" else Saving(0, share / 2, share)
     return Draft(
-        "suggestion", f"{percent(share, 0)} of the devices' time goes into {_TITLES[kind]}",
+        "suggestion", f"{percent(share, 0)} of {tree.whose} goes into {_TITLES[kind]}",
         tree.place(most), evidence, _ADVICE[kind], "", saving,
         confidence="medium" if kind == "layout" else "low",
     )  # fmt: skip

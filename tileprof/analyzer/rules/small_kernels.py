@@ -4,6 +4,11 @@ Static: none. Dynamic: times, launches and gaps of kernels that are launched by 
 scope, in the order of the tree. A chain of them fused takes as long as its longest kernel where
 each element is read and written once, and half of what is above that goes where results in between
 are still written, as a backward pass wants them. Of the gaps before n kernels (n - 1) / n go.
+
+A device holds a fixed number of launches (about a thousand) that wait for it. Where a chain fills
+that queue, the host stands in it, though what the queue holds is done in no time; so the host comes
+late with what it does next. Gaps before such work may go as well, no more than the host stood
+there: none for sure, half likely.
 """
 
 from __future__ import annotations
@@ -13,8 +18,19 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import DEPENDENT, LATE, Column, Contexts, duration
+from tileprof.analyzer.contexts import (
+    AFTER_COPY,
+    DEPENDENT,
+    FOR_DATA,
+    FOR_HOST,
+    LATE,
+    Column,
+    Contexts,
+    duration,
+)
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
@@ -49,14 +65,16 @@ class _Chain:
     """Gaps before its kernels, ns."""
     late: float
     """Those of them in which the launch came late."""
+    stood: float
+    """What the host stood in its launches, as the device's queue was full, ns."""
 
     @cached_property
     def visits(self) -> float:
-        """How often the chain ran: as the op around all of it, or as the rarest of its kernels."""
-        rarest = min(float(self.tree.count[node]) for node in self.nodes)
+        """How often the chain ran: as the op around all of it, or as most of its kernels."""
+        usual = float(np.median(self.tree.count[self.nodes]))
         ops = {int(self.tree.ops[node]) for node in self.nodes}
         around = float(self.tree.count[ops.pop()]) if len(ops) == 1 and -1 not in ops else 0.0
-        return min(rarest, around) if around else rarest
+        return min(usual, around) if around else usual
 
     @cached_property
     def launches(self) -> float:
@@ -85,8 +103,18 @@ class _Chain:
         return self.idle * (1 - 1 / self.length)
 
     @cached_property
+    def behind(self) -> float:
+        """Gaps elsewhere that may be for the host's having stood in this chain, ns."""
+        if not self.stood:
+            return 0.0
+        tree = self.tree
+        gaps = tree.idle(LATE, AFTER_COPY, FOR_HOST, FOR_DATA) & ~tree.compiling
+        elsewhere = max(0.0, tree.avoidable(gaps) - self.late)
+        return min(self.stood, elsewhere * self.stood / float(tree.standing.sum()))
+
+    @cached_property
     def saved(self) -> float:
-        return self.above / 2 + self.between
+        return self.above / 2 + self.between + self.behind / 2
 
 
 def find(program: Program) -> Iterator[Draft]:
@@ -108,7 +136,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 def _chains(tree: Contexts) -> Iterator[_Chain]:
     """Runs of short kernels that nothing else comes in between, within one caller."""
-    kernels = tree.kind("kernel") & (tree.count > 0) & ~tree.compiling
+    kernels = tree.kind("kernel") & (tree.time > 0) & ~tree.compiling
     order = [node for node in tree.order if kernels[node]]
     idle, late = tree.gaps_before(kernels, DEPENDENT, LATE), tree.gaps_before(kernels, LATE)
     for backward in (False, True):
@@ -124,10 +152,14 @@ def _chains(tree: Contexts) -> Iterator[_Chain]:
 
 
 def _long_enough(tree: Contexts, nodes: list[int], idle: Column, late: Column) -> Iterator[_Chain]:
-    if nodes:
-        chain = _Chain(tree, nodes, float(idle[nodes].sum()), float(late[nodes].sum()))
-        if chain.length >= _FEWEST:
-            yield chain
+    if not nodes:
+        return
+    calls = tree.parents[nodes]
+    around = {*calls.tolist(), *tree.parents[calls].tolist()} - {-1}
+    stood = float(tree.standing[np.isin(tree.parents, list(around))].sum())
+    chain = _Chain(tree, nodes, float(idle[nodes].sum()), float(late[nodes].sum()), stood)
+    if chain.length >= _FEWEST:
+        yield chain
 
 
 def _fusible(tree: Contexts, node: int) -> bool:
@@ -148,13 +180,14 @@ def _caller(tree: Contexts, node: int) -> Hashable:
 
 def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     first = max(chains, key=lambda each: each.saved)
-    time, launches, idle, late = (
-        sum(getattr(each, what) for each in chains) for what in ("time", "launches", "idle", "late")
+    time, launches, idle, late, stood, behind = (
+        sum(getattr(each, what) for each in chains)
+        for what in ("time", "launches", "idle", "late", "stood", "behind")
     )
     measured = (
         f"{first.length:.0f} kernels in a row, {launches:,.0f} launches in all, of"
-        f" {duration(time / launches)} in the mean: {percent(tree.share(time))} of the devices'"
-        " time"
+        f" {duration(time / launches)} in the mean: {percent(tree.share(time))} of"
+        f" {tree.whose}"
     )
     names = list(dict.fromkeys(tree.op(node) or tree.profile.names[node] for node in first.nodes))
     evidence = [Evidence("activities", measured)]
@@ -164,8 +197,17 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
         evidence.append(
             Evidence("activities", f"{text}, {percent(late / idle, 0)} of it as launches come late")
         )
+        evidence.append(Evidence("activities", tree.recording))
+    if behind:
+        text = (
+            f"the host stands for {duration(stood)} in these launches, as the device's queue is"
+            f" full of them; {percent(tree.share(behind))} goes in gaps elsewhere, before what it"
+            " does next"
+        )
+        evidence.append(Evidence("activities", text))
     above, between = (sum(getattr(each, what) for each in chains) for what in ("above", "between"))
-    low, mid, high = between / 2, above / 2 + between, above + between
+    low, mid = between / 2, above / 2 + between + behind / 2
+    high = above + between + behind
     saving = Saving(tree.share(low), tree.share(mid), tree.share(high))
     title = f"{first.length:.0f} short kernels in a row at {tree.told(first.nodes[0])}"
     advice = _FUSE + (_GRAPH if late > idle / 2 else "")

@@ -2,16 +2,18 @@
 
 Static: none. Dynamic: how long the host waited where, gaps of devices that end at a launch which
 came late after such a wait or copy; bytes and time of copies. A wait costs the device what passes
-until the host is ahead of it again: those gaps, and of further late launches none to all, where the
-host waits for longer than launches are late, so that it would be ahead without its waits. Copies
-from pinned memory hold no host up and can run beside kernels: at most all goes in which nothing but
-copies ran, and at least they run as fast as pinned ones were measured to.
+until the host is ahead of it again: those gaps, D, and of further late launches, L, none to all:
+likely 1 - L / W of them, W being what the host waits, as it is the further ahead without its waits
+the longer these are. No more than W goes, as the host's own work stays: min(D + L, W). Copies from
+pinned memory hold no host up and can run beside kernels: at most all goes in which nothing but
+copies ran, and at least they run as fast as pinned ones were measured to, or as a slow link lets
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,6 +35,10 @@ __all__ = ["RULE"]
 
 _COLD = 0.01
 _TOP = 3
+_SLOW_LINK = 12.0
+"""GB/s of copies from pinned memory by PCIe 3.0 with 16 lanes, as devices have had since 2012."""
+_LARGE = 1e6
+"""Bytes of a copy, below which it is its beginning that takes time, not the link."""
 _READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
 _SIZES = ("aten::nonzero", "aten::masked_select", "aten::unique", "aten::_unique2")
 _PAGEABLE, _PINNED = "pageable", "pinned"
@@ -56,11 +62,13 @@ _PIN = (
 
 @dataclass
 class _Wait:
-    """Waits of the host at one line."""
+    """Waits of the host for one reason, in one function."""
 
     node: int
+    """Where it waits most often."""
     waited: float = 0.0
     times: float = 0.0
+    lines: set[int] = field(default_factory=set)
 
 
 def find(program: Program) -> Iterator[Draft]:
@@ -74,30 +82,30 @@ def find(program: Program) -> Iterator[Draft]:
 
 
 def _waits(tree: Contexts) -> Iterator[Draft]:
-    waits = [each for each in _by_line(tree) if tree.repeated(each.node, each.times)]
+    waits = list(_by_function(tree))
     every = sum(each.times for each in waits)
     if not every:
         return
     direct, late = _gaps(tree)
-    ahead = sum(each.waited for each in waits) > late
-    for each in sorted(waits, key=lambda wait: -wait.waited)[:_TOP]:
+    waited = sum(each.waited for each in waits)
+    for each in sorted(waits, key=lambda wait: (-wait.times, -wait.waited))[:_TOP]:
         # Which wait a gap comes from is not told: they are dealt out by how often there was each.
-        part = each.times / every
-        yield from _of_wait(tree, each, direct * part, late * part if ahead else 0.0)
+        yield from _of_wait(
+            tree, each, *(time * each.times / every for time in (direct, late, waited))
+        )
 
 
 def _gaps(tree: Contexts) -> tuple[float, float]:
-    """Those that follow a wait, and all other ones before late launches, ns.
+    """Those that follow a wait, and all other ones before late launches, ns; what stays, apart.
 
     A gap that a copy of the host's data ends is one, too: the host came late with it. That a launch
     ends it while the host had been held up in a copy is told with these copies, if there are any.
     """
-    counted = tree.steady & ~tree.compiling
-    direct = tree.idle(AFTER_WAIT, AFTER_COPY) & counted
+    direct, late = tree.idle(AFTER_WAIT, AFTER_COPY), tree.idle(LATE) & ~tree.compiling
+    direct &= ~tree.compiling
     if _copies(tree, _PAGEABLE).any():
         direct &= ~_held_up(tree)
-    late = tree.idle(LATE) & counted
-    return float(tree.gaps[direct].sum()), float(tree.gaps[late].sum())
+    return tree.avoidable(direct), tree.avoidable(late)
 
 
 def _held_up(tree: Contexts) -> Mask:
@@ -106,41 +114,68 @@ def _held_up(tree: Contexts) -> Mask:
     copies = tree.kind("memcpy") & (tree.parents >= 0)
     calls[tree.parents[copies]] = True
     before = (tree.parents >= 0) & calls[np.maximum(tree.parents, 0)]
-    return tree.idle(AFTER_COPY) & tree.steady & ~tree.compiling & ~before
+    return tree.idle(AFTER_COPY) & ~tree.compiling & ~before
 
 
-def _by_line(tree: Contexts) -> list[_Wait]:
-    found, waited = dict[object, _Wait](), tree.own("sync_time")
-    for node in np.flatnonzero(tree.kind("sync") & tree.steady & ~tree.compiling).tolist():
-        line = tree.line(node)
-        key = (line.file, line.line) if line else (tree.profile.names[node], tree.op(node))
+def _by_function(tree: Contexts) -> Iterator[_Wait]:
+    """Waits that come in each step, those of one function that one change takes out together.
+
+    Without those that copies of pageable memory make, where these are told.
+    """
+    found, most = dict[object, _Wait](), dict[object, float]()
+    for node in _waiting(tree):
+        line, times = tree.line(node), float(tree.count[node])
+        why, _ = _reason(tree, node)
+        key = (line.file, line.function, why) if line else (tree.profile.names[node], why)
         each = found.setdefault(key, _Wait(node))
-        each.waited += float(waited[node])
-        each.times += float(tree.count[node])
-        if waited[node] > waited[each.node]:
-            each.node = node
-    return list(found.values())
+        each.waited += float(tree.own("sync_time")[node])
+        each.times += times
+        each.lines |= {line.line} if line else set()
+        if times > most.get(key, 0.0):
+            each.node, most[key] = node, times
+    for each in found.values():
+        if tree.repeated(each.node, each.times):
+            yield each
 
 
-def _of_wait(tree: Contexts, wait: _Wait, direct: float, late: float) -> Iterator[Draft]:
+def _waiting(tree: Contexts) -> list[int]:
+    copies = _copies(tree, "HtoD", _PAGEABLE)
+    told = tree.share(float(tree.time[copies].sum())) >= _COLD
+    ops = {int(op) for op in tree.ops[copies] if op >= 0} if told else set[int]()
+    waits = tree.kind("sync") & tree.steps.inside & ~tree.compiling
+    return [node for node in np.flatnonzero(waits).tolist() if int(tree.ops[node]) not in ops]
+
+
+def _of_wait(
+    tree: Contexts, wait: _Wait, direct: float, late: float, waited: float
+) -> Iterator[Draft]:
     why, advice = _reason(tree, wait.node)
+    lines = sorted(wait.lines)
     times = f"{wait.times:,.0f} times, {duration(wait.waited / wait.times)} each"
+    times += f", at the lines {_and(lines)}" if len(lines) > 1 else ""
     evidence = [Evidence("activities", f"the host waits here {times} ({_by(tree, wait.node)})")]
     place, told = tree.place(wait.node), tree.told(wait.node)
-    most = tree.share(direct + late)
-    text = f"{percent(tree.share(direct))} of the devices' time goes in gaps after waits and copies"
+    direct = min(direct, waited)
+    late = min(late, waited - direct)
+    text = f"{percent(tree.share(direct))} of {tree.whose} goes in gaps after waits and copies"
     if late:
-        told = percent(tree.share(late))
-        text += f", {told} in others before late launches, though the host is ahead"
+        ahead = "though the host is ahead" if late < waited / 2 else "as the host is hardly ahead"
+        text += f", {percent(tree.share(late))} in others before late launches, {ahead}"
     evidence.append(Evidence("activities", text))
-    if most < _COLD:
+    if tree.share(direct + late) < _COLD:
         title = f"{why} at {told} waits for the device, which does not run out of work by it"
         advice = "Leave it: the device has work meanwhile."
         yield Draft("ignore", title, place, tuple(evidence), advice, confidence="medium")
         return
-    saving = Saving(tree.share(direct) / 2, tree.share(direct + late / 2), most)
+    evidence.append(Evidence("activities", tree.recording))
+    likely = late * max(0.0, 1 - late / waited)
+    low, mid, high = map(tree.share, (direct / 2, direct + likely, direct + late))
     title = f"{why} at {told} has the device run out of work"
-    yield Draft("suggestion", title, place, tuple(evidence), advice, "", saving)
+    yield Draft("suggestion", title, place, tuple(evidence), advice, "", Saving(low, mid, high))
+
+
+def _and(numbers: list[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _reason(tree: Contexts, node: int) -> tuple[str, str]:
@@ -167,7 +202,7 @@ def _copies(tree: Contexts, *words: str, again: bool = True) -> Mask:
     )
     if again:
         reads = tree.where(lambda symbol: symbol.kind == "op" and symbol.name in _READS + _SIZES)
-        named &= tree.steady & ~tree.compiling & ~tree.below(reads)
+        named &= tree.steps.inside & ~tree.compiling & ~tree.below(reads)
         for node in np.flatnonzero(named).tolist():
             named[node] = tree.repeated(node, float(tree.count[node]))
     return named
@@ -178,10 +213,8 @@ def _pageable(tree: Contexts, direction: str) -> Iterator[Draft]:
     if not nodes.any():
         return
     # What was alone on the device, and what followed, is dealt out over the copies.
-    alone = float(tree.gaps[tree.idle(ONLY_COPIES) & tree.steady].sum())
-    time, copied = (
-        float(tree.time[mask].sum()) for mask in (nodes, tree.kind("memcpy") & tree.steady)
-    )
+    alone = float(tree.gaps[tree.idle(ONLY_COPIES)].sum())
+    time, copied = (float(tree.time[mask].sum()) for mask in (nodes, tree.kind("memcpy")))
     exposed = min(time, alone * time / copied) if copied else 0.0
     every = float(tree.count[_copies(tree, _PAGEABLE)].sum())
     held = float(tree.gaps[_held_up(tree)].sum()) * float(tree.count[nodes].sum()) / every
@@ -195,20 +228,20 @@ def _of_copies(
 ) -> Iterator[Draft]:
     most = int(np.where(nodes, tree.time, -1.0).argmax())
     slow, fast = _rate(tree, nodes), _rate(tree, _copies(tree, direction, _PINNED, again=False))
-    text = (
-        f"{tree.count[nodes].sum():,.0f} copies{f' at {slow:.3g} GB/s' if slow else ''} are alone"
-        f" on the device for {percent(tree.share(exposed))} of its time, and launches come late"
-        f" after them for {percent(tree.share(held))}"
-    )
+    pace = f" at {slow:.3g} GB/s" if slow else ""
+    alone = f"are alone on the device for {percent(tree.share(exposed))} of {tree.whose}"
+    text = f"{tree.count[nodes].sum():,.0f} copies{pace} {alone}"
+    text += f"; launches come late after them for {percent(tree.share(held))}" if held else ""
     evidence = [Evidence("activities", text)]
     place, where = tree.place(most), tree.told(most)
     if tree.share(exposed + held) < _COLD:
         title = f"copies of pageable memory at {where} that other work covers"
         yield Draft("ignore", title, place, tuple(evidence), "Leave them: nothing waits for them.")
         return
-    low = exposed * max(0.0, 1 - slow / fast) if slow and fast else 0.0
-    if low:
+    if fast:
         evidence.append(Evidence("activities", f"pinned copies run at {fast:.3g} GB/s here"))
+    large = slow and float((tree.own("bytes") / np.maximum(tree.count, 1))[nodes].max()) >= _LARGE
+    low = exposed * max(0.0, 1 - slow / (fast or _SLOW_LINK)) if large else 0.0
     low, high = tree.share(low), tree.share(exposed + held)
     yield Draft(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
@@ -218,7 +251,7 @@ def _of_copies(
 
 def _rate(tree: Contexts, nodes: Mask) -> float:
     """Of copies, in GB/s; 0 where nothing is known."""
-    time, moved = (float(column[nodes].sum()) for column in (tree.time, tree.own("bytes")))
+    time, moved = (float(column[nodes].sum()) for column in (tree.own("time"), tree.own("bytes")))
     return moved / time if time else 0.0
 
 

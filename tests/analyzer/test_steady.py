@@ -1,0 +1,108 @@
+"""What is of a program's steps, and what comes but once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.steps import DEPENDENT, LATE, MS, Step
+from tileprof.analyzer.steady import Steps
+from tileprof.profile import TreeBuilder
+
+HOST, DATA = "waiting for the host", "waiting for data"
+
+
+def stepping() -> Step:
+    """Twenty steps of 10 ms."""
+    step = Step()
+    step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", 9 * MS, gaps={DEPENDENT: MS})
+    return step
+
+
+def milliseconds(step: Step) -> float:
+    """Of one step."""
+    return Steps(step.profile()).time / MS
+
+
+def test_before_the_scope_of_the_steps() -> None:
+    """Work and gaps that are outside of it, however often they come."""
+    step = stepping()
+    early = step.op(step.frame(-1, "main", 9), "aten::normal_", 200)
+    step.launch(early, "init", MS, 200, gaps={LATE: 50 * MS})
+    assert milliseconds(step) == pytest.approx(10)
+    assert Steps(step.profile()).once == pytest.approx(50 * MS)
+
+
+def test_a_scope_that_holds_little_is_no_step() -> None:
+    """That of an optimizer alone: what is around it counts; a gap that comes once does not."""
+    step = Step()
+    step.launch(step.op(step.top, "aten::_fused_adamw_"), "multi_tensor_apply", MS)
+    line = step.frame(-1, "main", 20)
+    step.launch(step.op(line, "aten::mm"), "nvjet_hsh", 8 * MS, gaps={LATE: MS})
+    step.idle(line, HOST, 90 * MS, 1)
+    assert milliseconds(step) == pytest.approx(10)
+
+
+def test_a_gap_of_every_other_step() -> None:
+    """Ten of twenty come again; nine are of first uses, or of the host's whims."""
+    for count, expected in ((10, 15.0), (9, 10.0)):
+        step = stepping()
+        step.idle(step.frame(step.top, "train", 30), LATE, 5 * MS, count)
+        assert milliseconds(step) == pytest.approx(expected)
+
+
+def test_a_scope_in_a_scope() -> None:
+    """Steps are the outer one: a gap before each step, below a layer that each visits 8 times."""
+    step = stepping()
+    layer = step.scope(step.top, "layer")
+    step.builder.add(layer, "count", 140)
+    step.launch(step.op(layer, "aten::add", 160), "elementwise", MS, 160)
+    step.idle(step.frame(layer, "forward", 40), LATE, 2 * MS, 20)
+    assert milliseconds(step) == pytest.approx(13)
+
+
+@pytest.mark.parametrize(("reason", "expected"), [(DATA, 15.0), (LATE, 10.0)])
+def test_long_gaps_of_one_scope_count_together(reason: str, expected: float) -> None:
+    """They stand where the host was seen; others end at a launch, always the same one."""
+    step = stepping()
+    for line in range(30, 35):
+        step.idle(step.frame(step.top, "batches", line), reason, MS, 3)
+    assert milliseconds(step) == pytest.approx(expected)
+
+
+def test_places_where_the_host_was_seen_once() -> None:
+    """First uses of thirty operations, in the first step."""
+    step = stepping()
+    for line in range(30, 60):
+        step.idle(step.frame(step.top, "forward", line), HOST, MS, 1)
+    assert milliseconds(step) == pytest.approx(10)
+
+
+def test_a_phase_tells_steps_without_a_scope() -> None:
+    """As the recorder gives it: what is set-up is left out, work as well."""
+    step = stepping()
+    step.phase = "set-up"
+    step.launch(step.op(step.frame(-1, "main", 9), "aten::mm"), "nvjet_hsh", 70 * MS)
+    assert milliseconds(step) == pytest.approx(10)
+
+
+def test_a_program_that_repeats_nothing() -> None:
+    """One launch and one gap: all of it counts, as nothing tells what is usual."""
+    step = Step(visits=1)
+    step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", MS, gaps={LATE: 3 * MS})
+    steps = Steps(step.profile())
+    assert not steps.repeats
+    assert steps.time == pytest.approx(4 * MS)
+
+
+def test_copies_in_gaps_count_once() -> None:
+    """Time in which only copies ran is that of the copies."""
+    step = stepping()
+    step.copy(step.op(step.top, "aten::copy_"), "HtoD pageable", 4 * MS, 1e9)
+    step.idle(step.op(step.top, "aten::add"), "only copies", 3 * MS)
+    assert milliseconds(step) == pytest.approx(14)
+
+
+def test_nothing_at_all() -> None:
+    """A tree without nodes takes no time."""
+    steps = Steps(TreeBuilder().snapshot())
+    assert (steps.time, steps.once) == (0, 0)

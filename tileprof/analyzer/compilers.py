@@ -1,0 +1,36 @@
+"""Which nodes of a program compile, or try variants, rather than do its work.
+
+In: a symbol of a profile.  Out: whether it is a function of torch.compile, Triton or others that
+compiles, or the driver that does.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tileprof.profile import Symbol
+
+__all__ = ["compiles"]
+
+_COMPILING = re.compile(
+    r"torch/_dynamo/convert_frame\.py:"
+    r"|torch/_inductor/(compile_fx|async_compile|select_algorithm|autotune_process)\.py:(?!.*\brun$)"
+    r"|torch/_inductor/runtime/triton_heuristics\.py:.*(benchmark|autotune|precompile)"
+    r"|torch/utils/cpp_extension\.py:"
+    r"|triton/compiler/compiler\.py:(compile$|ASTSource|IRSource|.*_init_handles)"
+    r"|triton/runtime/autotuner\.py:.*(_bench|benchmark)"
+    r"|triton/testing\.py:do_bench"
+)
+"""Code that compiles or tries variants, as `file:function`; running what it made is in other
+functions of the same files."""
+_DRIVER_COMPILES = "compiling (overhead)"
+
+
+def compiles(symbol: Symbol) -> bool:
+    """Whether what is below it belongs to compiling."""
+    place = symbol.location
+    if symbol.kind != "frame" or place is None:
+        return symbol.kind == "api" and symbol.name == _DRIVER_COMPILES
+    file = place.file.replace("\\", "/")
+    function = place.function or symbol.name
+    return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))

@@ -1,0 +1,131 @@
+"""What a program does again and again, in its steps, and what only once: set-up and first uses.
+
+A short recording of a program that runs for days has seconds before its first step, and in that
+step libraries that load and memory that is set aside: shares of all of its time say little of the
+steps. So devices' time is that of steps where they are known: by the phase that the recorder gave,
+by the scopes in which nearly all of the work is done, or by kernels that run again and again. Of
+what is in them, gaps that did not come at every other visit are left out, too.
+
+In: a profile.  Out: masks of nodes, times in ns.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.profile import SETUP, Profile
+
+__all__ = ["Ids", "Mask", "Steps", "nearest"]
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_FEWEST = 3
+"""Visits, or launches: of two, one may be a first use."""
+_NEARLY_ALL = 0.8
+"""Of the devices' work; what is left may be an evaluation now and then."""
+_LONG = ("waiting for the host", "waiting for data")
+_ONLY_COPIES = "only copies"
+
+
+class Steps:
+    """Which of a profile's nodes are of its steps."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.count = self._own("count")
+        self.work = self._own("time")
+
+    def _own(self, metric: str) -> npt.NDArray[np.float64]:
+        if metric not in self.profile.metrics:
+            return np.zeros(len(self.profile))
+        return np.nan_to_num(self.profile.own[metric].astype(np.float64))
+
+    def _where(self, kind: str) -> Mask:
+        mask = np.array([each.kind == kind for each in self.profile.symbols], bool)
+        return mask[self.profile.symbol]
+
+    @cached_property
+    def late(self) -> Mask:
+        """Nodes that are not known to be of the time before the first step, by their phase."""
+        held = [not each.phase.startswith(SETUP) for each in self.profile.symbols]
+        return np.array(held, bool)[self.profile.symbol]
+
+    @cached_property
+    def loops(self) -> Ids:
+        """By node, the outermost scope around it that was visited again and again; -1 for none."""
+        scopes = self._where("scope") & (self.count >= _FEWEST)
+        found, above = np.where(scopes, np.arange(len(scopes)), -1), self.profile.parents
+        for level in self.profile.levels[1:]:
+            around = found[above[level]]
+            found[level] = np.where(around >= 0, around, found[level])
+        return found.astype(np.int64)
+
+    @cached_property
+    def inside(self) -> Mask:
+        """Nodes of steps; all, where steps are not known."""
+        work, inside = np.where(self.late, self.work, 0.0), self.loops >= 0
+        whole = float(work.sum())
+        by_scopes = whole > 0 and float(work[inside].sum()) >= _NEARLY_ALL * whole
+        return self.late & inside if by_scopes else self.late
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether nearly all of the work comes again and again, so that what does not is told."""
+        fewest = _FEWEST if self.late.all() else 2
+        work = np.where(self.inside, self.work, 0.0)
+        return bool(0 < _NEARLY_ALL * work.sum() <= work[self.count >= fewest].sum())
+
+    @cached_property
+    def again(self) -> Mask:
+        """Gaps of devices that come in each step, or nearly; all, where work does not, either."""
+        idle = self._where("idle") & self.inside
+        if not self.repeats:
+            return idle
+        return idle & ((self.count >= self.least) | self._seen(idle))
+
+    def _seen(self, idle: Mask) -> Mask:
+        """Long gaps that come often enough together with others of their reason and scope.
+
+        Each stands where the host was seen in it, which is not at the same place each time. Where
+        it was seen but once does not count: first uses are at places of their own.
+        """
+        names = [each.name in _LONG for each in self.profile.symbols]
+        scope = nearest(self.profile, self._where("scope"))
+        twice = idle & np.array(names, bool)[self.profile.symbol] & (self.count >= 2) & (scope >= 0)
+        alike = scope * len(self.profile.symbols) + self.profile.symbol
+        _, group = np.unique(alike, return_inverse=True)
+        together = np.bincount(group, np.where(twice, self.count, 0.0))[group]
+        seen: Mask = twice & (together >= self.least)
+        return seen
+
+    @cached_property
+    def least(self) -> npt.NDArray[np.float64]:
+        """By node, how often is every other visit of its step; twice, where steps have no scope."""
+        visits = np.where(self.loops >= 0, self.count[self.loops], 0.0)
+        return np.maximum(2.0, visits / 2)
+
+    @cached_property
+    def time(self) -> float:
+        """What devices worked in steps, and had nothing to do in each of them."""
+        named = [each.name == _ONLY_COPIES for each in self.profile.symbols]
+        # Gaps in which copies run are in the copies' time too.
+        gaps = self.again & ~np.array(named, bool)[self.profile.symbol]
+        return float(self.work[self.inside].sum() + self._own("idle_time")[gaps].sum())
+
+    @cached_property
+    def once(self) -> float:
+        """Gaps that are left out."""
+        return float(self._own("idle_time")[self._where("idle") & ~self.again].sum())
+
+
+def nearest(profile: Profile, mask: Mask) -> Ids:
+    """By node, the innermost of a mask that it is or is in; -1 for none."""
+    found = np.where(mask, np.arange(len(mask), dtype=np.int64), -1)
+    for level in profile.levels[1:]:
+        found[level] = np.where(mask[level], level, found[profile.parents[level]])
+    return found
