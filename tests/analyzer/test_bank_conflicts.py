@@ -49,12 +49,12 @@ def test_at_the_roof_of_memory_conflicts_are_to_be_left() -> None:
 
 
 def test_what_stands_behind_conflicts_waits_for_them_too() -> None:
-    """Seven of eight passes of one access, beside one of another: 7 in 9 of all that waits."""
+    """Seven of nine passes of one access, beside two of another: 7 in 11 of all that waits."""
     behind = [*HOT, ("SHFL.IDX PT, R0, R2, RZ, 0x1f", {"mio_throttle": 2000}, 1, 8)]
     behind[0] = (HOT[0][0], {"mio_throttle": 3000, "selected": 1000}, 1, 5)
     finding = only(program(Made(code=behind, blames=WAITS, remarks=TOLD)), RULE)
     assert finding.kernel_gain is not None
-    waits = 7 / 8 * (3000 + 1000) + 7 / 9 * (2000 + 1000)
+    waits = 7 / 8 * (3000 + 1000) + 7 / 11 * (2000 + 1000)
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - waits / 13000))
 
 

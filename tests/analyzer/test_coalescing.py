@@ -58,12 +58,12 @@ APART = [
 
 
 def test_lanes_that_the_code_shows_to_be_apart() -> None:
-    """32 sectors where 4 would do: 7 in 8 of the wait at the load and for it, and 7 in 9 passes of
+    """32 sectors where 4 would do: 7 in 8 of the wait at the load and for it, and 7 in 10 passes of
     what stands behind it. At most all of it: sectors may come more than once."""
     made = Made(code=APART, blames=[(4, "long_scoreboard", 3)], attributes={"block": "128×1×1"})
     finding = only(program(made), RULE)
     assert finding.severity == "suggestion"
-    assert gain(finding).mid == pytest.approx(1 / (1 - 7 / 8 * 0.8 - 7 / 9 * 0.05))
+    assert gain(finding).mid == pytest.approx(1 / (1 - 7 / 8 * 0.8 - 7 / 10 * 0.05))
     assert gain(finding).high > 5
     assert finding.place.location is not None
     assert finding.place.location.line == 5

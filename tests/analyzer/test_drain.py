@@ -120,7 +120,7 @@ def test_the_end_of_each_tile() -> None:
 
 
 def test_what_waits_behind_atomics() -> None:
-    """Eight sectors of an atomic, one pass of what reads an index: 8 in 9 of what waits there goes,
+    """Nine passes of an atomic, one of what reads an index: 9 in 10 of what waits there goes,
     and all that is outstanding at the exit; half of it for sure."""
     said = remark("atomic S", 7, "4-byte accesses, 8 sectors a request, 4 needed")
     code = [
@@ -130,7 +130,7 @@ def test_what_waits_behind_atomics() -> None:
     ]
     finding = only(program(Made(code=code, remarks=[said])), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (0.1 + 0.09 + 8 / 9 * 0.3)))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (0.1 + 0.09 + 9 / 10 * 0.3)))
     assert finding.kernel_gain.low > 1.15
     assert finding.place.op == "atomic S"
 

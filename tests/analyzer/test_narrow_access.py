@@ -43,14 +43,16 @@ def test_as_many_go_as_fit_in_one(opcode: str, width: int) -> None:
 
 
 def test_what_stands_behind_them_goes_with_them() -> None:
-    """Two bytes a thread take a pass that 4 would take: of 2,000 samples elsewhere in the queue
-    half as many go as these are of all passes, 1 in 2. A queue of 8 bytes has no pass too many."""
+    """Two bytes a thread take 2 passes, eight of which make 5 of 16 bytes: of 2,000 samples
+    elsewhere 1.375 in 3 go. Of 8 bytes that is worth a word in a queue that is full of them."""
     other = ("SHFL.IDX PT, R0, R2, RZ, 0x1f", {"mio_throttle": 2000, "selected": 1000}, 1, 7)
     code = [(HOT[0][0].replace("LDG.E", "LDG.E.U16"), *HOT[0][1:]), *HOT[1:], other]
     counts = {"global_requests": [100, 0, 0, 0], "global_sectors": [200, 0, 0, 0]}
     finding = only(program(Made(code=code, counts=counts, metrics=ROOM), peaks=PEAKS), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (4000 * 7 / 8 + 2000 / 4) / 13000))
+    assert finding.kernel_gain.mid == pytest.approx(
+        1 / (1 - (4000 * 7 / 8 + 2000 * 1.375 / 3) / 13000)
+    )
     code = [(HOT[0][0].replace("LDG.E", "LDG.E.64"), {"lg_throttle": 900}, 1, 5), *HOT[1:], other]
     made = Made(code=code, counts=counts | {"global_sectors": [800, 0, 0, 0]}, metrics=ROOM)
     assert only(program(made, peaks=PEAKS), RULE).severity == "ignore"
@@ -76,14 +78,14 @@ LAUNCHED = {"block": "128×1×1", "grid": "1000×1×1"}
 
 
 def test_gaps_that_the_next_access_of_a_thread_fills() -> None:
-    """Lanes are 16 bytes apart, and take 4 each: a request takes four passes of which one would
-    do, so 3 in 4 of what waits in their queue goes, but for the pass of S2R, 1 in 9."""
+    """Lanes are 16 bytes apart, and take 4 each: a request takes five passes of which 5 / 4 would
+    do, so of eleven in the queue, one of them of S2R, 7.5 go."""
     finding = only(program(Made(code=GAPS, attributes=LAUNCHED)), RULE)
     assert (finding.severity, finding.confidence) == ("suggestion", "low")
     assert finding.static[0].text.startswith("LDG.E: 16 sectors a request, 4 needed")
     assert finding.kernel_gain is not None
     # What issues, and waits for global memory's own queue, goes by three quarters anyway.
-    taken = 3 / 4 * 2000 + 2 / 3 * 1000 + 3 / 4 * 200
+    taken = 3 / 4 * 2000 + 7.5 / 11 * 1000 + 3 / 4 * 200
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - taken / 10000))
     assert finding.place.location is not None
     assert finding.place.location.line == 5

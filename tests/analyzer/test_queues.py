@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, program
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.queues import behind
+from tileprof.analyzer.queues import behind, of_ways
 
 CODE = [
     ("S2R R0, SR_TID.X", {"selected": 100, "mio_throttle": 1000}, 0, 4),
@@ -18,15 +18,15 @@ CODE = [
 
 
 def test_a_part_of_all_that_stands_in_the_queue() -> None:
-    """One pass of S2R, four of 512 bytes, four sectors of an atomic: of each of 2,100 samples 4 in
-    9 are due to the atomic. Who waits for memory, or for descriptors, does not stand there."""
+    """A pass of S2R, five of 512 bytes, five of an atomic: of 2,100 samples 5 in 11 are due to the
+    atomic. Who waits for memory, or for descriptors, does not stand there."""
     (case,) = Program(program(Made(code=CODE, blames=[(2, "short_scoreboard", 0)]))).kernels
     code = case.code
     assert code is not None
-    taken = behind(code, {3: 4.0})
-    assert taken.sum() == pytest.approx(4 / 9 * (1000 + 600 + 500))
-    scattered = behind(code, {3: 32.0}, {3: 32.0})
-    assert scattered.sum() == pytest.approx(32 / 37 * (1000 + 600 + 500))
+    taken = behind(code, {3: 5.0})
+    assert taken.sum() == pytest.approx(5 / 11 * (1000 + 600 + 500))
+    scattered = behind(code, *of_ways(code, {1: 8.0}))
+    assert scattered.sum() == pytest.approx(28 / (1 + 33 + 5) * (1000 + 600 + 500))
 
 
 def test_an_empty_queue() -> None:
@@ -34,4 +34,4 @@ def test_an_empty_queue() -> None:
     code = [(text, {"wait": 9}, 0, line) for text, _, _, line in CODE]
     (case,) = Program(program(Made(code=code))).kernels
     assert case.code is not None
-    assert not behind(case.code, {3: 4.0}).any()
+    assert not behind(case.code, {3: 5.0}).any()

@@ -8,8 +8,9 @@ Accesses of memory, exchanges between lanes and reads of special registers go th
 access that takes many passes also stops instructions of other kinds from entering, and those behind
 it answer late (`short_scoreboard`). Of such waits that part is its fault that its passes are of all
 that were issued to the queue; a sample of a warp that issues stands for as many requests at every
-instruction. A pass moves 128 bytes, or does one sector of an atomic. Products of matrices wait
-for descriptors there (`mio_throttle` too), whoever else issues, so they are left out.
+instruction. A request is one pass for its addresses, and one for each 128 bytes that it moves, or
+for each sector of an atomic. Products of matrices wait for descriptors there (`mio_throttle` too),
+whoever else issues, so they are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.global_memory import ACCESSES, ATOMICS, LINE, SECTOR, width_of
 from tileprof.analyzer.lanes import WARP
 
-__all__ = ["FULL", "behind", "passes_of"]
+__all__ = ["FULL", "behind", "of_ways", "passes_of"]
 
 FULL = ("lg_throttle", "mio_throttle")
 """Reasons of a warp whose next access finds the queue of global memory, or the one behind it,
@@ -36,7 +37,15 @@ def passes_of(instruction: Instruction) -> float:
     if instruction.name in _LANES:
         return 1.0
     whole = WARP * width_of(instruction.opcode)
-    return max(1.0, whole / (SECTOR if instruction.name in ATOMICS else LINE))
+    return 1 + max(1.0, whole / (SECTOR if instruction.name in ATOMICS else LINE))
+
+
+def of_ways(code: KernelCode, ways: Mapping[int, float]) -> tuple[dict[int, float], ...]:
+    """By place of an access that moves its bytes in so many times the passes that would do: those
+    of them that go with that, and all of a request."""
+    one = {index: passes_of(code.instructions[index]) - 1 for index in ways}
+    gone = {index: (ways[index] - 1) * one[index] for index in ways}
+    return gone, {index: 1 + ways[index] * one[index] for index in ways}
 
 
 def behind(

@@ -25,7 +25,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, Tier, percent
 from tileprof.analyzer.memory_use import memory_use
-from tileprof.analyzer.queues import behind, passes_of
+from tileprof.analyzer.queues import behind, of_ways
 from tileprof.analyzer.shared_memory import passes_at
 from tileprof.errors import Location
 
@@ -82,9 +82,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
     """What conflicts cost."""
     ways, use = found.ways, memory_use(case)
-    one_pass = {index: passes_of(code.instructions[index]) for index in ways}
-    held = {index: ways[index] * one_pass[index] for index in ways}
-    taken = behind(code, {index: held[index] - one_pass[index] for index in ways}, held)
+    taken = behind(code, *of_ways(code, ways))
     for index, many in ways.items():
         taken = np.maximum(taken, (1 - 1 / many) * _taken(code, [index]))
     most, share = max(ways.values()), float(taken.sum()) / code.whole

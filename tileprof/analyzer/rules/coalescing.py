@@ -47,7 +47,7 @@ from tileprof.analyzer.global_memory import (
     worked_out,
 )
 from tileprof.analyzer.memory_use import counted_use, memory_use
-from tileprof.analyzer.queues import FULL, behind, passes_of
+from tileprof.analyzer.queues import FULL, behind, of_ways
 
 __all__ = ["RULE"]
 
@@ -203,21 +203,14 @@ def _saving(code: KernelCode, scattered: list[_Scattered], use: float | None) ->
             at = at + part * waits
         else:
             answers = answers + part * waits
-    queue = np.maximum(at, _behind(code, scattered))
+    ways = {each.index: each.ways for each in scattered}
+    queue = np.maximum(at, behind(code, *of_ways(code, ways)))
     taken: Weights = queue + answers * (1.0 if use is None else min(use, 1.0))
     whole = float(taken.sum())
     sure = 0.5 if use is not None or not whole else 0.5 * float(queue.sum()) / whole
     found = eliminated(taken, code.whole, sure=sure)
     most = eliminated(np.maximum(taken, full), code.whole).high if use is None else found.high
     return Saving(found.low, found.mid, max(found.high, most), taken, found.samples)
-
-
-def _behind(code: KernelCode, scattered: list[_Scattered]) -> Weights:
-    """What waits for room in the queue for sectors that are not needed, and after the exit."""
-    each_takes = {each.index: passes_of(code.instructions[each.index]) for each in scattered}
-    held = {each.index: each.ways * each_takes[each.index] for each in scattered}
-    gone = {index: many - each_takes[index] for index, many in held.items()}
-    return behind(code, gone, held)
 
 
 def _by_traffic(case: KernelCase, wasted: float, use: float) -> Saving:

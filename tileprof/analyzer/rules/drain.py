@@ -170,12 +170,12 @@ def _is_behind(code: KernelCode, index: int, works: list[range]) -> bool:
 def _behind(case: KernelCase, code: KernelCode, ends: list[int]) -> Weights:
     """What waits in the queue for atomics, each of which does its sectors one by one."""
     known = worked_out(case)
-    sectors = {index: float(each.sectors) for index, each in known.items()}
+    passes = {index: 1.0 + each.sectors for index, each in known.items()}
     for said in told(case):
-        sectors |= {index: float(said.sectors) for index in told_at(case, code, said)}
+        passes |= {index: 1.0 + said.sectors for index in told_at(case, code, said)}
     atomics = [index for index in ends if code.instructions[index].name in ATOMICS]
-    passes = {i: sectors.get(i, passes_of(code.instructions[i])) for i in atomics}
-    return behind(code, passes, passes)
+    held = {i: passes.get(i, passes_of(code.instructions[i])) for i in atomics}
+    return behind(code, held, held)
 
 
 def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[Evidence]:

@@ -7,16 +7,15 @@ faster instruction; else the addresses of lanes, as the code works them out. Dyn
 issue such accesses or wait for room in their queue; sectors of requests by instruction; how much of
 what memory gives is used.
 
-One access of 16 bytes stands for 16 / w of w bytes: (1 - w / 16) of their issue goes, and as much
-of the time that they, and what stands in the queue behind them, wait there. But the queue is also
-full where the memory behind it takes no more, and widths from 4 bytes on pass as many bytes a
-cycle: so no more goes than what lies between the use of memory (nearest of DRAM and L2) and the
-part of it that kernels reach that only move. Near that there is no gain. Where its use is not known
-nothing is sure. An H200's multiprocessors that store 4 bytes a thread without end, each warp 128
-bytes in order, have 84 % `lg_throttle`; samples cannot tell which of the two it is. So of what only
-the code tells and whose memory's use is not known only those accesses are a cause whose lanes leave
-gaps that their thread's next access fills: each request takes the passes of all of them. The rest
-is a symptom.
+One access of 16 bytes stands for 16 / w of w bytes: (1 - w / 16) of their issue goes, and of their
+wait for global memory's queue. Of what waits in the queue behind it, the part of all its passes
+(`queues`) that goes: five passes move 16 bytes a lane, 2 up to 4 bytes, 3 move 8. So from 4 bytes
+on they cost next to nothing unless the queue is full of them: an H200 took as long with 8 bytes,
+and 1.13 times as long with 2. No more goes than what lies between the use of memory and what
+kernels reach of it that only move. Where its use is not known nothing is sure: multiprocessors that
+store 4 bytes a thread without end have 84 % `lg_throttle`, and so have those that memory holds up.
+So of what only the code tells, and whose memory's use is not known, only those accesses are a cause
+whose lanes leave gaps that their thread's next access fills; the rest is a symptom.
 
 Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
 one instruction writes its bytes side by side.
@@ -51,7 +50,7 @@ from tileprof.analyzer.global_memory import (
 )
 from tileprof.analyzer.lanes import WARP
 from tileprof.analyzer.memory_use import MemoryUse, memory_use
-from tileprof.analyzer.queues import FULL, behind
+from tileprof.analyzer.queues import FULL, behind, passes_of
 
 __all__ = ["RULE"]
 
@@ -63,8 +62,12 @@ _GAPS = 1.9
 _COLD = 0.02
 """Of the time, below which a gain is that of another measurement."""
 _FULL = 0.2
-"""Of the samples, from which on a full queue is worth telling without a cause, or where requests
-take no more passes than wider ones."""
+"""Of the samples, from which on a full queue is worth telling without a cause."""
+_LEAST_FULL = {4: 0.05, 8: 0.2}
+"""By width in order, of the samples at them, below which the queue is not what they wait for: such
+requests move as many bytes in a pass as wider ones."""
+_WIDE_PASSES = 1 + WARP * WIDEST / LINE
+"""Of a request of 16 bytes a thread."""
 _SURE = 0.25
 """Of what waits in the queue, what comes back at least: the rest waits for memory then. (An H200
 got back 0.3 to 0.5 of it in three kernels.)"""
@@ -143,9 +146,9 @@ def _measured(
     if use:
         evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)
-    gone = _passes_gone(case, code, where)
-    saving = _saving(code, gone, use)
-    if why := _harmless(code, gone, saving, use):
+    passes = _passes(case, code, where)
+    saving = _saving(code, passes, use)
+    if why := _harmless(code, passes, saving, use):
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
             f"Leave it: {why}.", confidence="high",
@@ -157,38 +160,38 @@ def _measured(
     )  # fmt: skip
 
 
-def _passes_gone(case: KernelCase, code: KernelCode, where: Collection[int]) -> dict[int, float]:
-    """By access, the passes of a request that go if 16 bytes are moved at once."""
-    known = worked_out(case)
-    gone = dict[int, float]()
+def _passes(case: KernelCase, code: KernelCode, where: Collection[int]) -> dict[int, float]:
+    """By access, the passes of a request."""
+    known, held = worked_out(case), dict[int, float]()
     for index in where:
-        opcode = code.instructions[index].opcode
         lines = known[index].sectors * SECTOR / LINE if index in known else 0.0
-        gone[index] = max(0.0, max(1.0, lines) - WARP * width_of(opcode) / LINE)
-    return gone
+        held[index] = max(1 + lines, passes_of(code.instructions[index]))
+    return held
 
 
 def _harmless(
-    code: KernelCode, gone: Mapping[int, float], saving: Saving, use: MemoryUse | None
+    code: KernelCode, passes: Mapping[int, float], saving: Saving, use: MemoryUse | None
 ) -> str:
     """Why there is nothing to gain, or nothing."""
     if use and use.near:
         return "memory gives no more than it does"
-    waits = code.n(gone, ("lg_throttle",))
-    if min(saving.mid, code.n(gone, (ISSUED, *FULL)) / code.whole) < _COLD:
+    at = code.n(passes, (ISSUED, *FULL)) / code.whole
+    if min(saving.mid, at) < _COLD:
         return "these accesses take no time"
-    if not any(gone.values()) and waits + code.n(gone, (ISSUED,)) < _FULL * code.whole:
+    in_order = [index for index in passes if passes[index] == passes_of(code.instructions[index])]
+    width = min(width_of(code.instructions[index].opcode) for index in passes)
+    if len(in_order) == len(passes) and at < _LEAST_FULL.get(width, 0.0):
         return "their queue has room, and they pass as many bytes a cycle as wider ones"
     return ""
 
 
-def _saving(code: KernelCode, gone: Mapping[int, float], use: MemoryUse | None) -> Saving:
+def _saving(code: KernelCode, passes: Mapping[int, float], use: MemoryUse | None) -> Saving:
     """What goes if each instruction moves 16 bytes, as far as memory has room."""
-    left = {i: WARP * width_of(code.instructions[i].opcode) / LINE for i in gone}
-    taken = behind(code, gone, {index: gone[index] + left[index] for index in gone})
-    for index in gone:
-        part = 1 - width_of(code.instructions[index].opcode) / WIDEST
-        at = part * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
+    parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
+    gone = {i: max(0.0, passes[i] - _WIDE_PASSES * parts[i]) for i in passes}
+    taken = behind(code, gone, passes)
+    for index in passes:
+        at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
         taken = np.maximum(taken, at)
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
