@@ -65,7 +65,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 def _copies(tree: Contexts) -> Mask:
     """Device work that copies, by the operation right around it or by its own name."""
-    work = (tree.kind("kernel") | _within_device(tree)) & ~tree.compiling
+    work = (tree.kind("kernel") | _within_device(tree)) & ~tree.compiling & (tree.time > 0)
     names = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
     copy_names = tree.where(lambda symbol: bool(_COPY_KERNELS.search(symbol.name)))
     copying = tree.where(
