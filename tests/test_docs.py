@@ -17,6 +17,7 @@ import pytest
 
 from tests.binary.support import need_disassembler
 from tileprof import cli
+from tileprof.native.building import find_compiler
 from tileprof.profile import save
 
 ROOT = Path(__file__).parent.parent
@@ -61,10 +62,11 @@ def fences(page: Path) -> list[Fence]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place like the top of the project, in which a page may write; kernels are interpreted."""
+    """A place like the top of the project, in which a page may write; kernels run on the processor,
+    compiled where there is a compiler, which is faster."""
     (tmp_path / "case_studies").symlink_to(ROOT / "case_studies")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TILEPROF_DEVICE", "interpreter")
+    monkeypatch.setenv("TILEPROF_DEVICE", "cpu" if find_compiler() else "interpreter")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path
 

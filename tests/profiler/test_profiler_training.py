@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ def recorded(folder: Path, *options: str, ours: Sequence[str] = ()) -> Profile:
     return succeeded(python(folder, *run, "--steps", str(STEPS), *options)).profile
 
 
+@functools.cache
 def flops_by_pytorch(recompute: bool) -> int:
     """What PyTorch's counter makes of the same steps."""
     from torch.utils.flop_counter import FlopCounterMode
