@@ -11,7 +11,13 @@ from typing import Any
 
 from tileprof.binary.occupancy import MULTIPROCESSORS
 from tileprof.runtime.cuda_device import CudaDevice
-from tileprof.runtime.cuda_driver import Copy2D, Driver, LaunchConfig
+from tileprof.runtime.cuda_driver import (
+    CAPTURE_MODE_RELAXED,
+    STREAM_CAPTURE_UNSUPPORTED,
+    Copy2D,
+    Driver,
+    LaunchConfig,
+)
 
 Kernel = Callable[["Launched"], int]
 """What a fake kernel does; it gives the `CUresult` of its stream from then on."""
@@ -280,10 +286,13 @@ class FakeDriver:
                 held.width,
             )
 
-    def cuMemHostAlloc(self, out: int, size: int, flags: int) -> None:
+    def cuMemHostAlloc(self, out: int, size: int, flags: int) -> int:
+        if self.capturing and self.capture_mode != CAPTURE_MODE_RELAXED:
+            return STREAM_CAPTURE_UNSUPPORTED
         held = ctypes.create_string_buffer(size)
         self._kept.append(held)
         self._out(out, ctypes.c_void_p, ctypes.addressof(held))
+        return 0
 
     def cuEventCreate(self, out: int, flags: int) -> None:
         self._new(out)

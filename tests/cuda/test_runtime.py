@@ -380,6 +380,28 @@ def test_failed_assertion(gpu: FakeDriver, capsys: pytest.CaptureFixture[str]) -
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_what_is_captured_shares_a_buffer(gpu: FakeDriver) -> None:
+    """A graph waits for nobody, so nobody reads; nothing is allocated that a capture forbids."""
+    gpu.sizes = {"scale_0": (8, 8)}
+    held, _ = executable(gpu, REPORTING)
+    given = list[int]()
+
+    def note(launched: Launched) -> int:
+        given.append(launched.words()[1])
+        return 0
+
+    gpu.kernels["scale_0"] = note
+    gpu.capturing = 1
+    for _ in range(3):
+        held.run([aligned((4, 136)), aligned((4, 136)), 1.0, 1], (4, 136))
+    gpu.capturing = 0
+    for _ in range(2):
+        held.run([aligned((4, 136)), aligned((4, 136)), 1.0, 1], (4, 136))
+    captured, read = set(given[:3]), set(given[3:])
+    assert len(captured) == len(read) == 1
+    assert not captured & read
+
+
 def test_a_renumbered_block_is_not_named(gpu: FakeDriver) -> None:
     """Its number is not that of the author's grid."""
     gpu.sizes = {"scale_0": (8, 8)}

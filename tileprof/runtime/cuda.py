@@ -103,6 +103,7 @@ class CudaExecutable:
         ]
         self._facts: dict[tuple[int, ...], _Facts] = {}
         self._reports: list[Report] = []
+        self._captured: Report | None = None
         self._events: list[tuple[int, int]] = []
         self.sites = SiteTable()
         """Those of all variants."""
@@ -326,15 +327,16 @@ class CudaExecutable:
 
     def _reported(self, variant: CudaVariant, function: Function, call: Call, number: int) -> None:
         """Launch, wait, and say what the kernel had to say."""
-        report = self._reports.pop() if self._reports else Report(self.device.driver)
+        captured = self.device.driver.is_capturing(call.stream)
+        report = self._unread() if captured else self._report()
         report.clear()
         held = Call(
             call.values, call.addresses, call.symbols, call.host, call.grid, call.stream,
             report.address, call.recording, call.sampling,
         )  # fmt: skip
         function.launch(held)
-        if self.device.driver.is_capturing(call.stream):
-            return  # the graph keeps the buffer for its launches, which nobody reads
+        if captured:
+            return
         try:
             self.device.driver.call("cuStreamSynchronize", call.stream)
         except DriverFailure:
@@ -346,6 +348,16 @@ class CudaExecutable:
             raise
         report.show(self.kernel, variant, number, call.grid, call.symbols)
         self._reports.append(report)
+
+    def _report(self) -> Report:
+        return self._reports.pop() if self._reports else Report(self.device.driver)
+
+    def _unread(self) -> Report:
+        """What all captured launches have: graphs are not waited for, so nobody reads it."""
+        if self._captured is None:
+            with self.device.driver.beside_captures():
+                self._captured = self._report()
+        return self._captured
 
     def _record(self, stream: int) -> tuple[int, int]:
         driver = self.device.driver

@@ -129,3 +129,16 @@ def warned(X, Y, block=64):
             if bx * block + i < N:
                 T.device_assert(X[bx * block + i] >= 0, "x is negative")
                 Y[bx * block + i] = X[bx * block + i]
+
+
+@jit
+def picked(table, index):
+    """Elements by an index, whose bounds are looked at where it runs."""
+    v, n = T.const("v, n")
+    table: T.Tensor((v,), T.float32)
+    index: T.Tensor((n,), T.int32)
+    out = T.empty((n,), T.float32)
+    with T.Kernel(T.ceildiv(n, 128), threads=128) as block:
+        for i in T.Parallel(128):
+            out[block * 128 + i] = table[index[block * 128 + i]]
+    return out
