@@ -77,6 +77,17 @@ def test_what_the_compiler_derived_is_of_its_line() -> None:
     assert (finding.place.op, finding.static[0].tier) == ("copy S → R", "static")
 
 
+def test_the_op_of_the_line_that_is_about_shared_memory() -> None:
+    """A tile is filled in the line that loads it from global memory."""
+    load = remark("load X", 5, "16-byte accesses, 16 sectors a request, 16 needed")
+    store = remark(
+        "store tile", 5, "4-byte accesses, 8 wavefronts a request, 1 needed",
+        ("an access without conflicts", "8-way bank conflict that nothing removes"),
+    )  # fmt: skip
+    finding = only(program(Made(code=HOT, blames=WAITS, remarks=[load, store])), RULE)
+    assert finding.place.op == "store tile"
+
+
 def test_counters_of_launches() -> None:
     """Seven conflicts a load: all loads have them."""
     counters = {"shared_load_conflicts": 700, "shared_loads": 100}

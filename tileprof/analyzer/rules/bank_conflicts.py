@@ -141,7 +141,11 @@ def _symptom(case: KernelCase, code: KernelCode, accesses: list[int]) -> Iterato
 def _place(case: KernelCase, code: KernelCode, accesses: list[int]) -> Place:
     hot = code.hottest(accesses)
     assert hot is not None
-    return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    line = case.user_line(hot.place)
+    shared = (
+        e.op for e in case.remarks if same_line(e.location, line) and _COUNTED.search(e.chosen)
+    )
+    return case.place(line, next(shared, case.op_at(hot.place)), (hot.offset, hot.offset))
 
 
 def _conflicts(
