@@ -95,10 +95,11 @@ def attention(
         if causal or keys % block_N:
             for k in T.Pipelined(tiles - whole, num_stages=stages):
                 step(whole + k, True)
-        for i, j in T.Parallel(block_M, dim):
-            output[i, j] /= total[i]
         for i in T.Parallel(block_M):
             Lse[b, head, first + i] = top[i] * scale + T.log2(total[i])
+            factor[i] = 1 / total[i]
+        for i, j in T.Parallel(block_M, dim):
+            output[i, j] *= factor[i]
         T.copy(output, Out[b, first : first + block_M, head, :])
     return Out, Lse
 

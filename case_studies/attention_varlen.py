@@ -87,8 +87,10 @@ def attention_varlen(
             for k in T.Pipelined(tiles - whole, num_stages=stages):
                 step(whole + k, True)
             # A row that sees no key is 0.
+            for i in T.Parallel(block_M):
+                factor[i] = 1 / T.max(total[i], 1e-30)
             for i, j in T.Parallel(block_M, dim):
-                output[i, j] /= T.max(total[i], 1e-30)
+                output[i, j] *= factor[i]
             T.copy(output, Out_shared)
             for i, j in T.Parallel(block_M, dim):
                 if first + i < length:

@@ -75,8 +75,10 @@ def mla_decode(
             for i, j in T.Parallel(block_H, rank):
                 output[i, j] *= factor[i]
             T.gemm(weights, KV_shared, output, policy=T.GemmWarpPolicy.FullCol)
+        for i in T.Parallel(block_H):
+            factor[i] = 1 / T.max(total[i], 1e-30)
         for i, j in T.Parallel(block_H, rank):
-            output[i, j] /= T.max(total[i], 1e-30)
+            output[i, j] *= factor[i]
         if splits == 1:
             T.copy(output, Out[b, heads_here, :])
             return Out

@@ -72,10 +72,11 @@ def paged_attention(
             for i, j in T.Parallel(dim, near):
                 output[i, j] *= factor[j]
             T.gemm(V_shared, weights, output, transpose_A=True, transpose_B=True)
-        for i, j in T.Parallel(dim, near):
-            Parts[part, b, group * near + j, i] = output[i, j] / T.max(total[j], 1e-30)
         for j in T.Parallel(near):
             Lse[part, b, group * near + j] = top[j] + T.log2(total[j])
+            factor[j] = 1 / T.max(total[j], 1e-30)
+        for i, j in T.Parallel(dim, near):
+            Parts[part, b, group * near + j, i] = output[i, j] * factor[j]
 
     with T.Kernel(heads, batch, threads=128) as (head, b):
         sums = T.alloc_fragment((dim,), T.float32)

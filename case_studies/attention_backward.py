@@ -1,0 +1,166 @@
+"""Attention backward: gradients of queries, keys and values from what forward kept.
+
+A block has a tile of keys and values and walks over the queries, whose scores it computes anew,
+transposed: so weights and their gradient are operands from registers in the products for values and
+keys.  Gradients of queries are added up in memory, in any order, in float32.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tileprof
+import tileprof.lang as T
+from case_studies.attention import attention, inputs
+
+LOG2E = 1.4426950408889634
+
+
+@tileprof.jit
+def row_dots(Out, dOut, dQ_sums, block_M: int = 64, threads: int = 128):
+    """Of every row of the result its product with its gradient; sums of dQ are cleared."""
+    batch, length, heads, dim = T.const("batch, length, heads, dim")
+    Out: T.Tensor((batch, length, heads, dim), T.bfloat16)
+    dOut: T.Tensor((batch, length, heads, dim), T.bfloat16)
+    dQ_sums: T.Tensor((batch, length, heads, dim), T.float32)
+    Delta = T.empty((batch, heads, length), T.float32)
+
+    with T.Kernel(T.ceildiv(length, block_M), heads, batch, threads=threads) as (bx, head, b):
+        products = T.alloc_fragment((block_M, dim), T.float32)
+        delta = T.alloc_fragment((block_M,), T.float32)
+        for i, j in T.Parallel(block_M, dim):
+            at = bx * block_M + i
+            products[i, j] = T.float32(Out[b, at, head, j]) * T.float32(dOut[b, at, head, j])
+            dQ_sums[b, at, head, j] = 0.0
+        T.reduce_sum(products, delta, dim=1)
+        for i in T.Parallel(block_M):
+            Delta[b, head, bx * block_M + i] = delta[i]
+    return Delta
+
+
+@tileprof.jit
+def attention_backward(
+    Q, K, V, dOut, Lse, Delta, dQ_sums, causal: bool = False,
+    block_M: int = 64, block_N: int = 128, stages: int = 2, threads: int = 256,
+):  # fmt: skip
+    """dK and dV, one for each head of queries; dQ, without its scale, is added to `dQ_sums`."""
+    batch, length, heads, dim = T.const("batch, length, heads, dim")
+    keys, groups = T.const("keys, groups")
+    Q: T.Tensor((batch, length, heads, dim), T.bfloat16)
+    K: T.Tensor((batch, keys, groups, dim), T.bfloat16)
+    V: T.Tensor((batch, keys, groups, dim), T.bfloat16)
+    dOut: T.Tensor((batch, length, heads, dim), T.bfloat16)
+    Lse: T.Tensor((batch, heads, length), T.float32)
+    Delta: T.Tensor((batch, heads, length), T.float32)
+    dQ_sums: T.Tensor((batch, length, heads, dim), T.float32)
+    dK = T.empty((batch, keys, heads, dim), T.bfloat16)
+    dV = T.empty((batch, keys, heads, dim), T.bfloat16)
+    scale = dim**-0.5
+
+    with T.Kernel(T.ceildiv(keys, block_N), heads, batch, threads=threads) as (bx, head, b):
+        K_shared = T.alloc_shared((block_N, dim), T.bfloat16)
+        V_shared = T.alloc_shared((block_N, dim), T.bfloat16)
+        Q_shared = T.alloc_shared((block_M, dim), T.bfloat16)
+        dO_shared = T.alloc_shared((block_M, dim), T.bfloat16)
+        lse = T.alloc_shared((block_M,), T.float32)
+        delta = T.alloc_shared((block_M,), T.float32)
+        dS_shared = T.alloc_shared((block_N, block_M), T.bfloat16)
+        scores = T.alloc_fragment((block_N, block_M), T.float32)
+        slopes = T.alloc_fragment((block_N, block_M), T.float32)
+        weights = T.alloc_fragment((block_N, block_M), T.bfloat16)
+        dS = T.alloc_fragment((block_N, block_M), T.bfloat16)
+        dk = T.alloc_fragment((block_N, dim), T.float32)
+        dv = T.alloc_fragment((block_N, dim), T.float32)
+        dq = T.alloc_fragment((block_M, dim), T.float32)
+        first, ahead = bx * block_N, keys - length
+
+        @T.macro
+        def step(m, masked):
+            T.copy(Q[b, m * block_M : (m + 1) * block_M, head, :], Q_shared)
+            T.copy(dOut[b, m * block_M : (m + 1) * block_M, head, :], dO_shared)
+            T.copy(Lse[b, head, m * block_M : (m + 1) * block_M], lse)
+            T.copy(Delta[b, head, m * block_M : (m + 1) * block_M], delta)
+            T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
+            T.gemm(V_shared, dO_shared, slopes, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(block_N, block_M):
+                scores[i, j] = T.exp2(T.fma(scores[i, j], scale * LOG2E, -lse[j]))
+                if masked:
+                    seen = j < T.int32(length - m * block_M) if length % block_M else True
+                    if causal:
+                        seen = T.all_of(seen, i - j <= T.int32(m * block_M + ahead - first))
+                    scores[i, j] = T.if_then_else(seen, scores[i, j], 0)
+            T.copy(scores, weights)
+            T.gemm(weights, dO_shared, dv)
+            for i, j in T.Parallel(block_N, block_M):
+                dS[i, j] = scores[i, j] * (slopes[i, j] - delta[j])
+            T.copy(dS, dS_shared)
+            T.gemm(dS, Q_shared, dk)
+            T.gemm(dS_shared, K_shared, dq, transpose_A=True, clear_accum=True)
+            T.atomic_add(dQ_sums[b, m * block_M : (m + 1) * block_M, head, :], dq)
+
+        T.copy(K[b, first : first + block_N, head // (heads // groups), :], K_shared)
+        T.copy(V[b, first : first + block_N, head // (heads // groups), :], V_shared)
+        T.clear(dk)
+        T.clear(dv)
+        tiles, whole = T.ceildiv(length, block_M), length // block_M
+        begin = T.max(first - ahead, 0) // block_M if causal else 0
+        after = T.ceildiv(T.max(first + block_N - 1 - ahead, 0), block_M) if causal else 0
+        after = T.min(after, whole)
+        if causal:
+            for m in T.Pipelined(after - begin, num_stages=stages):
+                step(begin + m, True)
+        for m in T.Pipelined(whole - after, num_stages=stages):
+            step(after + m, False)
+        if length % block_M:
+            for m in T.Pipelined(tiles - whole, num_stages=stages):
+                step(whole + m, True)
+        for i, j in T.Parallel(block_N, dim):
+            dk[i, j] *= scale
+        T.copy(dk, dK[b, first : first + block_N, head, :])
+        T.copy(dv, dV[b, first : first + block_N, head, :])
+    return dK, dV
+
+
+def gradients(q, k, v, out, lse, d_out, causal: bool = False) -> list[np.ndarray]:
+    """dQ, dK, dV by the two kernels, in float32."""
+    dq_sums = np.zeros(q.shape, np.float32)
+    delta = row_dots(out, d_out, dq_sums)
+    made = attention_backward(q, k, v, d_out, lse, delta, dq_sums, causal=causal)
+    shared = (x.reshape(*k.shape[:3], -1, k.shape[3]).astype(np.float32).sum(3) for x in made)
+    return [dq_sums * q.shape[-1] ** -0.5, *shared]
+
+
+def reference(q, k, v, d_out, causal: bool) -> list[np.ndarray]:
+    """dQ, dK, dV in float64."""
+    q, k, v, d_out = (np.asarray(x, np.float64).transpose(0, 2, 1, 3) for x in (q, k, v, d_out))
+    ratio, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
+    many_k, many_v = (np.repeat(x, ratio, axis=1) for x in (k, v))
+    scores = q @ many_k.transpose(0, 1, 3, 2) * scale
+    if causal:
+        seen = np.tril(np.ones(scores.shape[-2:], bool), scores.shape[-1] - scores.shape[-2])
+        scores = np.where(seen, scores, -np.inf)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+    slopes = d_out @ many_v.transpose(0, 1, 3, 2)
+    ds = weights * (slopes - (weights * slopes).sum(axis=-1, keepdims=True)) * scale
+    by_head = ds.transpose(0, 1, 3, 2) @ q, weights.transpose(0, 1, 3, 2) @ d_out
+    dk, dv = (x.reshape(*k.shape[:2], ratio, *k.shape[2:]).sum(2) for x in by_head)
+    return [x.transpose(0, 2, 1, 3) for x in (ds @ many_k, dk, dv)]
+
+
+def main(batch: int = 1, length: int = 200, heads: int = 4, groups: int = 2, dim: int = 64) -> None:
+    q, k, v = inputs(batch, length, length, heads, groups, dim)
+    d_out = inputs(batch, length, length, heads, groups, dim, seed=1)[0]
+    for causal in (False, True):
+        out, lse = attention(q, k, v, causal=causal)
+        found = gradients(q, k, v, out, lse, d_out, causal)
+        for each, expected in zip(found, reference(q, k, v, d_out, causal)):
+            assert np.linalg.norm(each - expected) < 1e-2 * np.linalg.norm(expected)
+    print(f"attention_backward {batch}×{length}×{heads}×{dim}: agrees with NumPy, full and causal")
+
+
+if __name__ == "__main__":
+    main()
