@@ -20,7 +20,12 @@ __all__ = ["emit_block", "emit_op"]
 
 UNROLL_LIMIT = 64
 MAX_CLUSTER = 16
+MAX_RESIDENT = 1 << 16
+"""Blocks that run at once: more than any device has room for."""
 _POSITIONS = {"block": "blockIdx.x", "blocks": "gridDim.x", "rank": "tp_cluster_rank()"}
+_POSITION_RANGES = {
+    "block": (0, INT32 - 1), "blocks": (1, MAX_RESIDENT), "rank": (0, MAX_CLUSTER - 1),
+}  # fmt: skip
 
 
 def emit_block(ctx: Context, block: ir.Block) -> None:
@@ -73,7 +78,7 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             ctx.headers.add("barriers.cuh")
             ctx.writer.line("tp_fence_async();")
         case ir.GridPosition(kind=kind):
-            ctx.known[op.result] = (0, INT32 - 1 if kind != "rank" else MAX_CLUSTER - 1)
+            ctx.known[op.result] = _POSITION_RANGES[kind]
             ctx.define(op.result, _POSITIONS[kind])
         case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
             rings.emit(ctx, op)
@@ -156,15 +161,20 @@ def _for(ctx: Context, op: ir.For) -> None:
     (variable,) = op.body.args
     start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
     ctx.known[variable] = _range(ctx, op)
+    least, most = ctx.interval(op.step)
     with ctx.scope():
         name = ctx.names.fresh(variable.name or "k")
         ctx.values[variable] = name
-        if isinstance(step, int):
-            test = f"{name} < {stop}" if step > 0 else f"{name} > {stop}"
+        if least is not None and least > 0:
+            test = f"{name} < {stop}"
+        elif most is not None and most < 0:
+            test = f"{name} > {stop}"
         else:
             test = f"{step} > 0 ? {name} < {stop} : {name} > {stop}"
         forward = {1: f"++{name}", -1: f"--{name}"}.get(step if isinstance(step, int) else 0)
         kind = ctx.type_of(variable)
+        if not isinstance(step, int) and not _stays_small(ctx, op):
+            kind = "int64_t"
         pragma = _unrolling(op, start, stop, step)
         if op in ctx.unrolled or _numbers_registers(op):
             pragma = "#pragma unroll"
@@ -175,15 +185,23 @@ def _for(ctx: Context, op: ir.For) -> None:
             emit_block(ctx, op.body)
 
 
+def _stays_small(ctx: Context, op: ir.For) -> bool:
+    """Whether the last step, beyond the end, fits 32 bits too."""
+    (least, most), (_, stop) = ctx.interval(op.step), ctx.interval(op.stop)
+    if least is None or most is None or stop is None:
+        return False
+    return least > 0 and stop + most < INT32
+
+
 def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
     """Bounds of the loop variable."""
-    step = ctx.index(op.step)
+    least, most = ctx.interval(op.step)
     start, stop = ctx.interval(op.start), ctx.interval(op.stop)
-    if not isinstance(step, int):
-        return None, None
-    if step > 0:
+    if least is not None and least > 0:
         return start[0], None if stop[1] is None else max(stop[1] - 1, start[0] or 0)
-    return None if stop[0] is None else stop[0] + 1, start[1]
+    if most is not None and most < 0:
+        return None if stop[0] is None else stop[0] + 1, start[1]
+    return None, None
 
 
 def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
