@@ -18,6 +18,7 @@ from tileprof.analyzer import work
 from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.padding import padded_ops
+from tileprof.analyzer.steady import Steps
 from tileprof.errors import Location
 from tileprof.profile import Attribute, DevicePeak, KernelInfo, Profile, RemarkInfo
 from tileprof.profile.counters import RATES, SETS
@@ -62,8 +63,9 @@ class KernelCase:
 
     @cached_property
     def exposed(self) -> float:
-        """Of its device's time, idle time included: how much of the program shrinks with it."""
-        return self.time / self.program.device_time if self.program.device_time else 0.0
+        """Of its device's time in steps, idle time included: how much of them shrinks with it."""
+        whole = self.program.step_time
+        return min(1.0, self.time / whole) if whole else 0.0
 
     def total(self, metric: str) -> float:
         """A metric of its launches, 0 where there is none."""
@@ -186,21 +188,24 @@ class KernelCase:
 
     @cached_property
     def copy_floor(self) -> float:
-        """The time in ns that its bytes take where reads and writes are as mixed as its own.
+        """The time in ns that its bytes take where reads and writes are as mixed as its own; 0
+        where bytes or roofs are not known."""
+        best = self.peaks.get("l2_read") if self.resides else self.memory_peak
+        rate = best.value if best else 0.0
+        if not self.resides:
+            written = work.written_share(self.info.ir) if self.info else 0.0
+            rate = self.mixed_rate(written) or rate
+        return self.needed_bytes / rate * 1e9 if rate else 0.0
 
-        Memory gives less to a mix than to reads, or writes, alone; between the three that were
-        measured it is as far as the share of writes. 0 where bytes or roofs are not known.
+    def mixed_rate(self, written: float) -> float:
+        """What memory gives, bytes/s, where this share of the bytes is written; 0 if not known.
+
+        It gives less to a mix than to reads, or writes, alone: between the three that were measured
+        by the share of writes.
         """
-        if self.resides:
-            peak = self.peaks.get("l2_read")
-            return self.needed_bytes / peak.value * 1e9 if peak else 0.0
         held = [self.peaks.get(f"hbm_{name}") for name in ("read", "copy", "write")]
         known = [each.value for each in held if each is not None]
-        if len(known) < len(held):
-            return self.needed_bytes / self.memory_peak.value * 1e9 if self.memory_peak else 0.0
-        share = work.written_share(self.info.ir) if self.info else 0.0
-        mixed = float(np.interp(share, (0.0, 0.5, 1.0), known))
-        return self.needed_bytes / mixed * 1e9
+        return float(np.interp(written, (0.0, 0.5, 1.0), known)) if len(known) == len(held) else 0.0
 
     @cached_property
     def most_gain(self) -> float:
@@ -283,6 +288,11 @@ class Program:
         # Gaps in which copies run are in the copies' time too.
         copied = profile.find(_ONLY_COPIES, "idle") if "idle_time" in profile.metrics else []
         return whole - float(profile.own["idle_time"][copied].sum() if copied else 0)
+
+    @cached_property
+    def step_time(self) -> float:
+        """The same without what comes but once, as before the first step."""
+        return Steps(self.profile).time
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:

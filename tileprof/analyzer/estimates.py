@@ -32,7 +32,7 @@ Weights: TypeAlias = npt.NDArray[np.float64]
 _INDEPENDENT = 0.1
 """Of samples, the part that counts as independent: neighbours of one multiprocessor see one
 phase of one wave."""
-_SPREAD = 0.5
+_SPREAD = 0.4
 """Set on PLANT's development split."""
 _ALL_FROM = 0.1
 _FOLD = 3.0

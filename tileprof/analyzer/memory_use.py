@@ -109,10 +109,7 @@ def _of_roof(case: KernelCase, moved: float, written: float) -> MemoryUse | None
     l2, best = case.peaks.get("l2_read"), case.memory_peak
     if case.needed_bytes and case.resides and l2:
         return _use(moved, case.time, l2.value, l2.name)
-    held = [case.peaks.get(f"hbm_{name}") for name in ("read", "copy", "write")]
-    known = [each.value for each in held if each is not None]
-    if len(known) == len(held):
-        mixed = float(np.interp(written, (0.0, 0.5, 1.0), known))
+    if mixed := case.mixed_rate(written):
         name = f"hbm, {percent(written, 0)} writes"
         return _use(moved, case.time, mixed, name, _REACHED_OF_MIX, _BEST_OF_MIX)
     return _use(moved, case.time, best.value, best.name) if best else None

@@ -7,12 +7,14 @@ A kernel without a defect does not reach a roof, but comes near it. On an H200 k
 written well reached 0.93 to 1.0 of the roof of their mix of reads and writes, and 0.83 to 0.87 of
 that of the tensor cores for whole waves of tiles; with exponentials between products, as in
 attention, they took what the two need one after the other; integer arithmetic issued in 0.92 of the
-cycles (`benchmarks/results/plant-dev.json`, kernels without a defect). A sample says whether its scheduler issued, so issued instructions, and those of special functions, are told by
-samples: 16 results a cycle and multiprocessor (CUDA programming guide, arithmetic throughput, 9.0)
-are 8 cycles for a warp.
+cycles (`benchmarks/results/plant-dev.json`, kernels without a defect). A sample says whether its
+scheduler issued, so issued instructions, and those of special functions, are told by samples: 16
+results a cycle and multiprocessor (CUDA programming guide, arithmetic throughput, 9.0) are 8 cycles
+for a warp.
 
-Where nobody says how many bytes a kernel has to move (Triton, CUDA), what its loads and stores ask
-for is told by samples too, as long as nothing is read twice: on an H200 within a fifth for kernels
+Where nobody says how many bytes a kernel has to move (Triton, CUDA), counters do, or the addresses
+of code without loops; else what its loads and stores ask for is told by samples, as long as nothing
+is read twice: on an H200 within a fifth for kernels
 whose bytes are known, and up to a half too much. Products read tiles again and again, so of kernels
 with tensor cores that is not known.
 """
@@ -27,10 +29,11 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.launches import SCHEDULERS, busy_share, launch_of
+from tileprof.analyzer.memory_use import memory_use
 
 __all__ = ["left"]
 
-_MEMORY = (1.05, 0.95, 0.85)
+_MEMORY = (1.05, 0.97, 0.85)
 """The best, the likeliest, the least part of a roof that is reached."""
 _TENSOR = (0.95, 0.85, 0.7)
 _IN_TURN = (1.1, 1.0, 0.85)
@@ -73,7 +76,8 @@ def _needs(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Rea
     tensor = case.tensor_floor / case.time
     yield case.copy_floor / case.time, _MEMORY
     if code and not told:
-        yield min(_asked(case, code), _MOST), _ASKED
+        use = memory_use(case)
+        yield (use.share, _MEMORY) if use else (min(_asked(case, code), _MOST), _ASKED)
     yield tensor / _fullness(case), _TENSOR
     if code is None or not code.issued or not code.n(idle=True):
         return  # where nothing tells idle schedulers, nothing tells busy ones

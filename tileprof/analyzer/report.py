@@ -32,8 +32,10 @@ from tileprof.profile import Profile
 
 __all__ = ["Answers", "Report", "analyze"]
 
-NOISE = 1.02
+NOISE = 1.03
 """Gains below are not told: what a measurement of a kernel differs by from the next one."""
+_LEAST_SEEN = 0.02
+"""Of a kernel's samples, below which nothing is made of them."""
 _LEAST_OF_PROGRAM = 1.005
 """Suggestions that bring a program less, even at best, are not made."""
 _LEAST_SHARE = 0.01
@@ -116,7 +118,8 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
         return
     gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.most_gain)
     whole = of_program(gain, case.exposed)
-    if gain.mid >= NOISE and whole.high >= _LEAST_OF_PROGRAM:
+    seen = saving.mid >= _LEAST_SEEN
+    if seen and gain.mid >= NOISE and whole.high >= _LEAST_OF_PROGRAM:
         yield _finding(rule, draft, gain, whole)
 
 
