@@ -1,8 +1,10 @@
 """Attention forward over sequences of different lengths that lie one behind the other.
 
-`starts[b]` is the first row of sequence b and `starts[batch]` the number of rows, for queries and for
-keys.  The number of rows is known at launch only: one compiled kernel serves every batch.
+`Starts[b]` is the first row of sequence b and `Starts[batch]` the number of rows, for queries and
+for keys.  The number of rows is known at launch only: one compiled kernel serves every batch.
 """
+
+from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
@@ -103,7 +105,7 @@ def reference(q, k, v, starts, key_starts, causal: bool) -> np.ndarray:
     q, k, v = (np.asarray(x, np.float64).transpose(1, 0, 2) for x in (q, k, v))
     k, v = (np.repeat(x, len(q) // len(x), axis=0) for x in (k, v))
     out = np.zeros_like(q)
-    for rows, keys in zip(zip(starts, starts[1:]), zip(key_starts, key_starts[1:])):
+    for rows, keys in zip(pairwise(starts), pairwise(key_starts)):
         queried, held = slice(*rows), slice(*keys)
         scores = q[:, queried] @ k[:, held].transpose(0, 2, 1) / np.sqrt(q.shape[-1])
         if causal:

@@ -4,11 +4,17 @@ A cached key has `rank` numbers that are its value too, and `rope` more that car
 Blocks of one batch entry each take a part of the keys (`splits`); a second launch combines them.
 """
 
+import sys
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import tileprof
 import tileprof.lang as T
+from case_studies.combining import combine
 
 LOG2E = 1.4426950408889634
 LOWEST = -1e30
@@ -87,19 +93,7 @@ def mla_decode(
         T.copy(output, Parts[part, b, heads_here, :])
 
     with T.Kernel(heads, batch, threads=128) as (head, b):
-        sums = T.alloc_fragment((rank,), T.float32)
-        top = T.alloc_var(T.float32, LOWEST)
-        whole = T.alloc_var(T.float32, 0.0)
-        for part in T.serial(splits):
-            top = T.max(top, Lse[part, b, head])
-        T.clear(sums)
-        for part in T.serial(splits):
-            weight = T.exp2(Lse[part, b, head] - top)
-            whole += weight
-            for j in T.Parallel(rank):
-                sums[j] += weight * Parts[part, b, head, j]
-        for j in T.Parallel(rank):
-            Out[b, head, j] = sums[j] / whole
+        combine(Parts, Lse, Out, splits, rank, b, head)
     return Out
 
 

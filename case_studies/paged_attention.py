@@ -1,15 +1,21 @@
-"""Decoding over a paged cache: one new token a sequence, whose keys lie in pages anywhere in memory.
+"""Decoding over a paged cache: a new token a sequence, whose keys lie in pages anywhere in memory.
 
 The few query heads that share a head of keys are the columns of the products and the keys their
 rows, so that tensor cores work on nothing empty.  Each block takes a part of a sequence's pages
 (`splits`); a second launch combines the parts.
 """
 
+import sys
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import tileprof
 import tileprof.lang as T
+from case_studies.combining import combine
 
 LOG2E = 1.4426950408889634
 LOWEST = -1e30
@@ -79,19 +85,7 @@ def paged_attention(
             Parts[part, b, group * near + j, i] = output[i, j] * factor[j]
 
     with T.Kernel(heads, batch, threads=128) as (head, b):
-        sums = T.alloc_fragment((dim,), T.float32)
-        top = T.alloc_var(T.float32, LOWEST)
-        whole = T.alloc_var(T.float32, 0.0)
-        for part in T.serial(splits):
-            top = T.max(top, Lse[part, b, head])
-        T.clear(sums)
-        for part in T.serial(splits):
-            weight = T.exp2(Lse[part, b, head] - top)
-            whole += weight
-            for j in T.Parallel(dim):
-                sums[j] += weight * Parts[part, b, head, j]
-        for j in T.Parallel(dim):
-            Out[b, head, j] = sums[j] / whole
+        combine(Parts, Lse, Out, splits, dim, b, head)
     return Out
 
 

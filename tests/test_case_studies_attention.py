@@ -1,0 +1,237 @@
+"""The kernels of attention and what goes with it: right at boundary lengths on the processor, and
+on an H200 products by warp groups, tiles by TMA, nothing spilled, nothing run one by one."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileprof import ir
+from tileprof.compiler.cuda.build import disassemble
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+
+def study(name: str) -> Any:
+    """A case study by its name."""
+    return importlib.import_module(f"case_studies.{name}")
+
+
+def difference(found: Any, expected: Any) -> float:
+    """Relative, in the Frobenius norm."""
+    found, expected = (np.asarray(x, np.float64) for x in (found, expected))
+    assert found.shape == expected.shape
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+LIMIT = 5e-3
+"""Rounding results and weights to bfloat16 gives 2e-3 to 3e-3."""
+
+
+# -- right results
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("length", "keys", "heads", "groups", "dim"),
+    [(129, 129, 4, 2, 64), (1, 257, 2, 1, 64), (128, 256, 1, 1, 128), (70, 70, 1, 1, 256)],
+)  # fmt: skip
+def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, causal: bool) -> None:
+    """As many queries as keys, one query alone, one more than a tile."""
+    made = study("attention")
+    given = made.inputs(1, length, keys, heads, groups, dim)
+    block_n = 64 if dim == 256 else 128
+    out, lse = made.attention(*given, causal=causal, block_N=block_n)
+    expected, expected_lse = made.reference(*given, causal)
+    assert difference(out, expected) < LIMIT
+    assert np.abs(lse - expected_lse).max() < 1e-4
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("lengths", "key_lengths"),
+    [((1, 128, 129), (1, 128, 300)), ((60, 0, 3), (60, 10, 2))],
+)
+def test_sequences(lengths: tuple[int, ...], key_lengths: tuple[int, ...], causal: bool) -> None:
+    """Of one row, of none, and with fewer keys than queries: rows that see nothing are 0."""
+    made = study("attention_varlen")
+    given = made.inputs(lengths, key_lengths, 4, 2, 64)
+    out = made.attention_varlen(*given, longest=200, causal=causal)
+    assert difference(out, made.reference(*given, causal)) < LIMIT
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("length", "keys", "groups"), [(64, 128, 2), (65, 130, 1)])
+def test_backward(length: int, keys: int, groups: int, causal: bool) -> None:
+    """Gradients from what forward kept; heads of queries that share keys are added up."""
+    forward, made = study("attention"), study("attention_backward")
+    given = forward.inputs(1, length, keys, 2, groups, 64)
+    d_out = forward.inputs(1, length, keys, 2, groups, 64, seed=1)[0]
+    out, lse = forward.attention(*given, causal=causal)
+    found = made.gradients(*given, out, lse, d_out, causal)
+    for each, expected in zip(found, made.reference(*given, d_out, causal), strict=True):
+        assert difference(each, expected) < LIMIT
+
+
+@pytest.mark.parametrize(("keys", "splits"), [(1, 1), (65, 2), (200, 7)])
+def test_mla_decode(keys: int, splits: int) -> None:
+    """Parts with nothing in them too."""
+    made = study("mla_decode")
+    given = made.inputs(2, 64, keys)
+    assert difference(made.mla_decode(*given, splits=splits), made.reference(*given)) < LIMIT
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_paged_attention(splits: int) -> None:
+    """Sequences that end anywhere in a page, and more parts than some have pages."""
+    made = study("paged_attention")
+    given = made.inputs((1, 64, 65, 300), 16, 2, 64)
+    assert difference(made.paged_attention(*given, splits=splits), made.reference(*given)) < LIMIT
+
+
+@pytest.mark.parametrize(("length", "share"), [(128, 1.0), (300, 0.3)])
+def test_sparse_attention(length: int, share: float) -> None:
+    """Rows of tiles that look at nothing are 0."""
+    made = study("sparse_attention")
+    q, k, v, mask = made.inputs(1, length, 4, 2, 64, share)
+    out = made.sparse_attention(q, k, v, *made.lists(mask))
+    assert difference(out, made.reference(q, k, v, mask)) < LIMIT
+
+
+@pytest.mark.parametrize(("chunks", "size", "groups"), [(1, 128, 1), (2, 256, 2)])
+def test_chunk_scan(chunks: int, size: int, groups: int) -> None:
+    """One part of a chunk and several."""
+    made = study("chunk_scan")
+    given = made.inputs(2, chunks, size, groups, 4, 64, 128)
+    assert difference(made.chunk_scan(*given), made.reference(*given)) < LIMIT
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 256), (1, 200, 384)])
+def test_fp8_matmul(m: int, n: int, k: int) -> None:
+    """Rows beyond the tiles on both sides."""
+    made = study("fp8_matmul")
+    given = made.inputs(m, n, k)
+    assert difference(made.fp8_matmul(*given), made.reference(*given)) < LIMIT
+
+
+@pytest.mark.parametrize("sizes", [(0, 0, 5), (1, 129, 0, 128)])
+def test_grouped_matmul(sizes: tuple[int, ...]) -> None:
+    """Experts without rows, with one, with less and more than a tile."""
+    made = study("grouped_matmul")
+    given = made.inputs(sizes, 264, 136)
+    assert difference(made.grouped_matmul(*given), made.reference(*given)) < LIMIT
+
+
+# -- code for an H200
+
+
+LONG = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16}
+SCAN = {"batch": 8, "chunks": 16, "groups": 1, "size": 256, "length": 4096, "heads": 80}
+SHAPES: dict[str, Callable[[], Any]] = {
+    "attention 64": lambda: study("attention").attention.compile(**LONG, dim=64),
+    "attention 128": lambda: study("attention").attention.compile(**LONG, dim=128),
+    "attention 128 causal": lambda: study("attention").attention.compile(
+        **LONG, dim=128, causal=True
+    ),
+    "attention 256 causal": lambda: study("attention").attention.compile(
+        **LONG, dim=256, block_N=64, causal=True
+    ),
+    "attention_varlen causal": lambda: study("attention_varlen").attention_varlen.compile(
+        heads=32, groups=8, dim=128, ends=9, longest=4096, causal=True
+    ),
+    "attention_backward": lambda: study("attention_backward").attention_backward.compile(
+        **LONG, dim=128
+    ),
+    "mla_decode": lambda: study("mla_decode").mla_decode.compile(
+        batch=132, heads=128, keys=8192, rank=512, rope=64
+    ),
+    "paged_attention": lambda: study("paged_attention").paged_attention.compile(
+        batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, most=128
+    ),
+    "sparse_attention": lambda: study("sparse_attention").sparse_attention.compile(
+        **LONG, dim=128, rows=32, most=32
+    ),
+    "chunk_scan": lambda: study("chunk_scan").chunk_scan.compile(**SCAN, width=64, state=128),
+    "fp8_matmul": lambda: study("fp8_matmul").fp8_matmul.compile(M=8192, N=8192, K=8192),
+    "grouped_matmul": lambda: study("grouped_matmul").grouped_matmul.compile(
+        rows=16384, experts=16, K=4096, N=4096
+    ),
+}
+"""At the sizes that are measured."""
+
+
+def lowered(name: str) -> CudaProgram:
+    """The program for an H200."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    return compile_cuda(SHAPES[name]().program.kernel, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_code(name: str) -> None:
+    """Every product by warp groups, every load in their loops by TMA; no spills, no product that
+    waits for the one before it."""
+    program = lowered(name)
+    said = {(r.op, r.chosen) for r in program.all_remarks}
+    assert not [c for o, c in said if o == "gemm" and "wgmma" not in c and "slices" not in c]
+    loads = [c for o, c in said if re.fullmatch(r"copy \w+ → \w+_shared", o)]
+    assert loads
+    assert all(c.startswith("tma") for c in loads)
+    assert not [c for o, c in said if o == "ptxas" or "spilled" in c or "waits for the one" in c]
+    machine = disassemble(program.cubin)
+    assert "HGMMA" in machine
+    assert "UTMALDG" in machine
+    assert not re.search(r"\b(STL|LDL)\b", machine)
+
+
+def test_steady_loops_have_no_mask() -> None:
+    """A causal kernel compares elements in one of its two loops, and both fill the same rings."""
+    program = lowered("attention 128 causal")
+    rings = [o for o in program.kernel.ops() if isinstance(o, ir.Ring)]
+    assert len(rings) == 3
+    (roles,) = (o for o in program.kernel.ops() if isinstance(o, ir.Roles))
+    loops = [
+        o for o in ir.walk(roles.consumer)
+        if isinstance(o, ir.For) and any(isinstance(i, ir.RingWait) for i in o.body.ops)
+    ]  # fmt: skip
+    steady, masked = loops[-2:]
+
+    def compares(loop: ir.For) -> bool:
+        return any(isinstance(o, ir.Compare) for o in ir.walk(loop.body))
+
+    assert (compares(steady), compares(masked)) == (False, True)
+
+
+def test_compile_time(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of attention forward with an empty cache, a second of the processor at most; the least of
+    three, since the machine does other things too."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    times = []
+    for number in range(3):
+        monkeypatch.setenv("TILEPROF_CACHE", str(tmp_path / str(number)))
+        start = time.process_time()
+        kernel = study("attention").attention.compile(**LONG, dim=128)
+        program = compile_cuda(kernel.program.kernel, find_target("sm_90a"))
+        assert program.cubin.bytes
+        times.append(time.process_time() - start)
+    assert min(times) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["attention", "attention_varlen", "attention_backward", "mla_decode", "paged_attention",
+     "sparse_attention", "chunk_scan", "fp8_matmul", "grouped_matmul"],
+)  # fmt: skip
+def test_kernels_are_short(name: str) -> None:
+    """80 lines at most."""
+    tree = ast.parse(Path(study(name).__file__).read_text())
+    kernels = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.decorator_list]
+    assert kernels
+    assert all((k.end_lineno or 0) - k.lineno < 80 for k in kernels)
