@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import gpu_costs
 import measuring
+from gpu_attention import attention_groups
 from gpu_int4 import gemm_int4, int4_peers
 from gpu_memory import elementwise, normalisations
 from gpu_peers import Spec, compile_peers
@@ -73,6 +74,8 @@ def groups(quick: bool) -> Iterator[Group]:
         yield Group(f"int4 {m}", partial(gemm_int4, m), int4_peers(m))
     if not quick:
         yield from square(16384)
+    for name, measure, peers in attention_groups(quick):
+        yield Group(name, measure, peers)
 
 
 class Report:

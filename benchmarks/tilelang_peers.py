@@ -9,6 +9,9 @@ from typing import Any
 
 import tilelang
 import tilelang.language as T
+from tilelang_attention import attention_forward, mla_decode
+
+__all__ = ["attention_forward", "compiled", "matmul", "matmul_int4", "matmul_int4_t", "mla_decode"]
 
 TARGET = {"kind": "cuda", "arch": "sm_90a"}
 

@@ -124,13 +124,25 @@ def attention_backward(
     return dK, dV
 
 
+@tileprof.jit
+def rounded(dQ_sums, block: int = 4096, threads: int = 256):
+    """dQ from its sums: scaled, in bfloat16."""
+    rows, dim = T.const("rows, dim")
+    dQ_sums: T.Tensor((rows, dim), T.float32)
+    dQ = T.empty((rows, dim), T.bfloat16)
+    with T.Kernel(T.ceildiv(rows, block // dim), threads=threads) as bx:
+        for i, j in T.Parallel(block // dim, dim):
+            dQ[bx * (block // dim) + i, j] = dQ_sums[bx * (block // dim) + i, j] * dim**-0.5
+    return dQ
+
+
 def gradients(q, k, v, out, lse, d_out, causal: bool = False) -> list[np.ndarray]:
-    """dQ, dK, dV by the two kernels, in float32."""
+    """dQ, dK, dV by the three kernels."""
     dq_sums = np.zeros(q.shape, np.float32)
     delta = row_dots(out, d_out, dq_sums)
     made = attention_backward(q, k, v, d_out, lse, delta, dq_sums, causal=causal)
     shared = (x.reshape(*k.shape[:3], -1, k.shape[3]).astype(np.float32).sum(3) for x in made)
-    return [dq_sums * q.shape[-1] ** -0.5, *shared]
+    return [rounded(dq_sums.reshape(-1, q.shape[-1])).reshape(q.shape), *shared]
 
 
 def reference(q, k, v, d_out, causal: bool) -> list[np.ndarray]:
