@@ -130,14 +130,14 @@ def test_tiles_that_stand_in_a_queue(stages: int) -> None:
 
 
 def test_bandwidth_that_is_used_up() -> None:
-    """The L2 gives all that the kernel asks for in 97 % of its time: nothing is left to hide."""
-    made = replace(late(900), metrics={"bytes": 0.97e9 / 1000})
+    """The L2 gives all that the kernel asks for in 98 % of its time: nothing is left to hide."""
+    made = replace(late(900), metrics={"bytes": 0.98e9 / 1000})
     assert not found(program(made, peaks={"l2_read": 1e9}), RULE)
     (half,) = found(
         program(replace(made, metrics={"bytes": 0.5e9 / 1000}), peaks={"l2_read": 1e9}), RULE
     )
     assert half.kernel_gain is not None
-    assert half.kernel_gain.mid == pytest.approx(0.95 / 0.5)
+    assert half.kernel_gain.mid == pytest.approx(0.97 / 0.5, rel=0.01)
 
 
 def test_no_room_is_no_suggestion_of_stages() -> None:
@@ -269,7 +269,7 @@ def test_one_stage_without_products() -> None:
     code = [*BY_HAND[:3], ("FADD R4, R4, R5", {**ONE, "wait": 39_400}, 1, 6), BY_HAND[-1]]
     made = Made(
         code=code, blames=[(1, "long_scoreboard", 0)], remarks=[told], ir=ir(1),
-        metrics={"bytes": 0.57e6},
+        metrics={"bytes": 0.582e6},
     )  # fmt: skip
     finding = only(program(made, peaks={"l2_read": 1e9}), RULE)
     assert finding.kernel_gain is not None

@@ -56,36 +56,41 @@ _Reached = tuple[float, float, float]
 def left(case: KernelCase, gone: Weights | None = None) -> Saving | None:
     """The share of a kernel's time beyond what its work takes, without the samples `gone`, by row.
 
-    None where no work is known.
+    None where no work is known: turns to issue alone say nothing of what waits for memory.
     """
-    needs = [need for need in _needs(case, gone) if 0 < need[0] <= _MOST]
+    needs = [need for need in _work(case) if 0 < need[0] <= _MOST]
     if not needs:
         return None
+    needs += _turns(case, gone)
     best, likely, least = (
         min(1.0, max(share / reached[which] for share, reached in needs)) for which in range(3)
     )
     return Saving(1 - least, 1 - likely, 1 - best)
 
 
-def _needs(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Reached]]:
-    """Shares of its time that its work takes at a roof, and what is reached of it."""
-    code = case.sampled
-    told = bool(case.tensor_floor or case.copy_floor)
-    if not case.time or not (told or (code and not code.named(*_TILES))):
+def _work(case: KernelCase) -> Iterator[tuple[float, _Reached]]:
+    """Shares of its time that bytes and products take at a roof, and what is reached of it."""
+    if not case.time:
         return
-    tensor = case.tensor_floor / case.time
     yield case.copy_floor / case.time, _MEMORY
-    if code and not told:
-        use = memory_use(case)
-        yield (use.share, _MEMORY) if use else (min(_asked(case, code), _MOST), _ASKED)
-    yield tensor / _fullness(case), _TENSOR
+    yield case.tensor_floor / case.time / _fullness(case), _TENSOR
+    code = case.sampled
+    if case.tensor_floor or case.copy_floor or code is None or code.named(*_TILES):
+        return
+    use = memory_use(case)
+    yield (use.share, _MEMORY) if use else (min(_asked(case, code), _MOST), _ASKED)
+
+
+def _turns(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Reached]]:
+    """The same of instructions that schedulers issue."""
+    code = case.sampled
     if code is None or not code.issued or not code.n(idle=True):
         return  # where nothing tells idle schedulers, nothing tells busy ones
     each = busy_share(code) / code.issued
     yield each * (code.issued - _issued(code, gone)), _ISSUE
-    if tensor:
+    if case.tensor_floor:
         special = code.n(code.named("MUFU"), (ISSUED,))
-        yield tensor + each * special * _SPECIAL_CYCLES, _IN_TURN
+        yield case.tensor_floor / case.time + each * special * _SPECIAL_CYCLES, _IN_TURN
 
 
 def _issued(code: KernelCode, gone: Weights | None) -> float:

@@ -32,8 +32,10 @@ from tileprof.profile import Profile
 
 __all__ = ["Answers", "Report", "analyze"]
 
-NOISE = 1.03
+NOISE = 1.02
 """Gains below are not told: what a measurement of a kernel differs by from the next one."""
+_LEAST_OF_KERNEL = 1.03
+"""Kernels without a defect are as near to a roof as that or farther, by what they do."""
 _LEAST_SEEN = 0.02
 """Of a kernel's samples, below which nothing is made of them."""
 _LEAST_OF_PROGRAM = 1.005
@@ -119,7 +121,7 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
     gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.most_gain)
     whole = of_program(gain, case.exposed)
     seen = saving.mid >= _LEAST_SEEN
-    if seen and gain.mid >= NOISE and whole.high >= _LEAST_OF_PROGRAM:
+    if seen and gain.mid >= _LEAST_OF_KERNEL and whole.high >= _LEAST_OF_PROGRAM:
         yield _finding(rule, draft, gain, whole)
 
 

@@ -115,6 +115,8 @@ def _told(
     text = f"{percent(share)} of the samples are theirs, or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     once = form.once and (not looped or place.op == "launch")
+    if once and (left := reach.left(case)) is not None and left.mid < _NOTABLE:
+        return
     if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, where, share):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
