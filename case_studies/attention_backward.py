@@ -77,8 +77,14 @@ def attention_backward(
         dq = T.alloc_fragment((block_M, dim), T.float32)
         first, ahead = bx * block_N, keys - length
 
-        @T.macro
-        def step(m, masked):
+        T.copy(K[b, first : first + block_N, head // (heads // groups), :], K_shared)
+        T.copy(V[b, first : first + block_N, head // (heads // groups), :], V_shared)
+        T.clear(dk)
+        T.clear(dv)
+        # Queries before the first key see none of the tile.
+        begin = T.max(first - ahead, 0) // block_M if causal else 0
+        for turn in T.Pipelined(T.ceildiv(length, block_M) - begin, num_stages=stages):
+            m = begin + turn
             T.copy(Q[b, m * block_M : (m + 1) * block_M, head, :], Q_shared)
             T.copy(dOut[b, m * block_M : (m + 1) * block_M, head, :], dO_shared)
             T.copy(Lse[b, head, m * block_M : (m + 1) * block_M], lse)
@@ -87,7 +93,7 @@ def attention_backward(
             T.gemm(V_shared, dO_shared, slopes, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(block_N, block_M):
                 scores[i, j] = T.exp2(T.fma(scores[i, j], scale * LOG2E, -lse[j]))
-                if masked:
+                if causal or length % block_M:
                     seen = j < T.int32(length - m * block_M) if length % block_M else True
                     if causal:
                         seen = T.all_of(seen, i - j <= T.int32(m * block_M + ahead - first))
@@ -100,23 +106,6 @@ def attention_backward(
             T.gemm(dS, Q_shared, dk)
             T.gemm(dS_shared, K_shared, dq, transpose_A=True, clear_accum=True)
             T.atomic_add(dQ_sums[b, m * block_M : (m + 1) * block_M, head, :], dq)
-
-        T.copy(K[b, first : first + block_N, head // (heads // groups), :], K_shared)
-        T.copy(V[b, first : first + block_N, head // (heads // groups), :], V_shared)
-        T.clear(dk)
-        T.clear(dv)
-        tiles, whole = T.ceildiv(length, block_M), length // block_M
-        begin = T.max(first - ahead, 0) // block_M if causal else 0
-        after = T.ceildiv(T.max(first + block_N - 1 - ahead, 0), block_M) if causal else 0
-        after = T.min(after, whole)
-        if causal:
-            for m in T.Pipelined(after - begin, num_stages=stages):
-                step(begin + m, True)
-        for m in T.Pipelined(whole - after, num_stages=stages):
-            step(after + m, False)
-        if length % block_M:
-            for m in T.Pipelined(tiles - whole, num_stages=stages):
-                step(whole + m, True)
         for i, j in T.Parallel(block_N, dim):
             dk[i, j] *= scale
         T.copy(dk, dK[b, first : first + block_N, head, :])

@@ -150,6 +150,9 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "attention_backward": lambda: study("attention_backward").attention_backward.compile(
         **LONG, dim=128
     ),
+    "attention_backward causal": lambda: study("attention_backward").attention_backward.compile(
+        **LONG, dim=128, causal=True
+    ),
     "mla_decode": lambda: study("mla_decode").mla_decode.compile(
         batch=132, heads=128, keys=8192, rank=512, rope=64
     ),

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201
-"""Kernels with several loads of one tile, for `test_shared_rings.py`."""
+"""Kernels with several loads of one tile, and sums in memory, for the tests of both."""
 
 import tileprof
 import tileprof.lang as T
@@ -68,3 +68,25 @@ def found_rows(A, B, Rows, first: bool = False):
             T.copy(A[at[0], 0], d)
             T.copy(d, D[0, 0])
     return C, D
+
+
+@tileprof.jit
+def split_product(A, B, C, turns: int = 2, kind: str = "add", dtype: str = "float32"):
+    """C joined with products of parts of K, each part by a block, in several rounds."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), T.bfloat16)
+    C: T.Tensor((M, N), dtype)
+    with T.Kernel(T.ceildiv(M, ROWS), K // 64 // turns, threads=256) as (bx, part):
+        a = T.alloc_shared((ROWS, 64), T.bfloat16)
+        b = T.alloc_shared((N, 64), T.bfloat16)
+        c = T.alloc_fragment((ROWS, N), T.float32)
+        for turn in T.Pipelined(turns, num_stages=2):
+            k = (part * turns + turn) * 64
+            T.copy(A[bx * ROWS, k], a)
+            T.copy(B[0, k], b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            if kind == "add":
+                T.atomic_add(C[bx * ROWS, 0], c)
+            else:
+                T.atomic_max(C[bx * ROWS, 0], c)

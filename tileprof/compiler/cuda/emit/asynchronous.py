@@ -6,6 +6,7 @@ from typing import cast
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
+from tileprof.compiler.cuda.passes.walking import REDUCE
 from tileprof.compiler.cuda.source import TensorMapSpec
 from tileprof.errors import InternalError
 from tileprof.ir.types import Dim
@@ -121,11 +122,13 @@ def _load(ctx: Context, op: ir.AsyncCopy) -> None:
 
 
 def _store(ctx: Context, op: ir.AsyncCopy) -> None:
-    """One thread of the role stores the boxes of a tile."""
+    """One thread of the role stores the boxes of a tile, or joins them with what is there."""
     name, boxes = _boxes(ctx, op, ctx.tile(op.target), ctx.tile(op.source))
+    kind = dict(op.hints).get(REDUCE)
+    call = f"tp_tma_reduce_{kind}" if kind else "tp_tma_store"
     with ctx.writer.braces("if (tp_thread == 0)"):
         for address, coordinates in boxes:
-            ctx.writer.line(f"tp_tma_store(&{name}, {address}, {coordinates});")
+            ctx.writer.line(f"{call}(&{name}, {address}, {coordinates});")
 
 
 # -- cp.async

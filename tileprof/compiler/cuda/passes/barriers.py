@@ -22,7 +22,7 @@ from tileprof.ir.rewrite import clone
 
 from .control_flow import Flow
 from .roles import written_globals
-from .walking import base, per_launch, touches
+from .walking import base, is_atomic, per_launch, touches
 
 __all__ = ["insert_barriers"]
 
@@ -253,7 +253,7 @@ def _shared_tensors(launch: ir.Launch) -> set[ir.Value]:
         users = [
             (o, t) for o in ir.walk(launch.body) for t in touches(o) if base(t.value) is tensor
         ]
-        atomic = all(isinstance(o, ir.Atomic | ir.TileAtomic) for o, _ in users)
+        atomic = all(is_atomic(o) for o, _ in users)
         if len(users) > 1 and not atomic:
             found.add(tensor)
     return found

@@ -2,7 +2,7 @@
 
 A copy from global to shared memory is done by TMA in a pipelined loop that feeds tensor cores (a
 producer warp group issues it), else by cp.async, else element by element.  A fragment that is
-stored goes through shared memory and TMA where it holds a matrix product.
+stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .copy_choice import ASKED, bulk_reason, cp_async_width, tensor_of, wish_aga
 from .gemm_operands import emit_product
 from .roles import load_reason, role_reason
 from .walking import (
+    REDUCE,
     base,
     inline_scopes,
     per_launch,
@@ -29,6 +30,8 @@ from .walking import (
 
 __all__ = ["ROLES", "choose"]
 
+ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
+"""Types that TMA adds (PTX ISA, "cp.reduce.async.bulk.tensor")."""
 ROLES = "warp_roles"
 """The hint of a launch whose loads a producer warp group issues."""
 
@@ -76,6 +79,8 @@ class _Launch:
     # -- one copy
 
     def _copy(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if isinstance(before, ir.TileAtomic) and isinstance(op, ir.TileAtomic):
+            return self._atomic(before, op, builder)
         if not isinstance(before, ir.Copy) or not isinstance(op, ir.Copy):
             return None
         match base(op.source).buffer.space, base(op.target).buffer.space:
@@ -161,10 +166,45 @@ class _Launch:
         builder.emit(ir.Copy(staged.result, op.target, op.hints, "tma", span=op.span))
         self._note(op, "through shared memory and tma")
 
+    # -- one tile that is added
+
+    def _atomic(
+        self, before: ir.TileAtomic, op: ir.TileAtomic, builder: ir.Builder
+    ) -> list[ir.Value] | None:
+        """A product that is added to a tensor: by TMA, which needs no address for each element."""
+        if base(op.target).buffer.space != "global" or before.source not in self.products:
+            return None
+        shape, name = op.source.buffer.static_shape, f"{buffer_name(op.target)}_staged"
+        staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
+        if reason := self._atomic_reason(op, staged.result):
+            self._note(op, "atomics of elements", ("tma through shared memory", reason))
+            return None
+        builder.emit(staged)
+        builder.emit(ir.Copy(op.source, staged.result, span=op.span))
+        hints = (*op.hints, (REDUCE, op.kind))
+        builder.emit(ir.Copy(staged.result, op.target, hints, "tma", span=op.span))
+        self._note(op, "through shared memory and tma, which adds")
+        return []
+
+    def _atomic_reason(self, op: ir.TileAtomic, tile: ir.Value) -> str:
+        """Why TMA cannot add a tile to a tensor."""
+        if op.kind != "add" or op.target.dtype.name not in ADDED:
+            return f"it has no {op.kind} of {op.target.dtype}"
+        for other in ir.walk(self.launch.body):
+            uses = any(base(t.value) is base(op.target) for t in touches(other))
+            if uses and not (isinstance(other, ir.TileAtomic) and other.kind == op.kind):
+                return f"`{buffer_name(op.target)}` is also used by other ops"
+        return bulk_reason(tensor_of(op.target, self.kernel), tile, self.lowering, store=True)
+
     def _note(
-        self, op: ir.Copy, chosen: str, *rejected: tuple[str, str], missed: bool = False
+        self,
+        op: ir.Copy | ir.TileAtomic,
+        chosen: str,
+        *rejected: tuple[str, str],
+        missed: bool = False,
     ) -> None:
-        name = f"copy {buffer_name(op.source)} → {buffer_name(op.target)}"
+        what = "copy" if isinstance(op, ir.Copy) else f"atomic {op.kind}"
+        name = f"{what} {buffer_name(op.source)} → {buffer_name(op.target)}"
         severity: Severity = "missed" if missed else "info"
         self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
 

@@ -133,7 +133,7 @@ class _Persistent:
         self.chunked = bool(self.stores) and all(self._can_chunk(s) for s in self.stores)
         if not self.chunked:
             return f"rings and stored tile need {held + staged:,} bytes, {limit:,} are there"
-        chunks = max(2 * CHUNK * s.staged.shape[0] for s in self.stores)
+        chunks = sum(2 * CHUNK * s.staged.shape[0] for s in self.stores)
         if held + chunks > limit:
             return f"rings and stored chunks need {held + chunks:,} bytes, {limit:,} are there"
         return ""

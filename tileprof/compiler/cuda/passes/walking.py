@@ -10,8 +10,12 @@ from tileprof.compiler.passes.folding import fold
 from tileprof.compiler.passes.identities import identity, number_of
 from tileprof.ir.rewrite import clone, rewrite_block
 
-__all__ = ["REPORTS", "Touch", "accesses", "base", "inline_scopes", "per_launch", "reports"]
-__all__ += ["rebuilt", "threads_of", "touches", "with_originals", "with_rule"]
+__all__ = ["REDUCE", "REPORTS", "Touch", "accesses", "base", "inline_scopes", "is_atomic"]
+__all__ += ["per_launch", "rebuilt", "reports", "threads_of", "touches", "with_originals"]
+__all__ += ["with_rule"]
+
+REDUCE = "reduce"
+"""The hint of a copy by TMA that is joined with what is there, each element at once."""
 
 
 class Touch(NamedTuple):
@@ -27,6 +31,13 @@ def base(value: ir.Value) -> ir.Value:
     while isinstance(value.owner, ir.View | ir.Reinterpret):
         value = value.owner.base
     return value
+
+
+def is_atomic(op: ir.OpBase) -> bool:
+    """Whether an op joins what it has with what is in memory, in any order."""
+    if isinstance(op, ir.Copy | ir.AsyncCopy):
+        return any(name == REDUCE for name, _ in op.hints)
+    return isinstance(op, ir.Atomic | ir.TileAtomic)
 
 
 def touches(op: ir.OpBase) -> Iterator[Touch]:

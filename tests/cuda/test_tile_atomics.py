@@ -1,0 +1,66 @@
+"""Products that are added to tensors: by TMA where it can, element by element elsewhere, and the
+same sums either way on the emulated GPU."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.cuda.ring_kernels import split_product
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+
+def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = None) -> CudaProgram:
+    """The program, whose sums (or maxima) are right for several orders of threads."""
+    kernel = split_product.compile(M=m, N=n, K=256, kind=kind, dtype=dtype).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"), controls)
+    ir.verify(program.kernel)
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-1, 2, (x, 256)).astype(ml_dtypes.bfloat16) for x in (m, n))
+    parts = np.einsum(
+        "mpk,npk->pmn", *(x.astype(np.float32).reshape(len(x), 4, 64) for x in (a, b))
+    )
+    begun = generator.integers(-9, 9, (m, n)).astype(np.float32)
+    want = begun + parts.sum(0) if kind == "add" else np.maximum(begun, parts.max(0))
+    for seed in range(3):
+        c = begun.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+        emulate(program.source, kernel, [a, b, c], seed=seed)
+        np.testing.assert_array_equal(c.astype(np.float32), want)
+    return program
+
+
+def about(program: CudaProgram) -> tuple[str, str]:
+    """What is done with the product, and why nothing else."""
+    (remark,) = (r for r in program.remarks if r.op.startswith("atomic") and "→" in r.op)
+    return remark.chosen, str(remark.rejected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("m", [256, 200], ids=["whole", "beyond the edge"])
+def test_added_by_tma(m: int, dtype: str) -> None:
+    """The next round waits until the tile of this one has been read."""
+    program = check(m, 64, "add", dtype)
+    assert about(program)[0] == "through shared memory and tma, which adds"
+    assert "tp_tma_reduce_add" in program.source.text
+    assert not any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "controls", "reason"),
+    [("max", 64, None, "it has no max of float32"),
+     ("add", 64, Controls(tma=False), "it is turned off, as asked")],
+)  # fmt: skip
+def test_added_element_by_element(
+    kind: str, n: int, controls: Controls | None, reason: str
+) -> None:
+    """Where TMA cannot do it."""
+    program = check(128, n, kind, "float32", controls)
+    chosen, rejected = about(program)
+    assert chosen == "atomics of elements"
+    assert reason in rejected
+    assert any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
