@@ -92,7 +92,7 @@ def attention_backward(
             T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
             T.gemm(V_shared, dO_shared, slopes, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(block_N, block_M):
-                scores[i, j] = T.exp2(T.fma(scores[i, j], scale * LOG2E, -lse[j]))
+                scores[i, j] = T.__exp2(T.fma(scores[i, j], scale * LOG2E, -lse[j]))
                 if causal or length % block_M:
                     seen = j < T.int32(length - m * block_M) if length % block_M else True
                     if causal:

@@ -64,10 +64,10 @@ def attention_varlen(
             T.copy(top, factor)
             T.reduce_max(scores, top, dim=1, clear=False)
             for i in T.Parallel(block_M):
-                factor[i] = T.exp2((factor[i] - top[i]) * scale)
+                factor[i] = T.__exp2((factor[i] - top[i]) * scale)
                 total[i] *= factor[i]
             for i, j in T.Parallel(block_M, block_N):
-                scores[i, j] = T.exp2(T.fma(scores[i, j], scale, -top[i] * scale))
+                scores[i, j] = T.__exp2(T.fma(scores[i, j], scale, -top[i] * scale))
             T.reduce_sum(scores, total, dim=1, clear=False)
             T.copy(scores, weights)
             for i, j in T.Parallel(block_M, dim):

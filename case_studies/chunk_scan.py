@@ -59,7 +59,7 @@ def chunk_scan(
             T.copy(Decay[b, head, chunk, at], decay_k)
             T.copy(Dt[b, head, chunk, at], dt_k)
             for i, j in T.Parallel(block_M, block_K):
-                weight = T.exp2((decay[i] - decay_k[j]) * LOG2E) * dt_k[j]
+                weight = T.__exp2((decay[i] - decay_k[j]) * LOG2E) * dt_k[j]
                 weight *= T.float32(CB_shared[i, j])
                 if diagonal:
                     weight = T.if_then_else(k * block_K + j <= m + i, weight, 0)
@@ -72,7 +72,7 @@ def chunk_scan(
         T.copy(X[b, row : row + block_M, head, :], Own_shared)
         T.gemm(C_shared, State_shared, result, transpose_B=True, clear_accum=True)
         for i, j in T.Parallel(block_M, width):
-            result[i, j] *= T.exp2(decay[i] * LOG2E)
+            result[i, j] *= T.__exp2(decay[i] * LOG2E)
         for k in T.Pipelined(m // block_K, num_stages=stages):
             step(k, False)
         for k in T.Pipelined(T.ceildiv(block_M, block_K), num_stages=stages):

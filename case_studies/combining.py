@@ -13,7 +13,7 @@ def combine(Parts, Lse, Out, splits, width, b, head):
         top = T.max(top, Lse[part, b, head])
     T.clear(sums)
     for part in T.serial(splits):
-        weight = T.exp2(Lse[part, b, head] - top)
+        weight = T.__exp2(Lse[part, b, head] - top)
         whole += weight
         for j in T.Parallel(width):
             sums[j] += weight * Parts[part, b, head, j]

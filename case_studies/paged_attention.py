@@ -68,10 +68,10 @@ def paged_attention(
             T.copy(top, factor)
             T.reduce_max(scores, top, dim=0, clear=False)
             for j in T.Parallel(near):
-                factor[j] = T.exp2(factor[j] - top[j])
+                factor[j] = T.__exp2(factor[j] - top[j])
                 total[j] *= factor[j]
             for i, j in T.Parallel(size, near):
-                scores[i, j] = T.exp2(scores[i, j] - top[j])
+                scores[i, j] = T.__exp2(scores[i, j] - top[j])
             T.reduce_sum(scores, total, dim=0, clear=False)
             for i, j in T.Parallel(size, near):
                 weights[j, i] = scores[i, j]

@@ -188,6 +188,7 @@ def test_code(name: str) -> None:
     assert loads
     assert all(c.startswith("tma") for c in loads)
     assert not [c for o, c in said if o == "ptxas" or "spilled" in c or "waits for the one" in c]
+    assert "ex2.approx.f32" not in program.cubin.ptx
     machine = disassemble(program.cubin)
     assert "HGMMA" in machine
     assert "UTMALDG" in machine

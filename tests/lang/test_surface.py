@@ -89,8 +89,8 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
         lambda x, y: np.trunc(x) + y.astype(np.float16),
     ),
     "fast": (
-        lambda x, y: getattr(T, "__exp")(x) + getattr(T, "__log")(abs(y)),
-        lambda x, y: np.exp(x) + np.log(abs(y)),
+        lambda x, y: getattr(T, "__exp")(x) + getattr(T, "__log")(abs(y)) * getattr(T, "__exp2")(x),
+        lambda x, y: np.exp(x) + np.log(abs(y)) * np.exp2(x),
     ),
     "limits": (
         lambda x, y: T.max(T.min_value("int8"), -T.infinity("float32")) + T.max_value("int8") + x,

@@ -73,13 +73,17 @@ class Unary(OpBase):
 
     kind: UnaryKind = attribute()
     operand: Value = operand()
+    fast: bool = attribute(default=False)
+    """Of `exp2`: whether 0 will do where the result would be denormal."""
 
     def result_types(self) -> tuple[Type, ...]:
         """The type of the operand, bool for predicates."""
         return (bool_ if self.kind in PREDICATES else self.operand.type,)
 
     def verify(self) -> Iterator[str]:
-        """Float functions take floats."""
+        """Float functions take floats; one of them has a faster form."""
+        if self.fast and self.kind != "exp2":
+            yield f"{self.kind} has no faster form"
         if self.kind in FLOAT_ONLY and not self.operand.dtype.is_float:
             yield f"{self.kind} of {self.operand.type}: it is for floats"
 

@@ -54,8 +54,8 @@ class Context(ABC):
         """Arithmetic; `kind` as in `ir.Binary`, and `div` of integers is an error."""
 
     @abstractmethod
-    def unary(self, kind: str, value: Any) -> Any:
-        """A function of one scalar; `kind` as in `ir.Unary`."""
+    def unary(self, kind: str, value: Any, *, fast: bool = False) -> Any:
+        """A function of one scalar; `kind` and `fast` as in `ir.Unary`."""
 
     @abstractmethod
     def compare(self, kind: str, left: Any, right: Any) -> Any:

@@ -82,13 +82,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _function(kind: str) -> Callable[[Any], Any]:
+def _function(kind: str, *, fast: bool = False) -> Callable[[Any], Any]:
     static = FUNCTIONS[kind]
 
     def function(x: Any) -> Any:
         if is_number(x):
             return _static(lambda: static(as_number(x)), kind)
-        return Deferred(kind, (x,)) if active() is None else current().unary(kind, x)
+        if active() is None:
+            return Deferred(kind, (x,))
+        return current().unary(kind, x, fast=fast)
 
     function.__name__ = function.__qualname__ = kind
     function.__doc__ = f"`{kind}` of a scalar, in its element type."
@@ -121,11 +123,12 @@ abs = fabs = _function("abs")
 FAST = {
     f"__{name}": function
     for name, function in (
-        ("exp", exp), ("exp2", exp2), ("exp10", exp10), ("log", log), ("log2", log2),
-        ("log10", log10), ("sin", sin), ("cos", cos), ("tan", tan),
+        ("exp", exp), ("exp2", _function("exp2", fast=True)), ("exp10", exp10), ("log", log),
+        ("log2", log2), ("log10", log10), ("sin", sin), ("cos", cos), ("tan", tan),
     )
 }  # fmt: skip
-"""Fast-math names of TileLang; they compute the same function."""
+"""Fast-math names of TileLang; they compute the same function, `__exp2` without denormal results
+where that is faster."""
 
 
 def round(x: Any, rounding_mode: str = "ties-to-even") -> Any:

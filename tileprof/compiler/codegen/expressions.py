@@ -131,7 +131,7 @@ def _unary(op: ir.Unary, value: str) -> str:
         case "abs" if dtype.kind in ("uint", "bool"):
             return value
         case _:
-            return _call(f"tp_{op.kind}", dtype, value)
+            return _call(f"tp_{op.kind}{'_flush' * op.fast}", dtype, value)
 
 
 def _fma(dtype: ir.DType, operands: Sequence[str]) -> str:

@@ -151,9 +151,9 @@ class Live(Tracer):
         """The number that an index is."""
         return int(number_of(self.index(value)))
 
-    def unary(self, kind: Any, value: Any) -> Any:
+    def unary(self, kind: Any, value: Any, *, fast: bool = False) -> Any:
         """See `Scalars.unary`."""
-        return self.live(super().unary(kind, value))
+        return self.live(super().unary(kind, value, fast=fast))
 
     def cast(self, value: Any, kind: ir.DType) -> Any:
         """See `Scalars.cast`."""

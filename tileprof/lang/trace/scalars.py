@@ -194,7 +194,7 @@ class Scalars(Core):
         power = self.constant(float(exponent), value.dtype)
         return self.result(ir.Binary("pow", value, power.value))
 
-    def unary(self, kind: Any, value: Any) -> Any:
+    def unary(self, kind: Any, value: Any, *, fast: bool = False) -> Any:
         """A function of one scalar; integers go into float functions as float32."""
         if isinstance(value, Placeholder):
             return Placeholder()
@@ -211,7 +211,7 @@ class Scalars(Core):
                 f"`{kind}` of {held.dtype}: it is for integers",
                 "Convert with `T.cast`.",
             )
-        return self.result(ir.Unary(kind, held))
+        return self.result(ir.Unary(kind, held, fast))
 
     def compare(self, kind: Any, left: Any, right: Any) -> Any:
         """A comparison."""

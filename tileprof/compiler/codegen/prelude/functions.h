@@ -155,6 +155,8 @@ TP_INLINE double tp_round_even(double x) { return __builtin_rint(x); }
   TP_INLINE double tp_##name(double x) { return __builtin_##name(x); }
 TP_LIBM_DOUBLE(exp) TP_LIBM_DOUBLE(exp2) TP_LIBM_DOUBLE(log) TP_LIBM_DOUBLE(log2)
 TP_LIBM_DOUBLE(log10) TP_LIBM_DOUBLE(log1p) TP_LIBM_DOUBLE(tanh) TP_LIBM_DOUBLE(erf)
+TP_INLINE float tp_exp2_flush(float x) { return tp_exp2(x); }
+TP_INLINE double tp_exp2_flush(double x) { return tp_exp2(x); }
 TP_INLINE double tp_exp10(double x) { return __builtin_pow(10.0, x); }
 #undef TP_LIBM_DOUBLE
 

@@ -30,6 +30,7 @@ TP_INLINE float tp_exp2_flush(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+TP_INLINE double tp_exp2_flush(double x) { return exp2(x); }
 TP_INLINE float tp_rsqrt_flush(float x) {
   float y;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
