@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from case_studies import (
     attention,
     attention_backward,
+    attention_overlapped,
     chunk_scan,
     grouped_matmul,
     mla_decode,
@@ -128,7 +129,9 @@ def forward(batch: int, length: int, causal: bool) -> Iterator[Work]:
     asked, aim = (0.88, 1.02) if causal else (0.92, 1.03)
     name = f"attention d{DIM} {length} {'causal' if causal else 'full'}"
     work = Work(name, amount, "TFLOP/s", asked, aim)
-    ways = {shown(o): partial(ours, o) for o in TILINGS}
+    ways: dict[str, Call] = {shown(o): partial(ours, o) for o in TILINGS}
+    late = partial(attention_overlapped.attention_overlapped, q, k, v, causal=causal)
+    ways |= {f"overlapped, block_N {n}": partial(late, block_N=n) for n in (128, 160, 176)}
     yield measured(work, ways, peers, expected, WEIGHTS)
 
 

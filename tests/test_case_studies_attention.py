@@ -8,6 +8,7 @@ import importlib
 import re
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, ca
     expected, expected_lse = made.reference(*given, causal)
     assert difference(out, expected) < LIMIT
     assert np.abs(lse - expected_lse).max() < 1e-4
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("length", "keys"), [(128, 128), (3, 389)])
+def test_attention_overlapped(length: int, keys: int, causal: bool) -> None:
+    """One tile, in which nothing overlaps, and several."""
+    made = study("attention_overlapped")
+    given = made.inputs(1, length, keys, 2, 1, 64)
+    out = made.attention_overlapped(*given, causal=causal)
+    assert difference(out, made.reference(*given, causal)[0]) < LIMIT
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -144,6 +155,12 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "attention 256 causal": lambda: study("attention").attention.compile(
         **LONG, dim=256, block_N=64, causal=True
     ),
+    "overlapped 128 by 176": lambda: study("attention_overlapped").attention_overlapped.compile(
+        **LONG, dim=128, block_N=176
+    ),
+    "overlapped 128 causal": lambda: study("attention_overlapped").attention_overlapped.compile(
+        **LONG, dim=128, causal=True
+    ),
     "attention_varlen causal": lambda: study("attention_varlen").attention_varlen.compile(
         heads=32, groups=8, dim=128, ends=9, longest=4096, causal=True
     ),
@@ -183,7 +200,7 @@ def test_code(name: str) -> None:
     waits for the one before it."""
     program = lowered(name)
     said = {(r.op, r.chosen) for r in program.all_remarks}
-    assert not [c for o, c in said if o == "gemm" and "wgmma" not in c and "slices" not in c]
+    assert not [c for o, c in said if o == "gemm" and not re.search("wgmma|slices|runs while", c)]
     loads = [c for o, c in said if re.fullmatch(r"copy \w+ → \w+_shared", o)]
     assert loads
     assert all(c.startswith("tma") for c in loads)
@@ -213,6 +230,23 @@ def test_steady_loops_have_no_mask() -> None:
     assert (compares(steady), compares(masked)) == (False, True)
 
 
+def test_softmax_runs_under_a_product() -> None:
+    """In the steady loop all exponentials stand between the wait for scores and that for values,
+    and the remarks say so."""
+    program = lowered("overlapped 128 causal")
+    said = [r.chosen for r in program.remarks if r.op == "gemm" and "runs while" in r.chosen]
+    assert said == ["runs while `total` and what it sums are computed"] * 2
+    lines = disassemble(program.cubin).split("\n")
+    waits = [at for at, line in enumerate(lines) if "DEPBAR.LE gsb0" in line]
+    between = [
+        sum("MUFU.EX2" in line for line in lines[first:second])
+        for first, second in pairwise(waits)
+        if "gsb0, 0x1" in lines[first] and "gsb0, 0x0" in lines[second]
+    ]
+    steady, masked, *_ = between
+    assert min(steady, masked) >= 64
+
+
 def test_compile_time(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of attention forward with an empty cache, a second of the processor at most; the least of
     three, since the machine does other things too."""
@@ -230,8 +264,8 @@ def test_compile_time(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["attention", "attention_varlen", "attention_backward", "mla_decode", "paged_attention",
-     "sparse_attention", "chunk_scan", "fp8_matmul", "grouped_matmul"],
+    ["attention", "attention_overlapped", "attention_varlen", "attention_backward", "mla_decode",
+     "paged_attention", "sparse_attention", "chunk_scan", "fp8_matmul", "grouped_matmul"],
 )  # fmt: skip
 def test_kernels_are_short(name: str) -> None:
     """80 lines at most."""

@@ -99,6 +99,8 @@ class Wait(OpBase):
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
     """What needs the result, for remarks."""
+    after: Value | None = operand(default=None)
+    """A fragment whose sums are there first: what they are of is computed beside the products."""
 
 
 @op("barrier", effect=Effect.READ | Effect.WRITE)

@@ -16,6 +16,9 @@ from .context import Context, Tile
 
 __all__ = ["emit"]
 
+FEW = 8
+"""Registers that are worth looking at for the order of what they depend on."""
+
 
 def emit(ctx: Context, op_: ir.OpBase) -> None:
     """A copy, the end of a group, or a wait."""
@@ -43,6 +46,10 @@ def _wait(ctx: Context, op: ir.Wait) -> None:
     line = ctx.writer.line
     match op.queue:
         case "wgmma":
+            if op.after is not None:
+                sums = ctx.fragment(op.after)
+                if sums.layout.registers_per_thread <= FEW:
+                    line(f"tp_wgmma_after({sums.array});")
             line(f"tp_wgmma_wait<{op.pending}>();")
             for value in op.held:
                 line(f"tp_wgmma_hold({ctx.fragment(value).array});")

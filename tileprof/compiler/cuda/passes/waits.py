@@ -7,6 +7,9 @@ In a loop the count is the least over all ways to get there.
     gemm → s          (group 1)
     gemm → o          (group 2)
     max of s          wait, 1 pending: group 2 runs on
+
+A wait is said to come after the sums that stand before it: the assembler would let it go first, and
+the arithmetic that is meant to run beside the product would wait for it.
 """
 
 from __future__ import annotations
@@ -70,6 +73,21 @@ def _committed(groups: _Groups, new: _Group) -> _Groups:
         turn = 1 if group.op is new.op else group.turn
         aged.append(replace(group, turn=turn, younger=group.younger + 1))
     return (*_join(tuple(aged)), new)
+
+
+def _is_fragment(value: ir.Value) -> bool:
+    return base(value).buffer.space == "fragment" and value.dtype.name == "float32"
+
+
+def _summed(made: ir.Block) -> ir.Value | None:
+    """The fragment that was last summed since products were issued or waited for."""
+    for op in reversed(made.ops):
+        match op:
+            case ir.Wait(queue="wgmma") | ir.AsyncGemm() | ir.For() | ir.While() | ir.If():
+                return None
+            case ir.Reduce(kind="sum", target=target) if _is_fragment(target):
+                return target
+    return None
 
 
 @dataclass
@@ -290,6 +308,13 @@ class _Waits(Flow[_State]):
             self.mapping[g.result] for g in done if g.result is not None and g.result not in running
         )
         span = op.span if op is not None else None
-        wait = ir.Wait("wgmma", tokens, list(results), pending, reason=reason, span=span)
+        after = _summed(made)
+        if after is not None:
+            self.lowering.remarks.add(
+                "gemm", span, f"runs while `{buffer_name(after)}` and what it sums are computed"
+            )
+        wait = ir.Wait(
+            "wgmma", tokens, list(results), pending, reason=reason, after=after, span=span
+        )
         made.ops.append(wait)
         state.wgmma = tuple(g for g in state.wgmma if g.younger < pending)

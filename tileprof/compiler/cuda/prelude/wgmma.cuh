@@ -30,6 +30,15 @@ TP_INLINE void tp_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned
 template <int N> TP_INLINE void tp_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
+// A wait behind it stays behind what these sums need: ptxas knows of no reason why a wait should not
+// be issued before arithmetic.  The only NaN that an addition makes is another one.
+template <int N> TP_INLINE void tp_wgmma_after(const float (&sums)[N]) {
+  uint32_t lanes = TP_ALL_LANES;
+  TP_UNROLL_ALL
+  for (int i = 0; i < N; i++)
+    if (__float_as_uint(sums[i]) == 0x7fedcba9u) lanes = 0;
+  asm volatile("bar.warp.sync %0;" ::"r"(lanes) : "memory");
+}
 
 // Accesses of these registers stay on their side: a product under way reads and writes them.
 TP_INLINE void tp_wgmma_hold_one(float &d) { asm volatile("" : "+f"(d)::"memory"); }
