@@ -1,0 +1,155 @@
+"""The kernels of attention on the emulated GPU: their rings, waits and orders of products, with
+data that comes late."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+LIMIT = 5e-3
+"""Rounding results and weights to bfloat16 gives 2e-3 to 3e-3."""
+
+
+def study(name: str) -> Any:
+    """A case study by its name."""
+    return importlib.import_module(f"case_studies.{name}")
+
+
+def run(kernel: Any, given: Sequence[Any], **extents: int) -> dict[str, Any]:
+    """All tensors of a kernel by name, after one launch."""
+    held: ir.Kernel = kernel.program.kernel
+    arrays = list(given)
+    for param in held.params[len(given) :]:
+        assert isinstance(param.type, ir.BufferType)
+        name = param.type.dtype.name
+        shape = [extents.get(str(d), d) for d in param.type.shape]
+        dtype = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name)
+        arrays.append(np.zeros(shape, dtype))
+    source = compile_cuda(held, find_target("sm_90a")).source
+    emulate(source, held, arrays, extents, seed=1)
+    return dict(zip([p.name for p in held.params], arrays, strict=True))
+
+
+def forward(name: str, causal: bool) -> tuple[Any, Any]:
+    """Attention with boundaries in both lengths."""
+    made, given = study(name), study("attention").inputs(1, 130, 300, 1, 1, 64)
+    shape = {"batch": 1, "length": 130, "heads": 1, "dim": 64, "keys": 300, "groups": 1}
+    found = run(getattr(made, name).compile(**shape, causal=causal), given)
+    return found["Out"], made.reference(*given, causal)[0]
+
+
+def several(causal: bool) -> tuple[Any, Any]:
+    """Sequences of different lengths, one of them empty."""
+    made = study("attention_varlen")
+    given = made.inputs((130, 1, 0, 5), (130, 70, 3, 3), 2, 1, 64)
+    shape = {"heads": 2, "dim": 64, "groups": 1, "ends": 5, "longest": 130}
+    kernel = made.attention_varlen.compile(**shape, causal=causal)
+    found = run(kernel, given, total_rows=136, total_keys=206)
+    return found["Out"], made.reference(*given, causal)
+
+
+def backward(causal: bool) -> tuple[Any, Any]:
+    """dQ, whose parts meet in memory, beside the others."""
+    made, whole = study("attention_backward"), study("attention")
+    given = whole.inputs(1, 100, 128, 1, 1, 64)
+    d_out = whole.inputs(1, 100, 128, 1, 1, 64, seed=1)[0]
+    out, lse = whole.attention(*given, causal=causal)
+    sums = np.zeros(given[0].shape, np.float32)
+    delta = made.row_dots(out, d_out, sums)
+    shape = {"batch": 1, "length": 100, "heads": 1, "dim": 64, "keys": 128, "groups": 1}
+    kernel = made.attention_backward.compile(**shape, causal=causal)
+    found = run(kernel, [*given, d_out, lse, delta, sums])
+    gradients = [found["dQ_sums"] * 64**-0.5, found["dK"], found["dV"]]
+    expected = made.reference(*given, d_out, causal)
+    return tuple(
+        np.concatenate([np.asarray(x, np.float64).ravel() for x in each])
+        for each in (gradients, expected)
+    )  # type: ignore[return-value]
+
+
+def latent(splits: int) -> tuple[Any, Any]:
+    """MLA decoding; parts are combined."""
+    made = study("mla_decode")
+    given = made.inputs(1, 64, 200)
+    shape = {"batch": 1, "heads": 64, "keys": 200, "rank": 512, "rope": 64}
+    found = run(made.mla_decode.compile(**shape, splits=splits), given)
+    return found["Out"], made.reference(*given)
+
+
+def paged() -> tuple[Any, Any]:
+    """Pages in random order, a sequence of one key."""
+    made = study("paged_attention")
+    given = made.inputs((130, 64, 1), 16, 2, 64)
+    shape = {"batch": 3, "heads": 16, "groups": 2, "dim": 64, "pages": 9, "size": 64, "most": 3}
+    found = run(made.paged_attention.compile(**shape, splits=2), given)
+    return found["Out"], made.reference(*given)
+
+
+def sparse() -> tuple[Any, Any]:
+    """A random half of the tiles."""
+    made = study("sparse_attention")
+    q, k, v, mask = made.inputs(1, 300, 2, 1, 64)
+    shape = {"batch": 1, "length": 300, "heads": 2, "dim": 64, "keys": 300, "groups": 1}
+    kernel = made.sparse_attention.compile(**shape, rows=3, most=3)
+    return run(kernel, [q, k, v, *made.lists(mask)])["Out"], made.reference(q, k, v, mask)
+
+
+def scan() -> tuple[Any, Any]:
+    """Two chunks."""
+    made = study("chunk_scan")
+    given = made.inputs(1, 2, 256, 1, 2, 64, 128)
+    shape = {"batch": 1, "chunks": 2, "groups": 1, "size": 256, "length": 512}
+    kernel = made.chunk_scan.compile(**shape, heads=2, width=64, state=128)
+    return run(kernel, given)["Y"], made.reference(*given)
+
+
+def weights() -> tuple[Any, Any]:
+    """Float8 weights, with rows beyond the tiles."""
+    made = study("fp8_matmul")
+    given = made.inputs(200, 136, 256)
+    return run(made.fp8_matmul.compile(M=200, N=136, K=256), given)["C"], made.reference(*given)
+
+
+def experts() -> tuple[Any, Any]:
+    """Experts with none, one and more rows than a tile."""
+    made = study("grouped_matmul")
+    given = made.inputs((130, 0, 1, 127), 256, 128)
+    kernel = made.grouped_matmul.compile(rows=258, K=128, experts=4, N=256)
+    return run(kernel, given)["C"], made.reference(*given)
+
+
+RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "full": lambda: forward("attention", False),
+    "causal": lambda: forward("attention", True),
+    "overlapped": lambda: forward("attention_overlapped", False),
+    "overlapped causal": lambda: forward("attention_overlapped", True),
+    "several": lambda: several(False),
+    "several causal": lambda: several(True),
+    "backward": lambda: backward(False),
+    "backward causal": lambda: backward(True),
+    "latent": lambda: latent(1),
+    "latent in parts": lambda: latent(3),
+    "paged": paged,
+    "sparse": sparse,
+    "scan": scan,
+    "weights": weights,
+    "experts": experts,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_results(name: str) -> None:
+    """As the reference in float64."""
+    found, expected = (np.asarray(x, np.float64) for x in RUNS[name]())
+    assert found.shape == expected.shape
+    assert np.linalg.norm(found - expected) < LIMIT * np.linalg.norm(expected)
