@@ -54,16 +54,27 @@ def test_what_stands_behind_conflicts_waits_for_them_too() -> None:
     behind[0] = (HOT[0][0], {"mio_throttle": 3000, "selected": 1000}, 1, 5)
     finding = only(program(Made(code=behind, blames=WAITS, remarks=TOLD)), RULE)
     assert finding.kernel_gain is not None
-    waits = 7 / 8 * (3000 + 1000) + 7 / 11 * (2000 + 1000)
+    waits = 7 / 11 * (3000 + 1000 + 2000 + 1000)
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - waits / 13000))
 
 
+def test_what_is_padded_by_a_word_moves_by_words() -> None:
+    """Each store of 16 bytes, 5 passes, becomes four of a word, 8: of 16 passes 7 go, 3 come."""
+    store = ("STS.128 [R8], R12", {"mio_throttle": 2000, "selected": 1000}, 1, 8)
+    code = [(HOT[0][0], {"mio_throttle": 3000, "selected": 1000}, 1, 5), *HOT[1:], store]
+    finding = only(program(Made(code=code, blames=WAITS, remarks=TOLD)), RULE)
+    assert finding.kernel_gain is not None
+    waits = (7 - 3) / (9 + 2 + 5) * (3000 + 1000 + 2000 + 1000)
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - waits / 14000))
+
+
 def test_counts_of_instructions() -> None:
-    """Seven eighths of what is at the first access and waits for it; the second is right."""
+    """Seven of nine passes, so of what is at the first access and waits for it; the second is
+    right."""
     finding = only(program(Made(code=HOT, blames=WAITS, counts=PASSES)), RULE)
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * 0.4))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 9 * 0.4))
     assert finding.place.location is not None
     assert finding.place.location.line == 5
     assert "8.0 passes" in finding.evidence[0].text
@@ -73,7 +84,7 @@ def test_what_the_compiler_derived_is_of_its_line() -> None:
     """The other access is in another line."""
     finding = only(program(Made(code=HOT, blames=WAITS, remarks=TOLD)), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * 0.4))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 9 * 0.4))
     assert (finding.place.op, finding.static[0].tier) == ("copy S → R", "static")
 
 
@@ -93,7 +104,7 @@ def test_counters_of_launches() -> None:
     counters = {"shared_load_conflicts": 700, "shared_loads": 100}
     finding = only(program(Made(code=HOT, blames=WAITS, metrics=counters)), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * 0.5))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 9 * 0.5))
 
 
 def test_counts_overrule_what_the_compiler_derived() -> None:

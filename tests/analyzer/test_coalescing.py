@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 from tileprof.analyzer import Finding, Gain
+from tileprof.analyzer.estimates import Saving, drawn
 
 RULE = "uncoalesced-global"
 HOT = [
@@ -106,7 +107,9 @@ def test_the_use_of_memory_is_the_part_of_waiting_that_is_traffic() -> None:
     """Memory is used by 60 %: 1,000 in the queue, and 0.6 of 6,000 that wait."""
     made = Made(code=HOT, blames=WAITS, counts=SCATTERED, metrics={"dram_bytes": 600_000})
     finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
-    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * (0.1 + 0.6 * 0.6)))
+    share = 0.75 * (0.1 + 0.6 * 0.6)
+    left = Saving(1 - 0.6 / 0.85, 1 - 0.6 / 0.97, 1 - 0.6 / 1.05)
+    assert gain(finding).mid == pytest.approx(1 / (1 - drawn(Saving(0, share, 0.7), left).mid))
     assert finding.confidence == "high"
 
 
@@ -138,11 +141,24 @@ def test_instructions_in_the_line_of_a_neighbour() -> None:
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
 
 
-def test_what_a_program_asks_for_is_not_what_moved() -> None:
-    """A quarter of the bandwidth by its bytes may be all of it by its sectors."""
+def test_what_has_to_move_says_what_is_left() -> None:
+    """All 7,000 of 10,000 samples go with the sectors, whatever part of these is needed: a kernel
+    that uses a quarter of the bandwidth is drawn towards what kernels reach of it."""
     made = Made(code=HOT, blames=WAITS, remarks=[SAID], metrics={"bytes": 250_000})
     finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
-    assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
+    left = Saving(1 - 0.25 / 0.85, 1 - 0.25 / 0.97, 1 - 0.25 / 1.05)
+    assert gain(finding).mid == pytest.approx(1 / (1 - drawn(Saving(0, 0.7, 0.7), left).mid))
+    assert gain(finding).low > 1.8
+
+
+def test_results_of_products_are_stored_as_lanes_hold_them() -> None:
+    """Half a sector each, which `epilogue-drain` tells of; more than that is another matter."""
+    product = ("HGMMA.64x128x16.F32 R24, gdesc[UR4]", {"selected": 1000}, 1, 4)
+    store = ("STG.E desc[UR6][R4.64], R2", {"lg_throttle": 3000, "selected": 1000}, 0, 5)
+    for sectors, severities in ((8, []), (16, ["suggestion"])):
+        said = remark("store C", 5, f"4-byte accesses, {sectors} sectors a request, 4 needed")
+        made = Made(code=[product, store], remarks=[said])
+        assert [each.severity for each in found(program(made), RULE)] == severities
 
 
 def test_at_the_roof_they_are_to_be_left() -> None:

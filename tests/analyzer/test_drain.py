@@ -156,7 +156,7 @@ def test_ends_and_fences_that_are_as_long_as_they_are() -> None:
         ("EXIT", {"drain": 250, "selected": 3000}, 0, 9),
     ]
     assert not found(program(Made(code=short)), RULE)
-    fence = ("ERRBAR", {"membar": 250, "selected": 9750}, 0, 6)
+    fence = ("ERRBAR", {"membar": 295, "selected": 9605}, 0, 6)
     code = [("MEMBAR.SC.GPU", {"selected": 100}, 0, 6), fence]
     assert not found(program(Made(code=code)), RULE)
     looped = [(text, samples, 1, line) for text, samples, _, line in code]

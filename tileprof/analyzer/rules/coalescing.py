@@ -7,14 +7,16 @@ launch; samples that wait for such loads, or for room in the queue at such acces
 how much of what memory gives is used.
 
 A request of w times the sectors it needs becomes one that needs them: (1 - 1 / w) of what it took
-goes. Of time in the queue that is all of it, and of what else stands in it the part that such
-requests have of its passes; of waiting for an answer only as much as traffic is what made it long,
-so it is multiplied by the use of the memory (nearest of DRAM and L2) as it was counted: bytes that
-a program asks for leave out the sectors for nothing. Where that was not counted, nothing of the
-waiting is sure. At most all of it goes: sectors that leave a cache before all of them is used come
-again. Without samples it is the wasted part of the traffic past L1 times that use.
+goes (`scattered`). Of time in the queue that is all of it, and of what else stands in it the part
+that such requests have of its passes; of waiting for an answer only as much as traffic is what made
+it long, so it is multiplied by the use of the memory (nearest of DRAM and L2) as it was counted:
+bytes that a program asks for leave out the sectors for nothing. Where that was not counted, nothing
+of the waiting is sure. At most all of it goes: sectors that leave a cache before all of them is
+used come again. Where nothing was counted, but the bytes are known that have to move, all of it
+goes. Without samples it is the wasted part of the traffic past L1 times that use.
 
-Lanes whose gaps their thread's next bytes fill are not meant: `narrow-access` tells of them.
+Lanes whose gaps their thread's next bytes fill are not meant: `narrow-access` tells of them. Nor
+are tiles of products that are stored from registers: `epilogue-drain` tells of those.
 
 Long scoreboards by themselves say nothing of a cause: on an H200 a chain of dependent loads has
 as many (96 %) as lanes in sectors of their own (99 %), and so have barriers in shared memory and
@@ -25,39 +27,35 @@ nor addresses are known it is a symptom.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
     LOADS,
-    STORES,
     Requests,
     Told,
     requests,
     told,
     told_at,
-    width_of,
     worked_out,
 )
+from tileprof.analyzer.loops import PRODUCTS
 from tileprof.analyzer.memory_use import counted_use, memory_use
-from tileprof.analyzer.queues import FULL, behind, of_ways
+from tileprof.analyzer.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
 
 __all__ = ["RULE"]
 
 _WASTEFUL = 2.0
 """Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
+_OF_PRODUCTS = 2.0
+"""The same of 16-bit results of products: four lanes hold 16 bytes of a row between them."""
 _COLD = 0.02
 """Of the time, below which a gain is that of another measurement."""
 _MUCH = 0.4
 """Of the samples, from which on waiting for memory is worth telling without a cause."""
-_ANSWER = ("long_scoreboard",)
 _AUTHOR = (
     "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
     " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
@@ -75,21 +73,13 @@ _COUNT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scattered:
-    """An instruction, and how many sectors it takes for each that it needs."""
-
-    index: int
-    ways: float
-
-
 def find(case: KernelCase) -> Iterator[Draft]:
     """Scattered accesses; else waits for memory of which nothing more is known."""
     code, said = case.code, told(case)
     counted = list(requests(code, code.named(*ACCESSES))) if code else []
-    wasteful = [each for each in said if each.ways >= _WASTEFUL and "atomic" not in each.op]
+    wasteful = [each for each in said if each.ways >= _WASTEFUL and _is_meant(case, each)]
     wasteful.sort(key=lambda each: -each.ways)
-    rate = _rate(case)
+    rate = rate_of(case)
     if counted:
         yield from _by_counts(case, counted, wasteful)
     elif wasteful:
@@ -98,6 +88,13 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield from _by_rate(case, rate)
     elif not said and not rate:
         yield from _by_addresses(case)
+
+
+def _is_meant(case: KernelCase, said: Told) -> bool:
+    """Neither an atomic nor a tile of products that is stored as its lanes hold it."""
+    products = bool(case.code and case.code.named(*PRODUCTS))
+    tile = products and said.op.startswith("store") and said.ways <= _OF_PRODUCTS
+    return "atomic" not in said.op and not tile
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
@@ -111,7 +108,7 @@ def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iter
         f" {first.ideal:.0f} needed"
     )
     wasted = sum(each.wasted for each in found) / sum(each.sectors for each in all_)
-    scattered = [_Scattered(each.instruction.index, each.ways) for each in found]
+    scattered = [Scattered(each.instruction.index, each.ways) for each in found]
     index = first.instruction.index
     static = [each for each in said if index in told_at(case, code, each)][:1]
     evidence = [*map(_static, static), Evidence("counters", text)]
@@ -123,10 +120,10 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
     code, evidence = case.code, [_static(said[0])]
     if rate:
         evidence.append(_rate_text(rate))
-    scattered = list[_Scattered]()
+    scattered = list[Scattered]()
     if code is not None:
         ways = {i: each.ways for each in reversed(said) for i in told_at(case, code, each)}
-        scattered = [_Scattered(index, many) for index, many in ways.items()]
+        scattered = [Scattered(index, many) for index, many in ways.items()]
     wasted = 1 - 1 / rate if rate >= _WASTEFUL else 0.0
     place = case.place(said[0].location, said[0].op)
     yield from _drafts(case, code, scattered, evidence, wasted, place)
@@ -146,8 +143,8 @@ def _by_addresses(case: KernelCase) -> Iterator[Draft]:
         f"{at.opcode}: {first.sectors} sectors a request, {first.needed} needed, by the addresses"
         " of its lanes"
     )
-    scattered = [_Scattered(each.instruction.index, each.ways) for each in apart]
-    place = _place(case, code, [_Scattered(index, first.ways)])
+    scattered = [Scattered(each.instruction.index, each.ways) for each in apart]
+    place = _place(case, code, [Scattered(index, first.ways)])
     yield from _drafts(case, code, scattered, [Evidence("static", text)], 0.0, place)
 
 
@@ -156,7 +153,7 @@ def _by_rate(case: KernelCase, rate: float) -> Iterator[Draft]:
 
 
 def _drafts(
-    case: KernelCase, code: KernelCode | None, scattered: list[_Scattered],
+    case: KernelCase, code: KernelCode | None, scattered: list[Scattered],
     evidence: list[Evidence], wasted: float, place: Place,
 ) -> Iterator[Draft]:  # fmt: skip
     """What such accesses cost by samples, else by traffic; a warning where neither was seen."""
@@ -165,11 +162,11 @@ def _drafts(
     if use:
         evidence.append(Evidence("activities", use.text))
     if code is not None and code.whole and scattered:
-        saving = _saving(code, scattered, use.share if use else None)
+        saving = by_samples(case, code, scattered, use.share if use else None)
         text = f"{percent(saving.mid)} of the samples wait for sectors that are not needed"
         evidence.append(Evidence("samples", text, saving.samples))
     elif use and wasted:
-        saving = _by_traffic(case, wasted, min(use.share, 1.0))
+        saving = by_traffic(case, wasted, min(use.share, 1.0))
     else:
         yield Draft("warning", title, place, tuple(evidence), _AUTHOR, _COMPILER)
         return
@@ -190,63 +187,22 @@ def _drafts(
     )  # fmt: skip
 
 
-def _saving(code: KernelCode, scattered: list[_Scattered], use: float | None) -> Saving:
-    """What goes; at most all that waits at scattered accesses, or for them."""
-    at, full, answers = (np.zeros(len(code.counts)) for _ in range(3))
-    for each in scattered:
-        part = 1 - 1 / each.ways
-        here = code.taken(code.rows([each.index], FULL))
-        waits = code.waiting_for([each.index], _ANSWER)
-        at, full = at + part * here, full + here + waits
-        # A store has no answer: what waits for it waits until it has left its registers.
-        if code.instructions[each.index].name in STORES:
-            at = at + part * waits
-        else:
-            answers = answers + part * waits
-    ways = {each.index: each.ways for each in scattered}
-    queue = np.maximum(at, behind(code, *of_ways(code, ways)))
-    taken: Weights = queue + answers * (1.0 if use is None else min(use, 1.0))
-    whole = float(taken.sum())
-    sure = 0.5 if use is not None or not whole else 0.5 * float(queue.sum()) / whole
-    found = eliminated(taken, code.whole, sure=sure)
-    most = eliminated(np.maximum(taken, full), code.whole).high if use is None else found.high
-    return Saving(found.low, found.mid, max(found.high, most), taken, found.samples)
-
-
-def _by_traffic(case: KernelCase, wasted: float, use: float) -> Saving:
-    """Sectors that L1 has are no traffic behind it; what is left of them is at least the rest."""
-    missed = 1 - (case.rate("l1_hit_rate") or 0.0)
-    beyond = max(0.0, 1 - (1 - wasted) / missed) if missed else 0.0
-    return Saving(0.5 * beyond * use, beyond * use, max(beyond * use, wasted * use))
-
-
-def _rate(case: KernelCase) -> float:
-    """Sectors of a launch's requests by those that its widest access needs; 0: not counted."""
-    code, found = case.code, [0.0]
-    for names, name in ((LOADS, "sectors_per_load"), (STORES, "sectors_per_store")):
-        rate = case.rate(name)
-        widths = [width_of(code.instructions[i].opcode) for i in code.named(*names)] if code else []
-        if rate:
-            found.append(rate / max(widths, default=16))
-    return max(found)
-
-
 def _symptom(case: KernelCase) -> Iterator[Draft]:
     code, use = case.sampled, memory_use(case)
     loads = code.named(*LOADS) if code else []
     if code is None or not loads or (use and use.near):
         return
-    waiting = code.waiting_for(loads, _ANSWER)
+    waiting = code.waiting_for(loads, ANSWER)
     share = float(waiting.sum()) / code.whole
     if share < _MUCH:
         return
-    slow = max(loads, key=lambda index: float(code.waiting_for([index], _ANSWER).sum()))
+    slow = max(loads, key=lambda index: float(code.waiting_for([index], ANSWER).sum()))
     if slow in worked_out(case):
         return  # its lanes are not apart
     evidence = [Evidence("samples", f"{percent(share)} of the samples do", int(waiting.sum()))]
     if use:
         evidence.append(Evidence("activities", use.text))
-    place = _place(case, code, [_Scattered(slow, 1.0)])
+    place = _place(case, code, [Scattered(slow, 1.0)])
     yield Draft("symptom", "waits for global memory", place, tuple(evidence), _COUNT)
 
 
@@ -258,7 +214,7 @@ def _rate_text(rate: float) -> Evidence:
     return Evidence("counters", f"{rate:.1f} sectors for each that its widest access needs")
 
 
-def _place(case: KernelCase, code: KernelCode, scattered: list[_Scattered]) -> Place:
+def _place(case: KernelCase, code: KernelCode, scattered: list[Scattered]) -> Place:
     at = code.instructions[scattered[0].index]
     return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
 

@@ -26,19 +26,14 @@ Long scoreboards are left out: they stand at who needs a value, and are as long 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-
-import numpy as np
+from collections.abc import Collection, Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.global_memory import (
     ACCESSES,
-    LINE,
-    SECTOR,
     WIDEST,
     Request,
     Told,
@@ -48,9 +43,9 @@ from tileprof.analyzer.global_memory import (
     width_of,
     worked_out,
 )
-from tileprof.analyzer.lanes import WARP
-from tileprof.analyzer.memory_use import MemoryUse, memory_use
-from tileprof.analyzer.queues import FULL, behind, passes_of
+from tileprof.analyzer.memory_use import memory_use
+from tileprof.analyzer.narrow import passes_at, saved, why_harmless
+from tileprof.analyzer.queues import FULL
 
 __all__ = ["RULE"]
 
@@ -59,18 +54,8 @@ _IN_ORDER = (0.9, 1.25)
 fewer are lanes that share addresses."""
 _GAPS = 1.9
 """Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
-_COLD = 0.02
-"""Of the time, below which a gain is that of another measurement."""
 _FULL = 0.2
 """Of the samples, from which on a full queue is worth telling without a cause."""
-_LEAST_FULL = {4: 0.05, 8: 0.2}
-"""By width in order, of the samples at them, below which the queue is not what they wait for: such
-requests move as many bytes in a pass as wider ones."""
-_WIDE_PASSES = 1 + WARP * WIDEST / LINE
-"""Of a request of 16 bytes a thread."""
-_SURE = 0.25
-"""Of what waits in the queue, what comes back at least: the rest waits for memory then. (An H200
-got back 0.3 to 0.5 of it in three kernels.)"""
 _AUTHOR = (
     "Let each thread move 16 bytes at once: give it neighbouring elements of the last index (fewer"
     " threads, or a wider tile), and make rows and offsets multiples of 16 bytes: pad the tensor,"
@@ -146,9 +131,9 @@ def _measured(
     if use:
         evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)
-    passes = _passes(case, code, where)
-    saving = _saving(code, passes, use)
-    if why := _harmless(code, passes, saving, use):
+    passes = passes_at(case, code, where)
+    saving = saved(code, passes, use)
+    if why := why_harmless(code, passes, saving, use):
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
             f"Leave it: {why}.", confidence="high",
@@ -158,48 +143,6 @@ def _measured(
         "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
         most=use.most if use else float("inf"), confidence="medium" if use else "low",
     )  # fmt: skip
-
-
-def _passes(case: KernelCase, code: KernelCode, where: Collection[int]) -> dict[int, float]:
-    """By access, the passes of a request."""
-    known, held = worked_out(case), dict[int, float]()
-    for index in where:
-        lines = known[index].sectors * SECTOR / LINE if index in known else 0.0
-        held[index] = max(1 + lines, passes_of(code.instructions[index]))
-    return held
-
-
-def _harmless(
-    code: KernelCode, passes: Mapping[int, float], saving: Saving, use: MemoryUse | None
-) -> str:
-    """Why there is nothing to gain, or nothing."""
-    if use and use.near:
-        return "memory gives no more than it does"
-    at = code.n(passes, (ISSUED, *FULL)) / code.whole
-    if min(saving.mid, at) < _COLD:
-        return "these accesses take no time"
-    in_order = [index for index in passes if passes[index] == passes_of(code.instructions[index])]
-    width = min(width_of(code.instructions[index].opcode) for index in passes)
-    if len(in_order) == len(passes) and at < _LEAST_FULL.get(width, 0.0):
-        return "their queue has room, and they pass as many bytes a cycle as wider ones"
-    return ""
-
-
-def _saving(code: KernelCode, passes: Mapping[int, float], use: MemoryUse | None) -> Saving:
-    """What goes if each instruction moves 16 bytes, as far as memory has room."""
-    parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
-    gone = {i: max(0.0, passes[i] - _WIDE_PASSES * parts[i]) for i in passes}
-    taken = behind(code, gone, passes)
-    for index in passes:
-        at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
-        taken = np.maximum(taken, at)
-    if use is None:
-        return eliminated(taken, code.whole, sure=0.0)
-    saving, room = eliminated(taken, code.whole, sure=_SURE), use.room
-    if saving.mid <= room:
-        return saving
-    high = max(room, min(saving.high, 1 - 1 / use.most))
-    return Saving(min(saving.low, room), room, high, taken * room / saving.mid, saving.samples)
 
 
 def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:

@@ -1,0 +1,99 @@
+"""What accesses cost whose lanes lie apart in global memory.
+
+In: a kernel; its scattered accesses, and the sectors that each takes for one that it needs.  Out:
+the share of the kernel's time that goes when they need what they take.
+
+Where nothing tells what the kernel's work takes, (1 - 1 / w) of what w times the sectors took goes:
+of time in the queue, of what stands behind it, and of waits for an answer, those as far as traffic
+made them long. Where the bytes that it has to move are known, they say what is left, so all that
+waits at such accesses, for them and behind them is their doing: on an H200 three kernels in which
+that was 0.8 of the samples and more came, in order, to what kernels reach that move as much, also
+where w was less than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer import reach
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
+from tileprof.analyzer.global_memory import LOADS, STORES, width_of
+from tileprof.analyzer.queues import FULL, behind, of_ways
+
+__all__ = ["ANSWER", "Scattered", "by_samples", "by_traffic", "rate_of"]
+
+ANSWER = ("long_scoreboard",)
+"""Why a warp waits for a load."""
+_SURE = 0.5
+"""Of what they took, what goes at least, where the use of memory was counted; else of the queue."""
+_SURE_OF_WORK = 0.7
+"""The same where what the kernel has to move is known: the rest is what it takes to move it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """An instruction, and how many sectors it takes for each that it needs."""
+
+    index: int
+    ways: float
+
+
+def by_samples(
+    case: KernelCase, code: KernelCode, scattered: list[Scattered], use: float | None
+) -> Saving:
+    """`use` is the share of what memory gives, if that was counted: a part of waits for answers."""
+    ways = {each.index: each.ways for each in scattered}
+    gone, held = of_ways(code, ways)
+    everything = {each.index: 1.0 for each in scattered}
+    queue, answers = _at(code, everything)
+    full = np.maximum(queue, behind(code, held, held)) + answers
+    if use is None and reach.left(case) is not None:
+        return eliminated(full, code.whole, sure=_SURE_OF_WORK)
+    queue, answers = _at(code, {index: 1 - 1 / many for index, many in ways.items()})
+    queue = np.maximum(queue, behind(code, gone, held))
+    taken: Weights = queue + answers * (1.0 if use is None else min(use, 1.0))
+    whole = float(taken.sum())
+    sure = _SURE if use is not None or not whole else _SURE * float(queue.sum()) / whole
+    found = eliminated(taken, code.whole, sure=sure)
+    if use is not None:
+        return found
+    high = max(found.high, eliminated(np.maximum(taken, full), code.whole).high)
+    return Saving(found.low, found.mid, high, taken, found.samples)
+
+
+def _at(code: KernelCode, parts: dict[int, float]) -> tuple[Weights, Weights]:
+    """Of what is at accesses these parts: in the queue, and waiting for their answers.
+
+    A store has no answer: what waits for it waits until it has left its registers.
+    """
+    queue, answers = np.zeros(len(code.counts)), np.zeros(len(code.counts))
+    for index, part in parts.items():
+        queue = queue + part * code.taken(code.rows([index], FULL))
+        waits = part * code.waiting_for([index], ANSWER)
+        if code.instructions[index].name in STORES:
+            queue = queue + waits
+        else:
+            answers = answers + waits
+    return queue, answers
+
+
+def by_traffic(case: KernelCase, wasted: float, use: float) -> Saving:
+    """Sectors that L1 has are no traffic behind it; what is left of them is at least the rest."""
+    missed = 1 - (case.rate("l1_hit_rate") or 0.0)
+    beyond = max(0.0, 1 - (1 - wasted) / missed) if missed else 0.0
+    return Saving(0.5 * beyond * use, beyond * use, max(beyond * use, wasted * use))
+
+
+def rate_of(case: KernelCase) -> float:
+    """Sectors of a launch's requests by those that its widest access needs; 0: not counted."""
+    code, found = case.code, [0.0]
+    for names, name in ((LOADS, "sectors_per_load"), (STORES, "sectors_per_store")):
+        rate = case.rate(name)
+        widths = [width_of(code.instructions[i].opcode) for i in code.named(*names)] if code else []
+        if rate:
+            found.append(rate / max(widths, default=16))
+    return max(found)
