@@ -150,12 +150,13 @@ def test_what_waits_behind_stores() -> None:
 
 def test_ends_and_fences_that_are_as_long_as_they_are() -> None:
     """Stores take a while to get there; so does a result that others are to see, once."""
-    short = [
-        *LOOP,
-        (STORED[2][0], {"lg_throttle": 100}, 0, 7),
-        ("EXIT", {"drain": 250, "selected": 3000}, 0, 9),
-    ]
-    assert not found(program(Made(code=short)), RULE)
+    for drained, severities in ((300, []), (800, ["suggestion"])):
+        short = [
+            *LOOP,
+            (STORED[2][0], {"lg_throttle": 600}, 0, 7),
+            ("EXIT", {"drain": drained, "selected": 3400 - drained}, 0, 9),
+        ]
+        assert [each.severity for each in found(program(Made(code=short)), RULE)] == severities
     fence = ("ERRBAR", {"membar": 295, "selected": 9605}, 0, 6)
     code = [("MEMBAR.SC.GPU", {"selected": 100}, 0, 6), fence]
     assert not found(program(Made(code=code)), RULE)
