@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from tests.analyzer.defects import counted, line_of, product, turned
 from tests.analyzer.made import FILE, Made, found, only, program, remark, stored
 from tileprof import binary
 from tileprof.analyzer.cases import Program
+from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.rules import layout_converts
 from tileprof.errors import Location
 
@@ -124,14 +126,41 @@ def test_barriers_keep_warp_groups_in_step() -> None:
 def test_a_short_exchange_keeps_nobody_in_step() -> None:
     """It takes 3 % of a longer turn, so that groups have room to run apart."""
     longer = [*IN_STEP[:-2], ("FADD R4, R4, R5", {"selected": 90_000}, 1, 7), IN_STEP[-1]]
-    assert len(only(program(replace(together(256), code=longer)), RULE).dynamic) == 1
+    draft = drafted(replace(together(256), code=longer))
+    assert [each.tier for each in draft.evidence] == ["static", "samples"]
+
+
+def test_tiles_come_no_sooner() -> None:
+    """200 turns, by what nine instructions issue, of 48 cycles: a tile takes longer to come. Of 1,048
+    it takes 530 and its transfer. Without a ring there is no such bound."""
+
+    def ring(stages: int) -> Made:
+        ir = f"""    %A_shared = alloc shared {{}} : shared<128, 64, bfloat16>
+    for pipelined %c0, %c9, %c1 {{num_stages = {stages}}} body(%k: index) {{
+      copy %A_tile, %A_shared
+    }}
+"""
+        return replace(together(256), ir=ir)
+
+    assert drafted(ring(2)).most == pytest.approx(1)
+    assert drafted(together(256)).most == math.inf
+    turns = [(text, {**row, "wait": 200_000}, *at) for text, row, *at in IN_STEP[:1]]
+    slow = replace(ring(2), code=[*turns, *IN_STEP[1:]])
+    cycles = (9600 + 200_000) / 200
+    assert drafted(slow).most == pytest.approx(cycles / (530 + 128 * 64 * 2 / 64))
+
+
+def drafted(made: Made) -> Draft:
+    """What the rule itself says."""
+    (draft,) = layout_converts.RULE.find(Program(program(made)).kernels[0])
+    return draft
 
 
 def share(made: Made) -> float:
     """Of the time, what the rule itself says that goes."""
-    (draft,) = layout_converts.RULE.find(Program(program(made)).kernels[0])
-    assert draft.saving is not None
-    return draft.saving.mid
+    saving = drafted(made).saving
+    assert saving is not None
+    return saving.mid
 
 
 def test_points_that_run_once() -> None:

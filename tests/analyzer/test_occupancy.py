@@ -18,11 +18,14 @@ WAITS = [("FADD R0, R0, R1", LATENCY, 1, 5)]
 
 
 def test_a_few_registers_from_the_next_block() -> None:
-    """From 2 to 4 warps of a scheduler that each are ready with p: 1 - (1 - p)² = 0.25."""
+    """From 2 to 4 warps of a scheduler that each are ready with p: 1 - (1 - p)² = 0.25; or, as one
+    block alone is far too large, to half of all, 8. At most what the work leaves."""
     finding = only(on_h200(Made(attributes=FEW, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx((1 - 0.75**2) / 0.25)
-    assert finding.kernel_gain.high == pytest.approx(2)  # by as many warps
+    step, further = (1 - 0.25 / (1 - 0.75**warps) for warps in (2, 4))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (step + further) / 2))
+    assert finding.kernel_gain.low == pytest.approx(1 / (1 - step / 2))
+    assert finding.kernel_gain.high == pytest.approx(4)  # it issues in a quarter of all cycles
     assert (finding.severity, finding.confidence) == ("suggestion", "medium")
     assert "at most 128 registers a thread instead of 132" in finding.author
 
@@ -100,7 +103,7 @@ def test_near_a_roof_and_with_many_warps() -> None:
 
 
 def test_no_more_comes_back_than_work_leaves() -> None:
-    """At 0.7 of the roof: 1 - 0.7 / 0.97 likely, 1 - 0.7 / 1.05 at best, but for the roof itself."""
+    """At 0.7 of the roof: 0.7 / 0.97 is left likely, 0.7 / 1.05 at least, but for the roof itself."""
     near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 7e8})
     finding = only(on_h200(near, ROOF), RULE)
     assert finding.kernel_gain is not None

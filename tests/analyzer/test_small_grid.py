@@ -48,6 +48,30 @@ def test_two_rounds_of_halves_bring_nothing() -> None:
     assert only(on_h200(Made(attributes=launch(96))), RULE).severity == "suggestion"
 
 
+def test_tiles_of_fewer_warp_groups() -> None:
+    """Three groups a tile: two give 88 tiles a half more, for all multiprocessors; without known
+    flops the time goes down little. 90 tiles become too many."""
+    code = [PRODUCT[1], ("@P0 BRA 0x0", {"selected": 100}, 1, 5)]
+    finding = only(on_h200(Made(attributes=launch(88, threads=384), code=code)), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (1 - 1.5**-0.25) * (1 - EMPTY)))
+    assert finding.kernel_gain.high == pytest.approx(1.5)
+    more = only(on_h200(Made(attributes=launch(90, threads=384), code=code)), RULE)
+    assert (more.severity, more.kernel_gain) == ("warning", None)
+
+
+def test_arithmetic_goes_down_with_warp_groups() -> None:
+    """Of the time on 88 multiprocessors, 0.5 / (88 / 132) / 0.85 is arithmetic at its usual pace;
+    what is beyond it goes down with edges."""
+    code = [PRODUCT[1], ("@P0 BRA 0x0", {"selected": 100}, 1, 5)]
+    many = Made(attributes=launch(88, threads=384), code=code, ir=IR, metrics={"flops": 5e11})
+    finding = only(on_h200(many, {"tensor_bfloat16": 1e15}), RULE)
+    bound = 0.5 / (88 / 132) / 0.85
+    kept = bound / 1.5 + (1 - bound) * 1.5**-0.5
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (1 - kept) * (1 - EMPTY)))
+
+
 def test_it_is_told_where_the_grid_is_chosen() -> None:
     """By the compiler's word, else where the code asks for its block's number."""
     finding = only(on_h200(Made(attributes=launch(32), code=PRODUCT)), RULE)

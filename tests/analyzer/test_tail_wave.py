@@ -45,13 +45,26 @@ def test_a_block_too_many() -> None:
     assert "1.01 waves" in finding.static[0].text
 
 
-@pytest.mark.parametrize(("share", "lost"), [(1.0, 0), (0.0, 3 / 8), (0.6, 0.4 * 3 / 8)])
-def test_blocks_that_share_what_is_scarce(share: float, lost: float) -> None:
-    """Five blocks for each of 132 that hold four: nothing is lost where schedulers are busy, three
-    of eight rounds where all is latency."""
-    made = Made(attributes=launch(5 * 132, held=4), code=busy(share), metrics=SOME)
+LEAST, MOST = 1 - 5.5 / 6, 1 - 1.375 / 2
+"""Of the time, what 726 blocks lose where 132 multiprocessors hold four each."""
+
+
+@pytest.mark.parametrize(("share", "latency"), [(1.0, 0.0), (0.0, 1.0), (0.6, 0.4)])
+def test_blocks_that_share_what_is_scarce(share: float, latency: float) -> None:
+    """Half a block of 5.5 for each where schedulers are busy, which is too little to tell; 1.375
+    rounds of 2 where all is latency."""
+    made = Made(attributes=launch(726, held=4), code=busy(share), metrics=SOME)
+    lost = LEAST + (MOST - LEAST) * latency
     gains = [each.kernel_gain.mid for each in found(on_h200(made, ROOF), RULE) if each.kernel_gain]
-    assert gains == ([pytest.approx(1 / (1 - KEPT * lost))] if lost else [])
+    assert gains == ([pytest.approx(1 / (1 - KEPT * lost))] if latency else [])
+
+
+def test_nothing_is_lost_for_sure() -> None:
+    """Five blocks for each multiprocessor: how long they take alone decides, and is not known."""
+    made = Made(attributes=launch(5 * 132, held=4), code=busy(0), metrics=SOME)
+    finding = only(on_h200(made, ROOF), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    assert "--instrument sample" in finding.author
 
 
 def test_memory_that_is_nearly_full_is_what_is_scarce() -> None:

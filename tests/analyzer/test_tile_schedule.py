@@ -103,3 +103,45 @@ def test_what_is_known_at_launch_only() -> None:
         schedule_of("kernel @k() {\n  %c4 = constant 4 : index\n  launch [%c4] {} body() {\n")
         is None
     )
+
+
+LOADS = """kernel @k(%X: global<12, 64, 128, bfloat16>, %T: global<64, 128, float32>, \
+%R: global<64, int32>) {
+  %c2 = constant 2 : index
+  %c12 = constant 12 : index
+  launch [%c2, %c12] {threads = [128]} body(%block: index, %head: index) {
+    %c32 = constant 32 : index
+    %c64 = constant 64 : index
+    parallel [%c32, %c64] body(%i: index, %j: index) {
+      %0 = mul %block, %c32 : index
+      %token = add %0, %i : index
+      %1 = load %X, [%head, %token, %j] {in_bounds = true} : bfloat16
+      %2 = load %T, [%token, %j] {in_bounds = true} : float32
+      %3 = load %T, [%token, %j] {in_bounds = true} : float32
+      %4 = load %R, [%token] : int32
+      %5 = load %T, [%4, %j] : float32
+      %6 = floordiv %j, %c2 : index
+      %7 = load %T, [%token, %6] : float32
+    }
+  }
+}
+"""
+
+
+def test_loads_of_points() -> None:
+    """Each head reads its own part of X, and all of them the same of T and R. What one load has
+    read already, what goes by a loaded index, and what points share are left out."""
+    held = schedule_of(LOADS)
+    assert held is not None
+    x, table, rows = held.panels
+    assert (x.tensor, x.size.tolist()) == ("%X", [32 * 64 * 2] * 24)
+    assert (table.tensor, table.size.tolist()) == ("%T", [32 * 64 * 4] * 2)
+    assert table.number.tolist() == [0, 1] * 12
+    assert rows.size.tolist() == [32 * 4] * 2
+
+
+def test_points_that_are_known_at_launch_only() -> None:
+    """Nothing is said of their loads."""
+    held = schedule_of(LOADS.replace("%c64]", "%n]"))
+    assert held is not None
+    assert [each.tensor for each in held.panels] == ["%R"]

@@ -149,6 +149,45 @@ def test_traffic_that_is_not_the_limit() -> None:
     assert not found(on_h200(bare), RULE)
 
 
+HEADS = """kernel @k(%X: global<12, 200000, 128, bfloat16>, %T: global<200000, 128, float32>, \
+%Y: out global<12, 200000, 128, bfloat16>) {
+  %c6250 = constant 6250 : index
+  %c12 = constant 12 : index
+  launch [GRID] {threads = [256]} body(NAMES) {
+    %c32 = constant 32 : index
+    %c128 = constant 128 : index
+    parallel [%c32, %c128] body(%i: index, %j: index) {
+      %0 = mul %block, %c32 : index
+      %token = add %0, %i : index
+      %1 = load %X, [%head, %token, %j] {in_bounds = true} : bfloat16
+      %2 = load %T, [%token, %j] {in_bounds = true} : float32
+      store %1, %Y, [%head, %token, %j] {in_bounds = true}
+    }
+  }
+}
+"""
+X, TABLE = 12 * 200000 * 128 * 2, 200000 * 128 * 4
+
+
+def heads(grid: str, names: str) -> Profile:
+    """A kernel of points, whose blocks read what others read; 0.8 of its time are 12 tables."""
+    made = Made(
+        ir=HEADS.replace("GRID", grid).replace("NAMES", names), time=1.25e9,
+        attributes=launch(75000, held=5, threads=256),
+        code=[("LDG.E R2, [R4.64]", {"long_scoreboard": 9000, "selected": 1000}, 0, 9)],
+    )  # fmt: skip
+    return on_h200(made, {"hbm_copy": 2 * X + 12 * TABLE})
+
+
+def test_loads_of_points_in_an_order_that_shares_nothing() -> None:
+    """One head after the other reads the table again; heads of the same tokens share it."""
+    finding = only(heads("%c6250, %c12", "%block: index, %head: index"), RULE)
+    assert finding.kernel_gain is not None
+    best = (2 * X + TABLE) / (2 * X + 12 * TABLE)
+    assert finding.kernel_gain.mid == pytest.approx(1.25 * 0.97 / best)
+    assert not found(heads("%c12, %c6250", "%head: index, %block: index"), RULE)
+
+
 def test_counted_traffic_beside_that_of_the_best_groups() -> None:
     """What no order of blocks can save is no excess."""
     many = {"dram_bytes": 5e9, "bytes": 1e12}

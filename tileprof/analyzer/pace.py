@@ -23,6 +23,8 @@ __all__ = ["Pace", "pace_of"]
 _LATENCY = 800
 """Cycles until a tile is there whose transfer takes none, on a device at work: in products of two
 stages on an H200 turns were 530 and 720 cycles longer than their transfer (PLANT)."""
+_FASTEST = 530
+"""The least of these."""
 _PORT = 64
 """Bytes a cycle that one multiprocessor takes from L2 at most; no loop on an H200 came above 42."""
 _BUSY = 0.87
@@ -46,6 +48,9 @@ class Pace:
     transfer: float
     """Share of it that the bytes of a turn take, of all blocks that run at once; 0 if not known."""
 
+    alone: float = 0.0
+    """The same, of one multiprocessor whose way nobody else uses."""
+
     @property
     def least(self) -> float:
         """Share of it that is left however far loads run ahead."""
@@ -56,6 +61,16 @@ class Pace:
         """Share of it that is left where tensor cores are as busy as in products that are written
         well."""
         return min(1.0, max(self.tensor / _BUSY, self.least))
+
+    def shortest(self, ahead: int) -> float:
+        """Share of it that is left at least, where loads are asked for so many turns ahead.
+
+        What others take is no part of latency: they wait meanwhile as well.
+        """
+        if not self.cycles or ahead < 1:
+            return self.least
+        way = (_FASTEST / self.cycles + self.alone) / ahead
+        return min(1.0, max(self.least, way))
 
     def is_latency(self, ahead: int) -> bool:
         """Whether loads that are asked for so many turns ahead are under way for about as long as
@@ -68,7 +83,8 @@ def pace_of(case: KernelCase, code: KernelCode, loop: range, stage_bytes: float)
     turned = turns(code, loop)
     cycles = code.n([*loop, *slow_paths(code, loop)]) / turned if turned else 0.0
     transfer = max(_transfers(case, stage_bytes, cycles), default=0.0)
-    return Pace(cycles, tensor_use(case, code, loop), min(transfer, 1.0))
+    alone = _filled(case) * stage_bytes / _PORT / cycles if cycles else 0.0
+    return Pace(cycles, tensor_use(case, code, loop), min(transfer, 1.0), min(alone, 1.0))
 
 
 def _transfers(case: KernelCase, stage_bytes: float, cycles: float) -> Iterator[float]:
@@ -78,11 +94,16 @@ def _transfers(case: KernelCase, stage_bytes: float, cycles: float) -> Iterator[
     for name, floor in case.floors.items():
         if case.peaks[name].unit == "bytes/s":
             yield floor / case.time
-    filled = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0)
-    yield stage_bytes * max(filled, 1.0) / _PORT / cycles
+    yield _filled(case) * stage_bytes / _PORT / cycles
     l2, launch = case.peaks.get("l2_read"), launch_of(case)
     if l2 and case.total("bytes"):
         yield case.total("bytes") / l2.value * 1e9 / case.time
     elif l2 and l2.clock_mhz and launch:
         running = min(launch.blocks, launch.multiprocessors * launch.held)
         yield stage_bytes * running / cycles / (l2.value / (l2.clock_mhz * 1e6))
+
+
+def _filled(case: KernelCase) -> float:
+    """Blocks of a multiprocessor that has some."""
+    waves = min(1.0, case.number("waves") or 1.0)
+    return max(1.0, (case.number("blocks_per_sm") or 1.0) * waves)

@@ -6,6 +6,9 @@ at once.  Out: bytes that come from memory.
 A block reads panels: all tiles that one view goes through in the block's loops. Blocks that run at
 once go through their panels in step, so a panel that several read comes once. A panel of an earlier
 wave is still there if the waves since then, this one included, read less than the L2 holds.
+
+Loads of single elements in a `parallel` are panels as well: all that one load reads over the
+points. Those whose index no sum or product tells, as one that is itself loaded, are left out.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ _VIEW = re.compile(
     r"(%\w+) = view (%\w+), \[([^\]]*)\] \{sizes = \[([\d, ]+)\].*\} : global<.*, [a-z]+(\d+)\w*"
 )
 _COPY = re.compile(r"copy (%\w+), %\w+")
+_POINTS = re.compile(r"^ *parallel \[([^\]]*)\].* body\((.*)\) \{")
+_LOAD = re.compile(r"= load (%\w+), \[([^\]]*)\].*: [a-z]+(\d+)\w*$")
+_ONTO = ("add", "sub", "mul")
+"""Operations that keep what differs apart."""
 _PARAMETER = re.compile(r"(%\w+): (?:out )?global<([\d, ]+), \w+")
 _OPERATIONS: dict[str, Callable[[_Numbers, _Numbers], _Numbers]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide,
@@ -112,6 +119,8 @@ class _Value:
 
     first: _Numbers
     loops: frozenset[str] = frozenset()
+    apart: bool = True
+    """Whether each turn of them has a number of its own."""
 
 
 class _Reader:
@@ -125,6 +134,7 @@ class _Reader:
         self.turns: dict[str, int] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.views: dict[str, Panels] = {}
+        self.loaded: set[tuple[str, str]] = set()
 
     def line(self, text: str) -> None:
         """One more."""
@@ -137,6 +147,10 @@ class _Reader:
             self._launch(m[1].split(", "), re.findall(r"%\w+", m[2]))
         elif m := _LOOP.search(text):
             self._loop(m[2], m[3], m[4], m[5])
+        elif m := _POINTS.search(text):
+            self._points(m[1].split(", "), re.findall(r"%\w+", m[2]))
+        elif m := _LOAD.search(text):
+            self._load(m[1], m[2], int(m[3]))
         elif m := _BINARY.search(text):
             self._binary(m[1], m[2], m[3], m[4])
         elif m := _VIEW.search(text):
@@ -174,13 +188,33 @@ class _Reader:
         if kind in _OPERATIONS and a in self.values and b in self.values:
             left, right = self.values[a], self.values[b]
             first = _OPERATIONS[kind](left.first, right.first)
-            self.values[name] = _Value(np.asarray(first), left.loops | right.loops)
+            loops = left.loops | right.loops
+            apart = left.apart and right.apart and (kind in _ONTO or not loops)
+            self.values[name] = _Value(np.asarray(first), loops, apart)
+
+    def _points(self, extents: list[str], names: list[str]) -> None:
+        for name, extent in zip(names, extents):
+            held = self.values.get(extent)
+            if held is not None and not held.loops and not held.first.ndim:
+                self.turns[name] = int(held.first)
+                self.values[name] = _Value(np.array(0), frozenset([name]))
+
+    def _load(self, tensor: str, at: str, bits: int) -> None:
+        names = at.split(", ")
+        known = all(each in self.values and self.values[each].apart for each in names)
+        if not known or tensor not in self.shapes or not self.launches:
+            return
+        if (tensor, at) not in self.loaded:  # what is read twice at once comes once
+            self.loaded.add((tensor, at))
+            self.panels.append(self._panels(tensor, names, (1,) * len(names), bits))
 
     def _view(
         self, name: str, tensor: str, at: list[str], sizes: tuple[int, ...], bits: int
     ) -> None:
-        if tensor not in self.shapes or not self.launches:
-            return  # of a buffer of the block
+        if tensor in self.shapes and self.launches:  # else of a buffer of the block
+            self.views[name] = self._panels(tensor, at, sizes, bits)
+
+    def _panels(self, tensor: str, at: list[str], sizes: tuple[int, ...], bits: int) -> Panels:
         starts = [self._value(each) for each in at]
         blocks = math.prod(self.grid)
         rows = np.stack([np.broadcast_to(each.first, blocks) for each in starts], axis=1)
@@ -189,7 +223,7 @@ class _Reader:
         tile = np.clip(np.minimum(room, sizes), 0, None).prod(axis=1) * bits / 8
         loops = frozenset[str]().union(*(each.loops for each in starts))
         size = tile * math.prod(self.turns[each] for each in loops)
-        self.views[name] = Panels(tensor, number.reshape(-1), size)
+        return Panels(tensor, number.reshape(-1), size)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -8,11 +8,13 @@ Exchanges of one loop are one finding: one layout that does not fit has them all
 that go from warp to warp through shared memory as well. Where products of several warp groups are
 in that loop, the barriers also keep the groups in step: each waits for its products while the other
 waits for its own, whereas without them the one computes meanwhile. So of these waits, those at
-which nobody issues, what the loop issues elsewhere hides (GPA, section 5.2).
+which nobody issues, what the loop issues elsewhere hides (GPA, section 5.2). No turn becomes
+shorter than its tiles take to come (`pace`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -25,6 +27,8 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.loops import PRODUCTS, groups_of, loop_around
+from tileprof.analyzer.pace import pace_of
+from tileprof.analyzer.pipelines import rings_of
 from tileprof.analyzer.tile_waits import loading_apart
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
@@ -36,6 +40,8 @@ _COMES_BACK = 0.85
 """Of that time: other instructions take some of the freed turns."""
 _OFTEN = 0.05
 """Of the samples, at an exchange that keeps warp groups in step all along a turn."""
+_LEAST_KEPT = 0.02
+"""Of the time, what is left in any case."""
 _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
 _ELSEWHERE = "long_scoreboard"
 _PRODUCTS = ("barrier", "warpgroup_arrive")
@@ -132,7 +138,19 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
         return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
                      confidence="high")  # fmt: skip
     saving, more = _saving(case, code, exchange, taken)
-    return Draft("suggestion", title, place, (*evidence, *more), advice, _COMPILER, saving)
+    return Draft("suggestion", title, place, (*evidence, *more), advice, _COMPILER, saving,
+                 _most(case, code, exchange.loop))  # fmt: skip
+
+
+def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:
+    """How many times as fast it can become while its tiles come as they do."""
+    rings = rings_of(case.info.ir if case.info else "")
+    if loop is None or not rings or not has_products(code, loop):
+        return math.inf
+    whole = max(code.whole - loading_apart(code, loop), 1.0)
+    inside = min(code.n(loop) / whole, 1.0)
+    kept = pace_of(case, code, loop, rings[0].stage_bytes).shortest(rings[0].stages - 1)
+    return 1 / max(1 - (1 - kept) * inside, _LEAST_KEPT)
 
 
 def _saving(

@@ -11,6 +11,10 @@ queue, a nap or a fence is not shorter with more warps. At most W' / W times as 
 no more comes back than what the kernel's work leaves of its time: kernels that only stream are
 between the likeliest and the best.
 
+A block alone has a tile that is far too large, or memory that it does not need. Who makes it
+smaller seldom stops where two blocks fit: so likely it is halfway between the next step and half of
+all warps, and at best all that the kernel's work leaves.
+
 A block alone has nothing beside it while it loads, or reduces, or writes: any latency counts. Where
 blocks share a multiprocessor already, they cover each other's arithmetic, and only waits for memory
 count. Those are no sign where the bytes that have to be moved are not known, as warps wait as long
@@ -87,6 +91,8 @@ class _Step:
     needs: str
     left: float
     """Of what it needs least of, the part that stays."""
+    further: float
+    """Warps of a multiprocessor that a change for more than this step leads to."""
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -151,9 +157,16 @@ def _saving(
         return Saving(0, 0, 0)
     ready = 1 - (1 - busy) ** (SCHEDULERS / warps)
     most = max(0.0, 1 - warps / step.warps)
-    share = (1 - 1 / more_warps(ready, warps, step.warps)) * waiting / idle
-    mid = min(share, most, (left.mid + left.high) / 2 if left else 1.0)
-    return Saving(_SURE * mid, mid, most)
+    part, ceiling = waiting / idle, (left.mid + left.high) / 2 if left else 1.0
+    mid = min(_covered(ready, warps, step.warps) * part, most, ceiling)
+    low, mid = _SURE * mid, (mid + min(_covered(ready, warps, step.further) * part, ceiling)) / 2
+    high = left.high if left and step.further > step.warps else most
+    return Saving(min(low, mid), mid, max(mid, high))
+
+
+def _covered(ready: float, warps: float, after: float) -> float:
+    """Of the time, what more warps take away."""
+    return 1 - 1 / more_warps(ready, warps, after)
 
 
 def _next(case: KernelCase, launch: Launch) -> _Step | None:
@@ -165,7 +178,7 @@ def _next(case: KernelCase, launch: Launch) -> _Step | None:
     room = rules.warps
     if limits == ["blocks"]:
         warps = min(2 * launch.held * launch.warps, room)
-        return _Step(launch.held, warps, f"blocks of {2 * launch.threads} threads", 1.0)
+        return _Step(launch.held, warps, f"blocks of {2 * launch.threads} threads", 1.0, warps)
     registers, shared = case.number("registers"), _shared(case)
     if registers is None or set(limits) - {"registers", "shared memory"}:
         return None
@@ -176,7 +189,10 @@ def _next(case: KernelCase, launch: Launch) -> _Step | None:
     # A grid of one wave is made to fit, so it grows; another one has the blocks that it has.
     there = min(blocks, launch.each) if launch.waves > 1 else blocks
     needs, left = _needs(fewer, (int(registers), shared), limits)
-    return _Step(blocks, there * launch.warps, _told(case) or needs, left)
+    after, further = there * launch.warps, there * launch.warps
+    if launch.held == 1 and launch.waves > 1:
+        further = max(after, min(_MOST * room, launch.each * launch.warps))
+    return _Step(blocks, after, _told(case) or needs, left, further)
 
 
 def _told(case: KernelCase) -> str:

@@ -119,8 +119,9 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
     rest = _rest(wait, pace)
     stages = _stages(case, wait, loads, rest)
     saving, advice = _saving(wait, loads, rest, stages), _advice(loads, stages)
+    most = 1 / max(1 - (1 - pace.least) * wait.inside, _LEAST_REST)
     if saving.mid >= _TOLD:
-        yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving)
+        yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving, most)
     elif wait.share >= _MUCH and 1 - rest >= _TOLD:
         yield Draft("symptom", f"{title}, and there is no room for more", place, evidence, advice,
                     _COMPILER)  # fmt: skip

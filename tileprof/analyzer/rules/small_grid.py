@@ -13,14 +13,18 @@ matrices are split into s whole parts, as many as there are multiprocessors for 
 tile loads goes with its edges and not its area, so a tile of 1/s of the area takes between 1/s of
 the time (arithmetic bounds it) and all of it (each step waits): likely 1/√s, as where loads bound
 it, and the root of that where flops do not say that steps are more than waiting. With more than
-half of the multiprocessors at work, blocks in two parts need two rounds of half the time: no number
-is told then. Other kernels are cut at no such price.
+half of the multiprocessors at work, blocks in two parts need two rounds of half the time. What is
+left then is a tile of fewer warp groups, two of three for example: the part of the time that
+arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
+number is told. Other kernels are cut at no such price.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
+from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
@@ -32,6 +36,7 @@ from tileprof.analyzer.launches import (
     launch_place,
     working_share,
 )
+from tileprof.analyzer.loops import PRODUCTS, groups_of, loops_with
 
 __all__ = ["RULE"]
 
@@ -69,7 +74,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         )  # fmt: skip
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
-    if not each or (has_products(case) and _parts(launch) == 1):
+    if not each or (has_products(case) and _parts(case, launch) == 1):
         yield Draft("warning", title, place, evidence, _AUTHOR, _COMPILER, confidence="low")
         return
     yield Draft(
@@ -79,9 +84,22 @@ def find(case: KernelCase) -> Iterator[Draft]:
     )  # fmt: skip
 
 
-def _parts(launch: Launch) -> int:
-    """Whole ones, into which each block can be split while each has a multiprocessor."""
-    return launch.multiprocessors // launch.blocks
+def _parts(case: KernelCase, launch: Launch) -> float:
+    """Into which each block can be split while each has a multiprocessor: whole ones, or tiles of
+    fewer warp groups."""
+    whole = launch.multiprocessors // launch.blocks
+    return float(whole) if whole > 1 else _of_groups(case, launch)
+
+
+def _of_groups(case: KernelCase, launch: Launch) -> float:
+    """The most parts, of those that have some of a block's warp groups; 1 where none fit."""
+    code = case.sampled
+    loops = loops_with(code, PRODUCTS) if code else ()
+    if code is None or not loops:
+        return 1.0
+    groups = int(min(groups_of(case, code, loop) for loop in loops))
+    parts = (groups / fewer for fewer in range(1, groups))
+    return max((s for s in parts if ceil(launch.blocks * s) <= launch.multiprocessors), default=1.0)
 
 
 def _static(launch: Launch) -> Evidence:
@@ -110,10 +128,19 @@ def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
     without = 1 - launch.each
     if (use := case.rate("sm_use")) is not None:
         without = min(without, 1 - use)
-    power = _BY_EDGES if case.tensor_floor else _BY_STEPS
-    likely = 1 - _parts(launch) ** -power if has_products(case) else _KEPT * without
+    likely = 1 - _product(case, _parts(case, launch)) if has_products(case) else _KEPT * without
     mid = dealt_out * min(likely, without)
     return Saving(_SURE * mid, mid, without)
+
+
+def _product(case: KernelCase, parts: float) -> float:
+    """Of the time, what blocks of so many parts take each."""
+    if not case.tensor_floor:
+        return float(parts**-_BY_STEPS)
+    left = None if parts.is_integer() else reach.left(case)
+    # Fewer groups have less arithmetic each; what is beyond it are loads, and waits.
+    bound = 1 - left.mid if left else 0.0
+    return float(bound / parts + (1 - bound) * parts**-_BY_EDGES)
 
 
 RULE = KernelRule("small-grid", find, ("activities", "samples", "counters"))

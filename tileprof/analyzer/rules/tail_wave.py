@@ -14,10 +14,11 @@ places for blocks: w times the median block is the time that they are taken, in 
 profile keeps four blocks of a launch, so the integral is of the median, not of each block. Else,
 idle schedulers tell of latency where memory, by its roof, is not what is scarce; where neither is
 known, or engines work while schedulers are idle, it is the least. Nor is it more than the cycles in
-which multiprocessors had no warps.
+which multiprocessors had no warps. Where all of it hangs on how much faster blocks run when few are
+left, and none was recorded, it is a symptom.
 
 Of what is lost a part stays: tiles of another size load more for each product, parts of a sum have
-to be brought together. Nothing is said of less than a tenth: blocks are not of one length, so later
+to be brought together. Nothing is said of less than a sixth: blocks are not of one length, so later
 waves fill the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or is too
 small.
 """
@@ -43,9 +44,12 @@ from tileprof.analyzer.launches import (
 
 __all__ = ["RULE"]
 
-_LEAST = 0.1
-"""Of the time, below which nothing is said."""
+_LEAST = 1 / 6
+"""Of the time, below which nothing is said: less than that is lost from the sixth round on, and
+other tiles, which do less well by themselves, would cost as much."""
 _COLD = 0.01
+_TOLD = 0.02
+"""Of the time, the least that is lost for sure, where nothing says how long a block takes alone."""
 _HALF = 0.5
 _KEPT = 0.75
 """Of what is lost, what comes back. Set on PLANT's development split."""
@@ -53,6 +57,7 @@ _REACHED = 0.95
 """Of a roof, what a kernel of whole waves reaches."""
 _SURE = 0.5
 """Of the least: blocks are not of one length, so later waves do not end at once."""
+_ASK = "See how long blocks take in either wave (`--instrument sample`)."
 _AUTHOR = (
     "Let the tiles fit the device: tiles of another size, a persistent kernel (one block for each"
     " place, which takes tile after tile), or the last tiles cut along the sum (stream-K)."
@@ -74,6 +79,12 @@ def find(case: KernelCase) -> Iterator[Draft]:
         )  # fmt: skip
     elif saving.mid >= _KEPT * _LEAST:
         sure = launch.held == 1 or launch.tiles or _block_time(case)
+        if not sure and saving.low < _TOLD and case.time:
+            yield Draft(
+                "symptom", _title(launch), launch_place(case), evidence, f"{_ASK} {_AUTHOR}",
+                _COMPILER, confidence="low",
+            )  # fmt: skip
+            return
         yield Draft(
             "suggestion", _title(launch), launch_place(case), evidence, _AUTHOR, _COMPILER, saving,
             confidence="medium" if sure else "low",

@@ -35,7 +35,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.launches import launch_of
+from tileprof.analyzer.launches import has_products, launch_of, launch_place
 from tileprof.analyzer.tile_schedule import schedule_of
 from tileprof.analyzer.work import tensor_bytes, written_share
 
@@ -57,6 +57,8 @@ _WAITING = 0.2
 """Of samples, that wait for memory where it is the limit."""
 _FULL = (0.95, 0.88, 0.8)
 """Of a roof of memory, what products of a good order reach at best, likely, at least."""
+_STREAMED = (1.05, 0.97, 0.85)
+"""The same without products (`reach`)."""
 _LONG = "long_scoreboard"
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
 _LONGEST = 0.98
@@ -187,7 +189,8 @@ def _launched(case: KernelCase, traffic: _Traffic) -> str:
 def _down_to(case: KernelCase, memory: float) -> Saving:
     """To that share of the time, or to what the other work takes."""
     left = reach.left(case) or Saving(0, 1, 1)
-    shares = zip((left.high, left.mid, left.low), _FULL)
+    reached = _FULL if has_products(case) else _STREAMED
+    shares = zip((left.high, left.mid, left.low), reached)
     high, mid, low = (max(0.0, min(share, 1 - memory / full)) for share, full in shares)
     return Saving(min(low, mid), mid, max(mid, high))
 
@@ -223,7 +226,7 @@ def _grouped(case: KernelCase) -> tuple[int, Place]:
     for remark in case.remarks:
         if found := _GROUPS.match(remark.chosen):
             return int(found[1]), case.place(remark.location, remark.op)
-    return 1, case.place()
+    return 1, launch_place(case)
 
 
 RULE = KernelRule("excess-traffic", find, ("counters",))

@@ -7,7 +7,8 @@ padded; threads that executed an instruction, by 32 times the warps that did, an
 Tiles: zeros are multiplied, and guarded lanes wait, as long as numbers would. Of the time of the
 tiles' work the part goes away that is outside, at most as far as the bytes leave it: nothing is
 read or written outside, so where memory is what a kernel waits for, it waits as long without. What
-a smaller tile does less well is taken off.
+a smaller tile does less well is taken off. Nor does what comes between products shrink, as
+exponentials: the kernel is no faster than its work inside lets it (`reach`).
 
 Lanes: a guard by itself is no fault: it is told beside the lanes, and only the compiler's own words
 say whether it is needed. Instructions that one lane runs for all (barriers in shared memory, copies
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
@@ -99,10 +101,12 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
 
 
 def _less(case: KernelCase, op: Padded, share: float) -> Saving:
-    """Of the time, the part that is spent outside, as far as bytes leave it."""
+    """Of the time, the part that is spent outside, as far as bytes, and work inside, leave it."""
     left, outside = max(0.0, 1 - case.copy_floor / case.time), (1 - op.inside) * share
-    mid = _BACK * min(outside, left)
-    return Saving(_SURE * mid, mid, max(mid, min(outside + _MORE * (1 - outside), left)))
+    work = reach.left(case) or Saving(0, 1, 1)
+    mid = min(_BACK * min(outside, left), work.mid)
+    high = min(outside + _MORE * (1 - outside), left, work.high)
+    return Saving(_SURE * mid, mid, max(mid, high))
 
 
 def _reaching(op: Padded) -> str:
