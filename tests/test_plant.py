@@ -35,8 +35,9 @@ ALL = (*KNOWN, *cases_test.CASES)
 QUICK = {
     "gemm/missed-async-copy/4096x2048x4096", "softmax/slow-math/8192x4096",
     "transpose_flat/bank-conflict/8192x8192", "rounds/spill-hot/8388608",
-    "rotary/narrow-access/28x73728x128x64", "elementwise/decoy-narrow-access/16384x8192",
-    "batched/missed-async-copy/12x2304x1792x1536", "two_products/layout-convert/5120x3072x3584",
+    "elementwise/decoy-narrow-access/16384x8192",
+    "outer/missed-async-copy/4224x4096x3072", "mu_law/slow-math/32768x8192",
+    "moments/small-grid/33792x4096",
 }  # fmt: skip
 """Compiled and run by default; `TILEPROF_TEST_PLANT=1` takes all."""
 WHOLE = bool(os.environ.get("TILEPROF_TEST_PLANT"))

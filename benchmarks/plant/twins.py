@@ -21,9 +21,11 @@ MARK = "  # planted"
 Kind = Literal["defect", "decoy", "clean", "compound"]
 FAMILIES = {
     "gemm": "GEMM", "gated": "GEMM", "gate_pair": "GEMM", "two_products": "GEMM",
-    "batched": "GEMM",
+    "batched": "GEMM", "row_bias": "GEMM", "outer": "GEMM", "alibi": "attention",
     "attention": "attention", "softmax": "softmax/norm", "norm": "softmax/norm",
     "layer_norm": "softmax/norm", "balance": "softmax/norm", "cross_entropy": "softmax/norm",
+    "add_norm": "softmax/norm", "mu_law": "elementwise", "oscillate": "elementwise",
+    "moments": "reduce", "pair_gather": "gather",
     "elementwise": "elementwise", "rounds": "elementwise", "rotary": "elementwise",
     "row_sum": "reduce", "row_top": "reduce", "column_sum": "reduce", "table": "gather",
     "gather": "gather", "transpose": "transpose", "transpose_flat": "transpose",

@@ -40,9 +40,12 @@ class Work:
 
 
 def _made(spec: list[str], shape: Shape, device: str, generator: torch.Generator) -> Tensor:
-    names = [word for word in spec if word in shape]
-    dtype, *end = (word for word in spec if word not in shape)
-    extents = [shape[name] for name in names]
+    names = [word for word in spec if word in shape or word.isdigit()]
+    dtype, *end = (word for word in spec if word not in names)
+    extents = [shape[name] if name in shape else int(name) for name in names]
+    if dtype == "int8":
+        made = torch.randint(-128, 128, extents, device=device, generator=generator)
+        return made.to(torch.int8)
     if not end:
         made = torch.randn(extents, device=device, generator=generator)
         return made.to(getattr(torch, dtype))
@@ -147,6 +150,36 @@ def _gather(table: Tensor, index: Tensor, scale: Tensor) -> Tensor:
     return table[index.long()].double() * scale.double()[:, None]
 
 
+def _alibi(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    heads = []
+    for one, two, three, by_key in zip(q.double(), k.double(), v.double(), bias.double()):
+        scores = one @ two.T / q.shape[-1] ** 0.5 + by_key / _LOG2E
+        heads.append(torch.softmax(scores, -1) @ three)
+    return torch.stack(heads)
+
+
+def _moments(x: Tensor, _: Tensor) -> Tensor:
+    held = x.double()
+    return torch.stack((held.sum(0), (held * held).sum(0)))
+
+
+def _pair_gather(tokens: Tensor, places: Tensor, token: Tensor, place: Tensor) -> Tensor:
+    return tokens[token.long()].double() + places[place.long()].double()
+
+
+def _mu_law(x: Tensor, scale: Tensor) -> Tensor:
+    held = x.double()
+    return (torch.exp2(held.abs() / 16) - 1).copysign(held) * scale.double()[:, None]
+
+
+def _oscillate(x: Tensor, v: Tensor) -> Tensor:
+    place, speed = x.double(), v.double()
+    for _ in range(512):
+        speed = speed - place * (0.01 + place * place * 0.001)
+        place = place + speed * 0.01
+    return place
+
+
 WORKS: Mapping[str, Work] = {
     "gemm": Work(("M K bfloat16", "N K bfloat16"), lambda a, b: a.double() @ b.double().T, 0.01),
     "gated": Work(("M K bfloat16", "N K bfloat16", "N float32"), _gated, 0.01),
@@ -162,9 +195,19 @@ WORKS: Mapping[str, Work] = {
     "batched": Work(
         ("batch M K bfloat16", "batch K N bfloat16", "N float32"), _batched, 0.01
     ),
+    "row_bias": Work(
+        ("M K bfloat16", "N K bfloat16", "M float32"),
+        lambda a, b, bias: torch.relu(a.double() @ b.double().T + bias.double()[:, None]), 0.01,
+    ),
+    "outer": Work(("K M bfloat16", "K N bfloat16"), lambda a, b: a.double().T @ b.double(), 0.01),
+    "alibi": Work((*("heads length dim bfloat16",) * 3, "heads length float32"), _alibi, 0.02),
     "attention": Work(("heads length dim bfloat16",) * 3, _attention, 0.02),
     "softmax": Work(("M N bfloat16",), lambda x: torch.softmax(x.double(), 1), 0.01),
     "norm": Work(("M N bfloat16", "N bfloat16"), _norm, 0.01),
+    "add_norm": Work(
+        ("M N bfloat16", "M N bfloat16", "N bfloat16"),
+        lambda x, r, w: _norm(x.double() + r.double(), w), 0.01,
+    ),
     "layer_norm": Work(("M N float32",), _layer_norm, 1e-4),
     "balance": Work(("M N float32",), _balance, 1e-4),
     "cross_entropy": Work(("M N float32", "M int32 below:N"), _cross_entropy, 1e-5),
@@ -173,13 +216,19 @@ WORKS: Mapping[str, Work] = {
         ("heads tokens dim bfloat16", "tokens half float32", "tokens half float32"), _rotary, 0.01
     ),
     "rounds": Work(("N uint32 below:2147483647",), _rounds, 0.0),
+    "mu_law": Work(("M N int8", "M float32"), _mu_law, 0.01),
+    "oscillate": Work(("N float32", "N float32"), _oscillate, 1e-4),
     "row_sum": Work(("M N float32",), lambda x: x.double().sum(1), 1e-5),
     "row_top": Work(("M N float32",), lambda x: x.double().amax(1), 0.0),
     "column_sum": Work(
         ("M N float32", "N float32"), lambda x, _: x.double().sum(0), 1e-4, adds_up=True
     ),
+    "moments": Work(("M N float32", "2 N float32"), _moments, 1e-4, adds_up=True),
     "table": Work(("N int32 below:512",), _table, 1e-5),
     "gather": Work(("V N bfloat16", "M int32 below:V", "M float32"), _gather, 0.01),
+    "pair_gather": Work(
+        ("V N bfloat16", "P N bfloat16", "M int32 below:V", "M int32 below:P"), _pair_gather, 0.01
+    ),
     "transpose": Work(("M N float32",), lambda x: x.double().T, 0.0),
     "transpose_flat": Work(("M N float32",), lambda x: x.double().T, 0.0),
 }  # fmt: skip
@@ -188,16 +237,22 @@ _PRODUCT = {"M": 200, "N": 136, "K": 192}
 _MATRIX = {"M": 260, "N": 520}
 SMALL: Mapping[str, Shape] = {
     **{name: _PRODUCT for name in ("gemm", "gated", "gate_pair", "two_products")},
+    **{name: _PRODUCT for name in ("row_bias", "outer")},
     "batched": {"batch": 2, **_PRODUCT},
+    "alibi": {"heads": 2, "length": 256, "dim": 64},
     "attention": {"heads": 1, "length": 256, "dim": 64},
     **{name: {"M": 33, "N": 512} for name in ("softmax", "norm", "layer_norm", "elementwise")},
+    **{name: {"M": 33, "N": 512} for name in ("add_norm", "mu_law")},
     "balance": {"M": 2, "N": 512},
     "cross_entropy": {"M": 33, "N": 512},
     "rotary": {"heads": 2, "tokens": 72, "dim": 128, "half": 64},
     "rounds": {"N": 4100},
     **{name: _MATRIX for name in ("row_sum", "column_sum", "transpose", "transpose_flat")},
+    "oscillate": {"N": 8200},
+    "moments": _MATRIX,
     "row_top": {"M": 200, "N": 512},
     "table": {"N": 8200},
     "gather": {"V": 40, "N": 520, "M": 24},
+    "pair_gather": {"V": 40, "P": 16, "N": 520, "M": 24},
 }
 """Shapes that a processor is done with at once."""
