@@ -131,8 +131,8 @@ def test_a_short_exchange_keeps_nobody_in_step() -> None:
 
 
 def test_tiles_come_no_sooner() -> None:
-    """200 turns, by what nine instructions issue, of 48 cycles: a tile takes longer to come. Of 1,048
-    it takes 530 and its transfer. Without a ring there is no such bound."""
+    """200 turns, by what nine instructions issue, of 48 cycles: a tile takes longer to come. Of
+    1,048 it takes 530 and its transfer. Without a ring there is no such bound."""
 
     def ring(stages: int) -> Made:
         ir = f"""    %A_shared = alloc shared {{}} : shared<128, 64, bfloat16>
@@ -144,8 +144,7 @@ def test_tiles_come_no_sooner() -> None:
 
     assert drafted(ring(2)).most == pytest.approx(1)
     assert drafted(together(256)).most == math.inf
-    turns = [(text, {**row, "wait": 200_000}, *at) for text, row, *at in IN_STEP[:1]]
-    slow = replace(ring(2), code=[*turns, *IN_STEP[1:]])
+    slow = replace(ring(2), code=[(GMMA, {**ONE, "wait": 200_000}, 1, 3), *IN_STEP[1:]])
     cycles = (9600 + 200_000) / 200
     assert drafted(slow).most == pytest.approx(cycles / (530 + 128 * 64 * 2 / 64))
 

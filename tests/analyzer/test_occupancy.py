@@ -103,7 +103,7 @@ def test_near_a_roof_and_with_many_warps() -> None:
 
 
 def test_no_more_comes_back_than_work_leaves() -> None:
-    """At 0.7 of the roof: 0.7 / 0.97 is left likely, 0.7 / 1.05 at least, but for the roof itself."""
+    """At 0.7 of the roof: 0.7 / 0.97 stays likely, 0.7 / 1.05 at least, but for the roof itself."""
     near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 7e8})
     finding = only(on_h200(near, ROOF), RULE)
     assert finding.kernel_gain is not None

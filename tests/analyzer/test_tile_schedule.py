@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tests.analyzer.defects import product
@@ -130,14 +132,50 @@ LOADS = """kernel @k(%X: global<12, 64, 128, bfloat16>, %T: global<64, 128, floa
 
 def test_loads_of_points() -> None:
     """Each head reads its own part of X, and all of them the same of T and R. What one load has
-    read already, what goes by a loaded index, and what points share are left out."""
+    read already, and what points share, are left out; an index that was loaded may be any."""
     held = schedule_of(LOADS)
     assert held is not None
-    x, table, rows = held.panels
+    x, table, rows, somewhere = held.panels
     assert (x.tensor, x.size.tolist()) == ("%X", [32 * 64 * 2] * 24)
     assert (table.tensor, table.size.tolist()) == ("%T", [32 * 64 * 4] * 2)
     assert table.number.tolist() == [0, 1] * 12
     assert rows.size.tolist() == [32 * 4] * 2
+    assert (somewhere.size.tolist(), somewhere.asked) == ([64 * 64 * 4], 32 * 64 * 4)
+
+
+RANDOM = """kernel @k(%X: global<10000, 16384, float32>, %R: global<80000, int32>) {
+  %c32 = constant 32 : index
+  %c2500 = constant 2500 : index
+  launch [GRID] {threads = [128]} body(NAMES) {
+    %c512 = constant 512 : index
+    parallel [%c32, %c512] body(%i: index, %j: index) {
+      %0 = mul %by, %c32 : index
+      %1 = add %0, %i : index
+      %2 = load %R, [%1] : int32
+      %3 = mul %bx, %c512 : index
+      %4 = add %3, %j : index
+      %5 = load %X, [%2, %4] : float32
+    }
+  }
+}
+"""
+
+
+def test_elements_at_random() -> None:
+    """80,000 rows of 10,000: whole rows at once, of 655 MB, the L2 has seldom; a slice of 512
+    columns it keeps, and reads once what is asked for at all."""
+    grid, names = ("%c32", "%c2500"), ("%bx: index", "%by: index")
+    rows = schedule_of(RANDOM.replace("GRID", ", ".join(grid)).replace("NAMES", ", ".join(names)))
+    by_slices = RANDOM.replace("GRID", ", ".join(grid[::-1]))
+    slices = schedule_of(by_slices.replace("NAMES", ", ".join(names[::-1])))
+    assert rows is not None
+    assert slices is not None
+    table, asked = 10000 * 16384 * 4, 80000 * 16384 * 4
+    once, index = table * -math.expm1(-asked / table), 80000 * 4
+    again = (asked - once) * (1 - 40e6 / table)
+    assert rows.read(1, 1024) == pytest.approx(once + again + index)
+    assert slices.read(1, 1024) == pytest.approx(once + index, rel=1e-3)
+    assert rows.read(2500, 1024) == pytest.approx(once + index, rel=1e-3)
 
 
 def test_points_that_are_known_at_launch_only() -> None:

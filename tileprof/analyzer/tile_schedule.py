@@ -8,15 +8,19 @@ once go through their panels in step, so a panel that several read comes once. A
 wave is still there if the waves since then, this one included, read less than the L2 holds.
 
 Loads of single elements in a `parallel` are panels as well: all that one load reads over the
-points. Those whose index no sum or product tells, as one that is itself loaded, are left out.
+points. Those whose index no sum or product tells are left out.
+
+An index that is itself loaded may be any: what all blocks of the same other indices may read is a
+slice, of which each asks for some at random. What is asked for again is there as far as the L2
+holds the slices of one wave.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,7 +41,7 @@ _VIEW = re.compile(
 )
 _COPY = re.compile(r"copy (%\w+), %\w+")
 _POINTS = re.compile(r"^ *parallel \[([^\]]*)\].* body\((.*)\) \{")
-_LOAD = re.compile(r"= load (%\w+), \[([^\]]*)\].*: [a-z]+(\d+)\w*$")
+_LOAD = re.compile(r"(%\w+) = load (%\w+), \[([^\]]*)\].*: [a-z]+(\d+)\w*$")
 _ONTO = ("add", "sub", "mul")
 """Operations that keep what differs apart."""
 _PARAMETER = re.compile(r"(%\w+): (?:out )?global<([\d, ]+), \w+")
@@ -56,6 +60,8 @@ class Panels:
     """By block, in the order of the grid, first axis fastest: blocks with one number share it."""
     size: npt.NDArray[np.float64]
     """By number, bytes."""
+    asked: float = 0.0
+    """Of these, what each block reads somewhere in them; 0 where it reads all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +87,34 @@ class Schedule:
     def read(self, group: int, running: int) -> float:
         """Bytes that come from memory, where so many blocks run at once."""
         order = self.order(group)
-        last = [np.full(len(each.size), -1) for each in self.panels]
-        passed, whole = [0.0], 0.0
-        for wave, begin in enumerate(range(0, len(order), running)):
-            now = [np.unique(each.number[order[begin : begin + running]]) for each in self.panels]
-            passed.append(passed[-1] + sum(p.size[n].sum() for p, n in zip(self.panels, now)))
-            until = np.array(passed)
-            for panels, used, before in zip(self.panels, now, last):
-                gone = (before[used] < 0) | (until[-1] - until[before[used] + 1] > _HELD)
-                whole += float(panels.size[used][gone].sum())
-                before[used] = wave
-        return whole
+        whole_ones = [each for each in self.panels if not each.asked]
+        slices = (each for each in self.panels if each.asked)
+        scattered = sum(_scattered(each, order, running) for each in slices)
+        return scattered + _panels_read(whole_ones, order, running)
+
+
+def _scattered(panels: Panels, order: _Numbers, running: int) -> float:
+    """Bytes of elements that are read at random, each wave of its own slices."""
+    waves = (order[begin : begin + running] for begin in range(0, len(order), running))
+    at_once = np.mean([panels.size[np.unique(panels.number[wave])].sum() for wave in waves])
+    asked, whole = panels.asked * len(order), float(panels.size.sum())
+    once = whole * -math.expm1(-asked / whole)
+    return once + (asked - once) * max(0.0, 1 - _HELD / float(at_once))
+
+
+def _panels_read(held: Sequence[Panels], order: _Numbers, running: int) -> float:
+    """Bytes of panels that blocks read whole."""
+    last = [np.full(len(each.size), -1) for each in held]
+    passed, whole = [0.0], 0.0
+    for wave, begin in enumerate(range(0, len(order), running)):
+        now = [np.unique(each.number[order[begin : begin + running]]) for each in held]
+        passed.append(passed[-1] + sum(p.size[n].sum() for p, n in zip(held, now)))
+        until = np.array(passed)
+        for panels, used, before in zip(held, now, last):
+            gone = (before[used] < 0) | (until[-1] - until[before[used] + 1] > _HELD)
+            whole += float(panels.size[used][gone].sum())
+            before[used] = wave
+    return whole
 
 
 @lru_cache(maxsize=4)
@@ -134,7 +157,8 @@ class _Reader:
         self.turns: dict[str, int] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.views: dict[str, Panels] = {}
-        self.loaded: set[tuple[str, str]] = set()
+        self.loaded: set[tuple[str, ...]] = set()
+        self.indices: dict[str, frozenset[str]] = {}
 
     def line(self, text: str) -> None:
         """One more."""
@@ -150,7 +174,8 @@ class _Reader:
         elif m := _POINTS.search(text):
             self._points(m[1].split(", "), re.findall(r"%\w+", m[2]))
         elif m := _LOAD.search(text):
-            self._load(m[1], m[2], int(m[3]))
+            self._load(m[2], m[3].split(", "), int(m[4]))
+            self.indices[m[1]] = self._loops_of(m[3].split(", "))
         elif m := _BINARY.search(text):
             self._binary(m[1], m[2], m[3], m[4])
         elif m := _VIEW.search(text):
@@ -199,14 +224,29 @@ class _Reader:
                 self.turns[name] = int(held.first)
                 self.values[name] = _Value(np.array(0), frozenset([name]))
 
-    def _load(self, tensor: str, at: str, bits: int) -> None:
-        names = at.split(", ")
-        known = all(each in self.values and self.values[each].apart for each in names)
-        if not known or tensor not in self.shapes or not self.launches:
+    def _load(self, tensor: str, names: list[str], bits: int) -> None:
+        if tensor not in self.shapes or not self.launches or (tensor, *names) in self.loaded:
+            return  # of a buffer of the block; or what is read twice at once, and comes once
+        at_random = [name not in self.values and name in self.indices for name in names]
+        known = [name for name, loaded in zip(names, at_random) if not loaded]
+        if any(name not in self.values or not self.values[name].apart for name in known):
             return
-        if (tensor, at) not in self.loaded:  # what is read twice at once comes once
-            self.loaded.add((tensor, at))
-            self.panels.append(self._panels(tensor, names, (1,) * len(names), bits))
+        self.loaded.add((tensor, *names))
+        shape = self.shapes[tensor]
+        starts = ["" if loaded else name for name, loaded in zip(names, at_random)]
+        sizes = tuple(n if loaded else 1 for n, loaded in zip(shape, at_random))
+        panels = self._panels(tensor, starts, sizes, bits)
+        if any(at_random):
+            points = math.prod(self.turns[each] for each in self._loops_of(names))
+            panels = replace(panels, asked=points * bits / 8)
+        self.panels.append(panels)
+
+    def _loops_of(self, names: list[str]) -> frozenset[str]:
+        held = (
+            self.values[each].loops if each in self.values else self.indices.get(each, frozenset())
+            for each in names
+        )
+        return frozenset[str]().union(*held)
 
     def _view(
         self, name: str, tensor: str, at: list[str], sizes: tuple[int, ...], bits: int
@@ -215,7 +255,7 @@ class _Reader:
             self.views[name] = self._panels(tensor, at, sizes, bits)
 
     def _panels(self, tensor: str, at: list[str], sizes: tuple[int, ...], bits: int) -> Panels:
-        starts = [self._value(each) for each in at]
+        starts = [self._value(each) if each else _Value(np.array(0)) for each in at]
         blocks = math.prod(self.grid)
         rows = np.stack([np.broadcast_to(each.first, blocks) for each in starts], axis=1)
         unique, number = np.unique(rows, axis=0, return_inverse=True)

@@ -56,16 +56,23 @@ _FEWER = 1.3
 _WAITING = 0.2
 """Of samples, that wait for memory where it is the limit."""
 _FULL = (0.95, 0.88, 0.8)
-"""Of a roof of memory, what products of a good order reach at best, likely, at least."""
+"""Of a roof of memory, what products of a good order, or reads at random, reach at best, likely,
+at least."""
 _STREAMED = (1.05, 0.97, 0.85)
-"""The same without products (`reach`)."""
+"""The same of what is read side by side, without products (`reach`)."""
 _LONG = "long_scoreboard"
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
+_IMPOSSIBLE = 1.2
+"""Of the time, what modelled traffic can not have taken: then less of it was read again."""
 _LONGEST = 0.98
 _GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 _AGAIN = (
     "Let blocks that run at the same time share operands in L2: number them in groups of rows"
     " (`T.use_swizzle`), use larger tiles, or fuse kernels that read the same tensor."
+)
+_TURNED = (
+    "Let the axes of the grid change places: the first one is counted fastest, and should be the"
+    " one whose blocks read the same."
 )
 _GROUPED = (
     "Blocks are in groups already: use larger tiles, so that each element is asked for less often,"
@@ -139,6 +146,10 @@ class _Traffic:
     best: float
     group: int
     """Rows of the best groups."""
+    rows: int
+    """Of blocks, that there are."""
+    streamed: bool
+    """Whether it is read side by side, and by no product."""
 
 
 def _traffic(case: KernelCase) -> _Traffic | None:
@@ -152,8 +163,10 @@ def _traffic(case: KernelCase) -> _Traffic | None:
     def moved(group: int) -> float:
         return (schedule.read(group, running) + written) * case.launches
 
-    best = min(_CANDIDATES, key=moved)
-    return _Traffic(moved(_grouped(case)[0]), moved(best), best)
+    best = min((*_CANDIDATES, schedule.grid[1]), key=moved)
+    streamed = not has_products(case) and not any(each.asked for each in schedule.panels)
+    now, rows = moved(_grouped(case)[0]), schedule.grid[1]
+    return _Traffic(now, moved(best), best, rows, streamed)
 
 
 def _modelled(case: KernelCase) -> Iterator[Draft]:
@@ -163,12 +176,15 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         return
     now, best = (each / peak.value * 1e9 / case.time for each in (traffic.now, traffic.best))
     waits = code.n(reasons=(_LONG,)) / code.whole
-    if now < _MOST_OF_IT or now < _FEWER * best or waits < _WAITING:
+    at_all = _MOST_OF_IT <= now <= _IMPOSSIBLE
+    if not at_all or now < _FEWER * best or waits < _WAITING:
         return
     rows, place = _grouped(case)
     title = f"the order of blocks has L2 read {traffic.now / traffic.best:.1f} times what it could"
     author = f"Number blocks in groups of {traffic.group} rows, not of {rows}: those that run"
     author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
+    if traffic.group >= traffic.rows:
+        author = _TURNED
     roof = f"{percent(now, 0)} of the time at {peak.value / 1e12:.3g} TB/s, as measured"
     waiting = f"{percent(waits)} of the samples wait for memory"
     evidence = (
@@ -176,7 +192,7 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         Evidence("activities", f"that takes {roof} ({peak.name})"),
         Evidence("samples", waiting, int(waits * code.whole)),
     )
-    saving = _down_to(case, best)
+    saving = _down_to(case, best, _STREAMED if traffic.streamed else _FULL)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
 
 
@@ -186,10 +202,9 @@ def _launched(case: KernelCase, traffic: _Traffic) -> str:
     return f"{read} read again; in groups of {traffic.group} rows {best:.3g}"
 
 
-def _down_to(case: KernelCase, memory: float) -> Saving:
-    """To that share of the time, or to what the other work takes."""
+def _down_to(case: KernelCase, memory: float, reached: tuple[float, float, float]) -> Saving:
+    """To that share of the time, by what of the roof is reached, or to what other work takes."""
     left = reach.left(case) or Saving(0, 1, 1)
-    reached = _FULL if has_products(case) else _STREAMED
     shares = zip((left.high, left.mid, left.low), reached)
     high, mid, low = (max(0.0, min(share, 1 - memory / full)) for share, full in shares)
     return Saving(min(low, mid), mid, max(mid, high))
