@@ -17,7 +17,7 @@ Without counters the order of blocks tells what moves: tiles that blocks of one 
 once, and again in the next wave if the L2 could not keep them. Where that takes most of the time
 that was measured, while warps wait for memory, and rows of blocks in groups would move much less,
 memory is the limit, and the order is why. What is left then takes as long as the traffic of the
-best groups, or the other work.
+best groups, or the other work. Traffic that would take longer than the kernel did was not there.
 
 A product that was compiled elsewhere says nothing of its tensors, so whether bytes are read again
 can not be told: traffic near the roof that the L2 serves badly is a symptom there.
@@ -62,6 +62,8 @@ _STREAMED = (1.05, 0.97, 0.85)
 """The same of what is read side by side, without products (`reach`)."""
 _LONG = "long_scoreboard"
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
+_SURE = 0.5
+"""Of a gain, where what the L2 keeps is not known."""
 _IMPOSSIBLE = 1.2
 """Of the time, what modelled traffic can not have taken: then less of it was read again."""
 _LONGEST = 0.98
@@ -135,7 +137,7 @@ def _saving(case: KernelCase, use: float, kept: float) -> Saving:
     share = min(min(use, 1.0) * (1 - kept), _LONGEST)
     left = reach.left(case)
     mid, high = (share, share) if left is None else (min(share, left.mid), min(share, left.high))
-    return Saving(0.5 * mid if use >= _BOUND else 0.0, mid, high)
+    return Saving(_SURE * mid if use >= _BOUND else 0.0, mid, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,8 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         Evidence("samples", waiting, int(waits * code.whole)),
     )
     saving = _down_to(case, best, _STREAMED if traffic.streamed else _FULL)
+    if not (traffic.streamed or has_products(case)):  # indices may have an order of their own
+        saving = Saving(min(saving.low, _SURE * saving.mid), saving.mid, saving.high)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
 
 
