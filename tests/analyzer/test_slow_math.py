@@ -225,3 +225,20 @@ def test_on_a_gpu() -> None:
     assert place is not None
     assert place.line == 77
     assert not found(stored("h200-gemm"), RULE)
+
+
+def test_a_reciprocal_of_floats_is_no_division_of_whole_numbers() -> None:
+    """Of its register another float made a reciprocal before."""
+    sigmoid = ("MUFU.RCP R29, R4", {"mio_throttle": 5000}, 1, 7)
+    findings = found(program(Made(code=[*DIVISION[:3], sigmoid, DIVISION[3]])), RULE)
+    (division,) = [each for each in findings if "division" in each.title]
+    assert division.dynamic[0].samples == 2000
+
+
+def test_what_finds_a_tile_beside_its_division() -> None:
+    """All else in the line of the launch is no part of it."""
+    rest = ("IMAD R9, R9, R9, RZ", {"selected": 3000}, 1, 5)
+    code: _Code = [*DIVISION[:3], rest, DIVISION[3]]
+    assert only(program(Made(code=code)), RULE).dynamic[0].samples == 5000
+    told = [remark("launch", 5, "persistent")]
+    assert only(program(Made(code=code, remarks=told)), RULE).dynamic[0].samples == 2000

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, report_of, stored
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.rules import spills
 
 HOT = [
     ("LDL R0, [R1+0x50]", {"lg_throttle": 3000}, 1, 5),
@@ -83,3 +86,18 @@ def test_a_gain_ends_at_the_roof() -> None:
     finding = only(program(made, peaks={"hbm_copy": 1e12}), "spill-hot")
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.high == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(("registers", "going"), [(255, 6000), (64, 4000)])
+def test_registers_that_leave_room_for_few_warps(registers: int, going: int) -> None:
+    """One block of 256 threads with 255 registers each: of other waits for memory go as
+    many as nobody issues at, here half of 4,000."""
+    wait = {"long_scoreboard": 4000, "long_scoreboard_not_issued": 4000}
+    code = [*HOT[:2], ("FADD R5, R5, R6", wait, 1, 7), ("EXIT", {"selected": 6000}, 0, 9)]
+    facts = launch(132, threads=256, registers=registers)
+    made = Made(code=code, blames=WAITS, attributes=facts, metrics={"bytes": 1e9})
+    case = Program(on_h200(made, peaks={"hbm_copy": 4e12})).kernels[0]
+    (draft,) = spills.RULE.find(case)
+    assert draft.saving is not None
+    assert draft.saving.rows is not None
+    assert draft.saving.mid == pytest.approx(0.95 * going / 18000)

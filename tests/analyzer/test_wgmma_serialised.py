@@ -88,3 +88,17 @@ def test_recordings() -> None:
         ("serialised_products", "ignore")
     ]
     assert not found(stored("h200-gemm"), RULE)
+
+
+def test_spills_beside_serial_products_are_the_same_fault() -> None:
+    """What they take goes too, and tensor cores of the loops alone are no bound."""
+    spill = ("LDL R0, [R1+0x50]", {"lg_throttle": 51200}, 0, 6)
+    alone = only(program(Made(code=SERIAL, attributes=GROUP)), RULE)
+    both = only(program(Made(code=[*SERIAL, spill], attributes=GROUP)), RULE)
+    assert alone.kernel_gain is not None
+    assert both.kernel_gain is not None
+    taken = 2 * 25300 + 51200
+    whole = 6 * 100 + 2 * 25300 + 2 * 51200
+    assert both.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * taken / whole))
+    assert both.kernel_gain.high > both.kernel_gain.mid > alone.kernel_gain.mid
+    assert "registers are spilled as well" in both.dynamic[-1].text

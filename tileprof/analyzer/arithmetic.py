@@ -62,18 +62,26 @@ def _doubles(code: KernelCode) -> list[int]:
 def _divisions(code: KernelCode) -> list[int]:
     """Of whole numbers: the reciprocal of the divisor, which may be made once, and the products by
     it, of which only the high half counts."""
-    parts = code.where(
-        lambda each: (
-            (each.name == "I2F" and ".RP" in each.opcode)
-            or each.opcode.startswith("MUFU.RCP")
-            or (each.name == "F2I" and ".TRUNC" in each.opcode)
-        )
-    )
+    floats = code.where(lambda each: each.name == "I2F" and ".RP" in each.opcode)
+    back = code.where(lambda each: each.name == "F2I" and ".TRUNC" in each.opcode)
+    parts = [*floats, *_reciprocals(code, floats), *back]
     names = {code.instructions[each].name for each in parts}
     rounded = any(".RP" in code.instructions[each].opcode for each in parts)
     if not rounded or names != {*_ROUNDED}:
         return []
     return sorted([*parts, *code.where(lambda each: bool(_HIGH_HALF.match(each.text)))])
+
+
+def _reciprocals(code: KernelCode, floats: list[int]) -> set[int]:
+    """Of these floats, each the first behind it; that of any other float is no whole number's."""
+    every = code.where(lambda each: each.opcode.startswith("MUFU.RCP"))
+    found = set[int]()
+    for index in floats:
+        register = code.instructions[index].text.replace(",", " ").split()[-2]
+        behind = (each for each in every if each > index)
+        source = rf", {register}(?:\.reuse)?$"
+        found.update([e for e in behind if re.search(source, code.instructions[e].text)][:1])
+    return found
 
 
 def _conversions(code: KernelCode) -> list[int]:

@@ -22,6 +22,7 @@ _LOOP = re.compile(r"for (?:serial|unroll) (%\w+), (%\w+), (%\w+) body\((%\w+): 
 _PARALLEL = re.compile(r"parallel \[([^\]]*)\] ")
 _TOGETHER = re.compile(r"^(?:%\w+ = )?(?:copy|gemm|reduce|fill|atomic\w*|cumsum|sync\w*|if)\b")
 """Ops that all threads of a block do together, whatever their extents, and what is not known."""
+_NUMBER = re.compile(r"_\d+$")
 _LINE = re.compile(r"^#line (\d+)", re.MULTILINE)
 
 
@@ -63,9 +64,10 @@ def narrow_loops(ir: str, code: str) -> Iterator[NarrowLoop]:
         return
     threads = math.prod(map(int, found[1].split(", ")))
     constants = {name: int(value) for name, value in _CONSTANT.findall(ir)}
-    for block in _outermost(_parsed(ir), threads, constants):
+    parsed = _parsed(ir)
+    for block in _outermost(parsed, threads, constants):
         turns, name = _turns(block.head, constants)
-        lines, elements = _lines(code, name), _elements(block, constants)
+        lines, elements = _lines(code, name, _place(parsed, name)), _elements(block, constants)
         if lines and turns * elements >= threads:
             yield NarrowLoop(lines, threads, elements, turns)
 
@@ -73,10 +75,11 @@ def narrow_loops(ir: str, code: str) -> Iterator[NarrowLoop]:
 def unrolled(ir: str, code: str) -> Iterator[Unrolled]:
     """All of them."""
     constants = {name: int(value) for name, value in _CONSTANT.findall(ir)}
-    for block in _all(_parsed(ir)):
+    parsed = _parsed(ir)
+    for block in _all(parsed):
         if block.head.startswith("for unroll ") and _LOOP.match(block.head):
             turns, name = _turns(block.head, constants)
-            if lines := _ordered_lines(code, name):
+            if lines := _ordered_lines(code, name, _place(parsed, name)):
                 yield Unrolled(lines[0], frozenset(lines), turns)
 
 
@@ -89,8 +92,11 @@ def _all(block: _Block) -> Iterator[_Block]:
 def uneven_lines(ir: str, code: str) -> frozenset[int]:
     """The lines of loops inside of a `parallel` whose turns are no constant."""
     constants = {name for name, _ in _CONSTANT.findall(ir)}
-    names = _uneven(_parsed(ir), constants, False)
-    return frozenset(line for name in names for line in _lines(code, name))
+    parsed = _parsed(ir)
+    names = _uneven(parsed, constants, False)
+    return frozenset(
+        line for name in names for line in _lines(code, name, _place(parsed, name))
+    )  # fmt: skip
 
 
 def _uneven(block: _Block, constants: Collection[str], inside: bool) -> Iterator[str]:
@@ -155,13 +161,29 @@ def _turns(head: str, constants: Mapping[str, int]) -> tuple[int, str]:
     return len(range(*known)), name[1:]  # type: ignore[arg-type] # none is None
 
 
-def _lines(code: str, name: str) -> frozenset[int]:
-    return frozenset(_ordered_lines(code, name))
+def _place(parsed: _Block, name: str) -> int:
+    """Of the loops over an index of that name, numbers behind it aside, which it is: CUDA has a
+    name again where the one before is out of scope."""
+    heads = (_LOOP.match(each.head) for each in _all(parsed))
+    names = [found[4][1:] for found in heads if found]
+    return [each for each in names if _bare(each) == _bare(name)].index(name)
 
 
-def _ordered_lines(code: str, name: str) -> list[int]:
+def _bare(name: str) -> str:
+    return _NUMBER.sub("", name)
+
+
+def _lines(code: str, name: str, place: int) -> frozenset[int]:
+    return frozenset(_ordered_lines(code, name, place))
+
+
+def _ordered_lines(code: str, name: str, place: int) -> list[int]:
     """The lines from the loop over an index, which is the first, to its closing brace."""
-    found = re.search(rf"\bfor \(int(?:64_t)? {re.escape(name)} = [^\n]*\{{\n", code)
+    pattern = r"\bfor \(int(?:64_t)? {} = [^\n]*\{{\n"
+    found = re.search(pattern.format(re.escape(name)), code)
+    if found is None:
+        same = [*re.finditer(pattern.format(re.escape(_bare(name)) + r"(?:_\d+)?"), code)]
+        found = same[place] if place < len(same) else None
     before = _LINE.findall(code[: found.start()]) if found else []
     if found is None or not before:
         return []

@@ -13,12 +13,15 @@ the wait stands at an instruction behind it. So here it is samples whose wait go
 What is waited at barriers goes away as far as the late work can be dealt out to all warps: the
 share that code which some step over has of all that is done on the way to the barrier. Where none
 is found it is not known who is late, and no number is told. No instruction goes away, so where
-schedulers issue in b of all cycles, it is 1 / b times as fast at most. Waits for memory on the way
+schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is next to
+nothing, so is what waits cost. Waits for memory on the way
 make warps late by chance: then a barrier is no fault, and nothing is said of it.
 
 A fragment of few elements is held by all warps alike, so that most do the work of others once more
 (on an H200 eight warps that each computed all of a table made a kernel 2.98 times as long as when
 each computed a part). With work for e of t threads in each turn, 1 - e / t of the loop's time goes.
+What issues there is addresses and branches for the most part, once for each turn: with longer
+accesses in fewer turns nearly none of it is left, so it does not bound the gain.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.jumps import loop_around, shown, targets
 from tileprof.analyzer.late_warps import late_at, of_lines
 from tileprof.analyzer.launches import busy_share
-from tileprof.analyzer.tile_loops import narrow_loops
+from tileprof.analyzer.tile_loops import NarrowLoop, narrow_loops
 
 __all__ = ["RULE"]
 
@@ -92,30 +95,40 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if twice := _twice(code, bars):
         yield _redundant(case, code, twice)
         bars = [each for each in bars if each not in twice]
-    if code.whole and bars and not narrow:
+    if code.whole and bars and not narrow and not _always_issues(code):
         yield from _imbalance(case, code, bars)
 
 
+def _always_issues(code: KernelCode) -> bool:
+    """Whether schedulers issue in nearly all cycles, as far as samples tell idle ones."""
+    return code.n(idle=True) > 0 and busy_share(code) >= 1 - _NOTABLE
+
+
 def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
-    """Loops with work for some of the threads."""
+    """Loops with work for some of the threads; those with as much are one fault."""
+    alike = dict[tuple[int, int], list[NarrowLoop]]()
     for loop in narrow_loops(case.info.ir, case.info.code) if case.info else ():
-        where = of_lines(case, code, loop.lines)
+        alike.setdefault((loop.elements, loop.threads), []).append(loop)
+    for (elements, threads), loops in alike.items():
+        where = of_lines(case, code, frozenset[int]().union(*(each.lines for each in loops)))
         if (hot := code.hottest(where)) is None:
             continue
+        which = f"{len(loops)} loops of" if len(loops) > 1 else "a loop of"
+        turns = ", ".join(dict.fromkeys(str(each.turns) for each in loops))
         text = (
-            f"a loop of {loop.turns} turns has work for {loop.elements} of {loop.threads} threads"
-            " in each: all warps compute the same, or wait"
+            f"{which} {turns} turns: work for {elements} of {threads} threads in each, so that all"
+            " warps compute the same, or wait"
         )
-        title = f"a loop gives work to {loop.elements} of {loop.threads} threads"
-        yield from _dealt(case, code, where, Draft(
+        title = f"a loop gives work to {elements} of {threads} threads"
+        yield from _dealt(code, where, Draft(
             "warning", title, _place(case, hot), (Evidence("static", text),),
-            _DEAL.format(loop.threads), _REPLICATED,
-        ), 1 - loop.elements / loop.threads)  # fmt: skip
+            _DEAL.format(threads), _REPLICATED,
+        ), 1 - elements / threads)  # fmt: skip
 
 
 def _dealt(
-    case: KernelCase, code: KernelCode, where: list[int], draft: Draft, part: float
-) -> Iterator[Draft]:
+    code: KernelCode, where: list[int], draft: Draft, part: float
+) -> Iterator[Draft]:  # fmt: skip
     """What that costs; nothing is said where it is little."""
     if not code.whole:
         yield draft
@@ -125,7 +138,7 @@ def _dealt(
     if part * share < _NOTABLE:
         return
     seen = Evidence("samples", f"{percent(share)} of the samples are in it", int(taken.sum()))
-    saving = eliminated(taken, code.whole, part, _DEALT)
+    saving = replace(eliminated(taken, code.whole, part, _DEALT), rows=taken)
     yield replace(draft, severity="suggestion", evidence=(*draft.evidence, seen), saving=saving)
 
 

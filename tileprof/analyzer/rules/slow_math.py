@@ -95,6 +95,8 @@ def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> 
     found = set(signs)
     for line, where in held.items():
         part = len(found.intersection(where)) / len(where)
+        if form.once and line and case.op_at(line) == "launch":
+            continue  # that line has all that a block does to find its tile
         if line is not None and (part >= _PART or line.line in calling):
             found.update(where)
     return sorted(found)

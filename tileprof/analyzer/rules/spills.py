@@ -6,7 +6,9 @@ back: on an H200 spills that took 0.91 of a kernel's samples made it 9.0 times a
 
 Barriers and products of warp groups are waited for by warps that were late by spills as well: that
 time goes in the same proportion as all other. At most, so do all waits: a kernel that keeps values
-in memory has fewer warps, or smaller tiles, than it could.
+in memory has fewer warps, or smaller tiles, than it could. Where registers leave room for few
+warps, and it is known what the work takes, waits for memory at which nobody issues likely go as
+well: with as many registers a thread as spilled, there is nobody else to issue.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.launches import launch_of
+from tileprof.analyzer.spilled import spill_places, spill_samples
 
 __all__ = ["RULE"]
 
@@ -29,8 +34,9 @@ _COLD = 0.01
 _COMES_BACK = 0.95
 _SURE = 0.7
 """Of the likely part, what comes back at least."""
-_QUEUED = ("LDL", "STL", "LDG", "STG", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG", "LD", "ST")
-"""Instructions that stand in the queue of global and local memory."""
+_REGISTERS, _FEW = 65_536, 1024
+"""Of a multiprocessor; threads there, half of the most, from which on they are not few."""
+_MEMORY = ("long_scoreboard", "lg_throttle")
 _TOGETHER = ("barrier", "warpgroup_arrive", "gmma")
 """Waits for warps that come late, or for products that were begun late."""
 _IGNORED = "Leave it: the spills are on a path that hardly runs."
@@ -43,14 +49,14 @@ _COMPILER = (
 def find(case: KernelCase) -> Iterator[Draft]:
     """Spills in the code of a kernel."""
     code = case.code
-    spills = code.named("LDL", "STL") if code else []
+    spills = spill_places(code) if code else []
     if code is None or not spills:
         return
     place, static = _place(case, code, spills), _static(case, code, spills)
     if not code.whole:
         yield Draft("warning", "registers are spilled", place, (static,), _advice(case), _COMPILER)
         return
-    taken = _taken(code, spills)
+    taken = spill_samples(code)
     share = float(taken.sum()) / code.whole
     text = f"{percent(share)} of the samples are at them or wait for them"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
@@ -60,27 +66,33 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     yield Draft(
         "suggestion", "registers are spilled where it costs time", place, evidence, _advice(case),
-        _COMPILER, _saving(code, taken), confidence="high",
+        _COMPILER, _saving(case, code, taken), confidence="high",
     )  # fmt: skip
 
 
-def _taken(code: KernelCode, spills: list[int]) -> Weights:
-    """Samples at them, of what waits for them, and of others in the queue that they fill."""
-    queued = code.n(code.named(*_QUEUED), (ISSUED,))
-    part = code.n(spills, (ISSUED,)) / queued if queued else 0.0
-    throttled = part * code.taken(code.rows(reasons=("lg_throttle",)))
-    own = np.maximum(code.taken(code.rows(spills)), code.waiting_for(spills))
-    return np.maximum(own, throttled)
-
-
-def _saving(code: KernelCode, taken: Weights) -> Saving:
+def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     """What comes back, with waits for others as late as the spills made them."""
     share = float(taken.sum()) / code.whole
     together = np.maximum(taken, share * code.taken(code.rows(reasons=_TOGETHER)))
+    least = eliminated(together, code.whole, _COMES_BACK, _SURE).low
+    together = np.maximum(together, _exposed(case, code))
     likely = eliminated(together, code.whole, _COMES_BACK, _SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
-    return Saving(likely.low, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+    return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+
+
+def _exposed(case: KernelCase, code: KernelCode) -> Weights:
+    """Waits for memory that more warps would cover, which registers leave no room for."""
+    launch, blocks = launch_of(case), case.number("blocks_per_sm") or 0
+    threads = launch.threads if launch else _FEW
+    each = (case.number("registers") or 0) * threads
+    full = each * (blocks + 1) > _REGISTERS and blocks * threads < _FEW
+    rows = code.rows(reasons=_MEMORY)
+    waits = code.taken(rows)
+    if not full or not waits.any() or reach.left(case) is None:
+        return np.zeros(len(waits))
+    return waits * min(1.0, code.n(reasons=_MEMORY, idle=True) / float(waits.sum()))
 
 
 def _working(code: KernelCode) -> npt.NDArray[np.bool_]:

@@ -7,19 +7,26 @@ waits and at what begins a product.
 The tensor cores are the roof: a loop in which they multiply for a share u of the time takes no less
 than u of it (a wgmma of N columns takes N / 2 cycles). So of the waits no more than 1 - u goes,
 and where other warp groups fill the gaps, nothing does.
+
+Where registers are spilled as well, both are one fault: more is alive than registers hold. Then a
+turn waits for all that it does, one after the other, and what spills take and all waits of these
+loops go together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.loops import PRODUCTS, loops_with, tensor_use
+from tileprof.analyzer.spilled import spill_samples
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -27,6 +34,8 @@ __all__ = ["RULE"]
 _SAID = ("each wgmma waits for the one before it", "ptxas put in a wait for all matrix products")
 _WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
 _COLD = 0.01
+_COMES_BACK = 0.95
+"""As of spills alone."""
 _REASONS = ("barrier", "warpgroup_arrive")
 _TITLE = "matrix products wait for one another"
 _ADVICE = (
@@ -80,10 +89,31 @@ def find(case: KernelCase) -> Iterator[Draft]:
                     confidence="medium")  # fmt: skip
         return
     saving = eliminated(waits, code.whole, saved * code.whole / float(waits.sum()))
-    yield Draft(
+    draft = Draft(
         "suggestion", _TITLE, place, evidence, author, _COMPILER, saving, 1 / (1 - serial.most),
         confidence="high" if said else "medium",
     )  # fmt: skip
+    yield _with_spills(code, serial, draft, saving)
+
+
+def _with_spills(code: KernelCode, serial: _Serial, draft: Draft, saving: Saving) -> Draft:
+    """With what spills take, where they do."""
+    spilled = spill_samples(code)
+    share = float(spilled.sum()) / code.whole
+    if share < _COLD:
+        return draft
+    text = f"registers are spilled as well: {percent(share)} of the samples"
+    both = eliminated(np.maximum(spilled, _loops_waits(code, serial)), code.whole, _COMES_BACK)
+    both = replace(both, low=min(saving.low, both.mid))
+    evidence = (*draft.evidence, Evidence("samples", text, int(spilled.sum())))
+    return replace(draft, evidence=evidence, saving=both, most=float("inf"))
+
+
+def _loops_waits(code: KernelCode, serial: _Serial) -> Weights:
+    """All waits in these loops."""
+    where = [index for loop in serial.loops for index in loop]
+    rows = code.rows(where)
+    return code.taken(rows & ~code.rows(reasons=(ISSUED,)))
 
 
 def _serial(case: KernelCase, code: KernelCode) -> _Serial:
