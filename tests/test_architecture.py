@@ -52,6 +52,16 @@ def test_imports_follow_the_table() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_analyzer_has_one_direction() -> None:
+    """Machine code and text know of no kernel, facts of a kernel of no rule."""
+    below = ("cases", "contexts", "kernel", "rules", "report", "drafts")
+    forbidden = {"machine": below, "tiles": below, "program": below, "kernel": ("rules", "report")}
+    for folder, names in forbidden.items():
+        for path in (PACKAGE / "analyzer" / folder).glob("*.py"):
+            found = re.findall(r"^from tileprof\.analyzer\.(\w+)", path.read_text(), re.MULTILINE)
+            assert not set(found) & set(names), path
+
+
 def test_the_table_names_every_package() -> None:
     """A package that holds code is in the table, and the table has no cycle."""
     table = read_table()

@@ -12,7 +12,7 @@ from tests.analyzer.compiled import Samples, compiled, with_code
 from tests.analyzer.made import Made, found, only, program, report_of, stored
 from tests.analyzer.tables import table, uneven
 from tileprof import binary
-from tileprof.analyzer.tile_loops import narrow_loops
+from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.ir import print_kernel
 from tileprof.profile import Profile
 

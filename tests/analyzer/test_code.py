@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.analyzer.made import Made, program, stored
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.code import KernelCode, opcode_of
+from tileprof.analyzer.machine.code import KernelCode, opcode_of
 
 Code = list[tuple[str, dict[str, int], int, int]]
 REASONS = ("selected", "wait", "long_scoreboard")

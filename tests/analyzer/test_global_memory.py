@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, program
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.global_memory import worked_out
+from tileprof.analyzer.kernel.global_memory import worked_out
 
 BLOCK = {"block": "128×1×1", "grid": "1000×2×1"}
 

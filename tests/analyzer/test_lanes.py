@@ -7,7 +7,7 @@ import pytest
 
 from tests.analyzer.made import Made, program, stored
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.lanes import Lanes, addresses
+from tileprof.analyzer.machine.lanes import Lanes, addresses
 
 BLOCK = (128, 1, 1)
 POINTER = "LDC.64 R2, c[0x0][0x210]"

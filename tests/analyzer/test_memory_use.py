@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, program
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.memory_use import MemoryUse, bytes_without_loops, memory_use
+from tileprof.analyzer.kernel.memory_use import MemoryUse, bytes_without_loops, memory_use
 
 HBM = {"hbm_read": 5e12, "hbm_copy": 4e12, "hbm_write": 4.5e12}
 LAUNCHED = {"block": "128×1×1", "grid": "100000×2×1"}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analyzer.padded import guarded, product, windows
 from tileprof import ir
-from tileprof.analyzer.padding import Outside, padded_ops
+from tileprof.analyzer.tiles.padding import Outside, padded_ops
 
 
 def printed(kernel: Any) -> str:

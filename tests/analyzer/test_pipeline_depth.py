@@ -11,7 +11,7 @@ from tests.analyzer.defects import line_of, product
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.pipelines import Ring, ring_in_code, rings_of
+from tileprof.analyzer.kernel.pipelines import Ring, ring_in_code, rings_of
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import Made, program
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.queues import behind, of_ways
+from tileprof.analyzer.kernel.queues import behind, of_ways
 
 CODE = [
     ("S2R R0, SR_TID.X", {"selected": 100, "mio_throttle": 1000}, 0, 4),

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.analyzer.made import Made, program, stored
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving, drawn
+from tileprof.analyzer.kernel import reach
 from tileprof.profile import Profile
 
 ROOFS = {"hbm_read": 1e12, "hbm_copy": 0.8e12, "hbm_write": 1e12, "tensor_bfloat16": 1e14}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.analyzer.made import stored
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.shared_memory import bank_passes, passes_at
+from tileprof.analyzer.kernel.shared_memory import bank_passes, passes_at
 
 
 @pytest.mark.parametrize(

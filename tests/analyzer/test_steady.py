@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.steps import DEPENDENT, LATE, MS, Step
-from tileprof.analyzer.steady import Steps
+from tileprof.analyzer.program.steady import Steps
 from tileprof.profile import TreeBuilder
 
 HOST, DATA = "waiting for the host", "waiting for data"

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tests.analyzer.defects import product
-from tileprof.analyzer.panels import Schedule
-from tileprof.analyzer.tile_schedule import schedule_of
+from tileprof.analyzer.tiles.panels import Schedule
+from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.ir import print_kernel
 
 IR = """kernel @k(%A: global<400, 25000, bfloat16>, %B: global<{n}, 25000, bfloat16>, %C: out \

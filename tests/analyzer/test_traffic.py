@@ -8,7 +8,7 @@ import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, stored
-from tileprof.analyzer.tile_schedule import schedule_of
+from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.profile import Profile
 
 RULE = "excess-traffic"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.analyzer.made import DATA
 from tileprof.analyzer import Finding, Report, analyze
-from tileprof.analyzer.steady import Steps
+from tileprof.analyzer.program.steady import Steps
 from tileprof.profile import Profile, load
 
 _MS = (157.1, 73.3, 63.5, 59.0, 52.5)

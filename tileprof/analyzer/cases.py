@@ -14,11 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tileprof.analyzer import work
-from tileprof.analyzer.code import KernelCode, same_line
 from tileprof.analyzer.findings import TIERS, Place, Tier
-from tileprof.analyzer.padding import padded_ops
-from tileprof.analyzer.steady import Steps
+from tileprof.analyzer.machine.code import KernelCode, same_line
+from tileprof.analyzer.program.steady import Steps
+from tileprof.analyzer.tiles import work
+from tileprof.analyzer.tiles.padding import padded_ops
 from tileprof.errors import Location
 from tileprof.profile import Attribute, DevicePeak, KernelInfo, Profile, RemarkInfo
 from tileprof.profile.counters import RATES, SETS

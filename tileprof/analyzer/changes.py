@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.code import opcode_of
+from tileprof.analyzer.machine.code import opcode_of
 from tileprof.profile import Profile
 
 __all__ = ["KernelChange", "explain"]

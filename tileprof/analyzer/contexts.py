@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.compilers import compiles
 from tileprof.analyzer.findings import Place
-from tileprof.analyzer.steady import Ids, Mask, Steps, nearest
+from tileprof.analyzer.program.compilers import compiles
+from tileprof.analyzer.program.steady import Ids, Mask, Steps, nearest
 from tileprof.errors import Location
 from tileprof.profile import Symbol, step_times
 

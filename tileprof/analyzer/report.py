@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
 from tileprof.analyzer.estimates import (
@@ -27,6 +26,7 @@ from tileprof.analyzer.estimates import (
     united,
 )
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.profile import Profile
 

@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tileprof.analyzer.by_hand import has_products, lost, through_registers
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.loops import is_innermost, loop_around, loops_with
-from tileprof.analyzer.pace import pace_of
-from tileprof.analyzer.pipelines import rings_of, single_stage
+from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
+from tileprof.analyzer.kernel.loops import is_innermost, loop_around, loops_with
+from tileprof.analyzer.kernel.pace import pace_of
+from tileprof.analyzer.kernel.pipelines import rings_of, single_stage
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]

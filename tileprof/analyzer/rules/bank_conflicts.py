@@ -23,14 +23,14 @@ from typing import TypeAlias
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode, same_line
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, Tier, percent
-from tileprof.analyzer.global_memory import width_of
-from tileprof.analyzer.memory_use import memory_use
-from tileprof.analyzer.queues import behind, of_ways, passes_of
-from tileprof.analyzer.shared_memory import passes_at
+from tileprof.analyzer.kernel.global_memory import width_of
+from tileprof.analyzer.kernel.memory_use import memory_use
+from tileprof.analyzer.kernel.queues import behind, of_ways, passes_of
+from tileprof.analyzer.kernel.shared_memory import passes_at
+from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
 from tileprof.errors import Location
 
 __all__ = ["RULE"]

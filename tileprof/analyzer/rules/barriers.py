@@ -33,14 +33,14 @@ from itertools import pairwise
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.jumps import loop_around, shown, targets
-from tileprof.analyzer.late_warps import late_at, of_lines
-from tileprof.analyzer.launches import busy_share
-from tileprof.analyzer.tile_loops import NarrowLoop, narrow_loops
+from tileprof.analyzer.kernel.late_warps import late_at, of_lines
+from tileprof.analyzer.kernel.launches import busy_share
+from tileprof.analyzer.machine.code import Instruction, KernelCode
+from tileprof.analyzer.machine.jumps import loop_around, shown, targets
+from tileprof.analyzer.tiles.tile_loops import NarrowLoop, narrow_loops
 
 __all__ = ["RULE"]
 

@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.global_memory import (
+from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     LOADS,
     Requests,
@@ -42,9 +41,10 @@ from tileprof.analyzer.global_memory import (
     told_at,
     worked_out,
 )
-from tileprof.analyzer.loops import PRODUCTS
-from tileprof.analyzer.memory_use import counted_use, memory_use
-from tileprof.analyzer.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
+from tileprof.analyzer.kernel.loops import PRODUCTS
+from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
+from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["RULE"]
 

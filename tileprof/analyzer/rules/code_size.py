@@ -23,13 +23,13 @@ from dataclasses import replace
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.jumps import loop_around, loops, targets
-from tileprof.analyzer.launches import busy_share
-from tileprof.analyzer.tile_loops import unrolled
+from tileprof.analyzer.kernel.launches import busy_share
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.jumps import loop_around, loops, targets
+from tileprof.analyzer.tiles.tile_loops import unrolled
 from tileprof.errors import Location
 
 __all__ = ["RULE"]

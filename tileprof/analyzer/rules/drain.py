@@ -30,11 +30,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.global_memory import (
+from tileprof.analyzer.kernel.global_memory import (
     ATOMICS,
     STORES,
     told,
@@ -42,9 +41,10 @@ from tileprof.analyzer.global_memory import (
     width_of,
     worked_out,
 )
-from tileprof.analyzer.loops import PRODUCTS, loop_around, loops_of
-from tileprof.analyzer.memory_use import memory_use
-from tileprof.analyzer.queues import FULL, behind, passes_of
+from tileprof.analyzer.kernel.loops import PRODUCTS, loop_around, loops_of
+from tileprof.analyzer.kernel.memory_use import memory_use
+from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["RULE"]
 

@@ -20,16 +20,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.by_hand import has_products
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.loops import PRODUCTS, groups_of, loop_around
-from tileprof.analyzer.pace import pace_of
-from tileprof.analyzer.pipelines import rings_of
-from tileprof.analyzer.tile_waits import loading_apart
+from tileprof.analyzer.kernel.by_hand import has_products
+from tileprof.analyzer.kernel.loops import PRODUCTS, groups_of, loop_around
+from tileprof.analyzer.kernel.pace import pace_of
+from tileprof.analyzer.kernel.pipelines import rings_of
+from tileprof.analyzer.kernel.tile_waits import loading_apart
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 

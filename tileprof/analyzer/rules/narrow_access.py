@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.global_memory import (
+from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     WIDEST,
     Request,
@@ -43,9 +42,10 @@ from tileprof.analyzer.global_memory import (
     width_of,
     worked_out,
 )
-from tileprof.analyzer.memory_use import memory_use
-from tileprof.analyzer.narrow import passes_at, saved, why_harmless
-from tileprof.analyzer.queues import FULL
+from tileprof.analyzer.kernel.memory_use import memory_use
+from tileprof.analyzer.kernel.narrow import passes_at, saved, why_harmless
+from tileprof.analyzer.kernel.queues import FULL
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
 __all__ = ["RULE"]
 

@@ -34,13 +34,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, more_warps
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.launches import (
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import (
     SCHEDULERS,
     Launch,
     busy_share,
@@ -48,6 +47,7 @@ from tileprof.analyzer.launches import (
     launch_of,
     launch_place,
 )
+from tileprof.analyzer.machine.code import KernelCode
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 
 __all__ = ["RULE"]

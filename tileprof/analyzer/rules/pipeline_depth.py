@@ -24,16 +24,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from tileprof.analyzer.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.loops import COPIES, loops_with
-from tileprof.analyzer.pace import Pace, pace_of
-from tileprof.analyzer.pipelines import Ring, ring_in_code, rings_of, single_stage, spare_bytes
-from tileprof.analyzer.tile_waits import TileWait, waits_for_tiles
+from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
+from tileprof.analyzer.kernel.loops import COPIES, loops_with
+from tileprof.analyzer.kernel.pace import Pace, pace_of
+from tileprof.analyzer.kernel.pipelines import (
+    Ring,
+    ring_in_code,
+    rings_of,
+    single_stage,
+    spare_bytes,
+)
+from tileprof.analyzer.kernel.tile_waits import TileWait, waits_for_tiles
+from tileprof.analyzer.machine.code import KernelCode
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]

@@ -21,15 +21,15 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from tileprof.analyzer import reach
-from tileprof.analyzer.arithmetic import FORMS, Form, lines_calling
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.jumps import subroutines
-from tileprof.analyzer.launches import busy_share
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import busy_share
+from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling
+from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.errors import Location
 
 __all__ = ["RULE"]

@@ -24,19 +24,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.launches import (
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import (
     Launch,
     has_products,
     launch_of,
     launch_place,
     working_share,
 )
-from tileprof.analyzer.loops import PRODUCTS, groups_of, loops_with
+from tileprof.analyzer.kernel.loops import PRODUCTS, groups_of, loops_with
 
 __all__ = ["RULE"]
 

@@ -18,14 +18,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.launches import launch_of
-from tileprof.analyzer.spilled import spill_places, spill_samples
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import launch_of
+from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
 __all__ = ["RULE"]
 

@@ -33,7 +33,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.launches import (
+from tileprof.analyzer.kernel.launches import (
     Launch,
     busy_share,
     is_pipelined,

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
-from tileprof.analyzer.loops import is_innermost, loops_of
+from tileprof.analyzer.kernel.loops import is_innermost, loops_of
+from tileprof.analyzer.machine.code import KernelCode
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 

@@ -29,15 +29,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tileprof.analyzer import reach
-from tileprof.analyzer.by_hand import MATRIX
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.launches import has_products, launch_of, launch_place
-from tileprof.analyzer.tile_schedule import schedule_of
-from tileprof.analyzer.work import tensor_bytes, written_share
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.by_hand import MATRIX
+from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
+from tileprof.analyzer.tiles.tile_schedule import schedule_of
+from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 
 __all__ = ["RULE"]
 

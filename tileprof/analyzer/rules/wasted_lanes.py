@@ -25,15 +25,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import Instruction, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.jumps import shown
-from tileprof.analyzer.launches import busy_share, launch_place
-from tileprof.analyzer.padding import Padded, padded_ops
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import busy_share, launch_place
+from tileprof.analyzer.machine.code import Instruction, KernelCode
+from tileprof.analyzer.machine.jumps import shown
+from tileprof.analyzer.tiles.padding import Padded, padded_ops
 
 __all__ = ["RULE"]
 

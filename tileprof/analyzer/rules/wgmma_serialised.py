@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.loops import PRODUCTS, loops_with, tensor_use
-from tileprof.analyzer.spilled import spill_samples
+from tileprof.analyzer.kernel.loops import PRODUCTS, loops_with, tensor_use
+from tileprof.analyzer.kernel.spilled import spill_samples
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]

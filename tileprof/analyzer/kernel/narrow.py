@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.estimates import Saving, eliminated
-from tileprof.analyzer.global_memory import LINE, SECTOR, WIDEST, width_of, worked_out
-from tileprof.analyzer.lanes import WARP
-from tileprof.analyzer.memory_use import MemoryUse
-from tileprof.analyzer.queues import FULL, behind, passes_of
+from tileprof.analyzer.kernel.global_memory import LINE, SECTOR, WIDEST, width_of, worked_out
+from tileprof.analyzer.kernel.memory_use import MemoryUse
+from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.lanes import WARP
 
 __all__ = ["passes_at", "saved", "why_harmless"]
 

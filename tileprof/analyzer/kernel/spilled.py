@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.estimates import Weights
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
 __all__ = ["spill_places", "spill_samples"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["Ring", "ring_in_code", "rings_of", "single_stage", "spare_bytes", "threads_of"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.global_memory import block_of, width_of
-from tileprof.analyzer.lanes import WARP, Lanes, addresses
+from tileprof.analyzer.kernel.global_memory import block_of, width_of
+from tileprof.analyzer.machine.lanes import WARP, Lanes, addresses
 
 __all__ = ["bank_passes", "passes_at"]
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileprof.analyzer.panels import Numbers, Panels, Schedule
+from tileprof.analyzer.tiles.panels import Numbers, Panels, Schedule
 
 __all__ = ["schedule_of"]
 

@@ -18,8 +18,8 @@ from functools import lru_cache
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import Instruction, KernelCode, same_line
-from tileprof.analyzer.lanes import WARP, Block, Lanes, addresses
+from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
+from tileprof.analyzer.machine.lanes import WARP, Block, Lanes, addresses
 from tileprof.errors import Location
 
 __all__ = [

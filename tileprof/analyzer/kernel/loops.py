@@ -16,8 +16,8 @@ from math import prod
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
-from tileprof.analyzer.jumps import targets
+from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.machine.jumps import targets
 
 __all__ = [
     "COPIES", "PRODUCTS", "groups_of", "is_innermost", "loop_around", "loops_of", "loops_with",

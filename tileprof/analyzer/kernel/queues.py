@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.global_memory import ACCESSES, ATOMICS, LINE, SECTOR, width_of
-from tileprof.analyzer.lanes import WARP
+from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS, LINE, SECTOR, width_of
+from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.machine.lanes import WARP
 
 __all__ = ["FULL", "behind", "of_ways", "passes_of"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.loops import COPIES, loop_around, slow_paths, turns
+from tileprof.analyzer.kernel.loops import COPIES, loop_around, slow_paths, turns
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["TileWait", "loading_apart", "waits_for_tiles"]
 

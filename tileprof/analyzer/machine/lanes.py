@@ -22,9 +22,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tileprof.analyzer.code import KernelCode
-from tileprof.analyzer.jumps import skipped, targets
-from tileprof.analyzer.lane_arithmetic import WORD, WORK, Lanes, from_halves
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.jumps import skipped, targets
+from tileprof.analyzer.machine.lane_arithmetic import WORD, WORK, Lanes, from_halves
 from tileprof.binary.effects import effects
 from tileprof.binary.instructions import Instruction, split_operands
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tileprof.analyzer.code import Instruction, KernelCode
+from tileprof.analyzer.machine.code import Instruction, KernelCode
 
 __all__ = ["loop_around", "loops", "shown", "skipped", "subroutines", "targets"]
 

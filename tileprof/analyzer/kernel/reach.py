@@ -26,10 +26,10 @@ import re
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, KernelCode
 from tileprof.analyzer.estimates import Saving, Weights
-from tileprof.analyzer.launches import SCHEDULERS, busy_share, launch_of
-from tileprof.analyzer.memory_use import memory_use
+from tileprof.analyzer.kernel.launches import SCHEDULERS, busy_share, launch_of
+from tileprof.analyzer.kernel.memory_use import memory_use
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
 __all__ = ["left"]
 

@@ -15,9 +15,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.loops import COPIES, PRODUCTS
+from tileprof.analyzer.kernel.loops import COPIES, PRODUCTS
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["MATRIX", "has_products", "lost", "through_registers"]
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.findings import Confidence
-from tileprof.analyzer.jumps import subroutines
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.jumps import subroutines
 
 __all__ = ["FORMS", "Form", "lines_calling"]
 

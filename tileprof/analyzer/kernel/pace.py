@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
-from tileprof.analyzer.launches import launch_of
-from tileprof.analyzer.loops import slow_paths, tensor_use, turns
+from tileprof.analyzer.kernel.launches import launch_of
+from tileprof.analyzer.kernel.loops import slow_paths, tensor_use, turns
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["Pace", "pace_of"]
 

@@ -7,9 +7,9 @@ instructions on the way to a barrier that not all warps run, or not as often.
 from __future__ import annotations
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import ISSUED, Instruction, KernelCode
-from tileprof.analyzer.jumps import skipped
-from tileprof.analyzer.tile_loops import uneven_lines
+from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.machine.jumps import skipped
+from tileprof.analyzer.tiles.tile_loops import uneven_lines
 
 __all__ = ["late_at", "of_lines"]
 

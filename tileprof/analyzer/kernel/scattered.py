@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer import reach
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.global_memory import LOADS, STORES, width_of
-from tileprof.analyzer.queues import FULL, behind, of_ways
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.global_memory import LOADS, STORES, width_of
+from tileprof.analyzer.kernel.queues import FULL, behind, of_ways
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["ANSWER", "Scattered", "by_samples", "by_traffic", "rate_of"]
 

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.findings import Place
+from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = [
     "SCHEDULERS", "Launch", "busy_share", "has_products", "is_pipelined", "launch_of",

@@ -19,11 +19,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileprof.analyzer import work
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.code import KernelCode
 from tileprof.analyzer.findings import percent
-from tileprof.analyzer.global_memory import (
+from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     ATOMICS,
     LOADS,
@@ -32,7 +30,9 @@ from tileprof.analyzer.global_memory import (
     block_of,
     width_of,
 )
-from tileprof.analyzer.lanes import Lanes, addresses
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.lanes import Lanes, addresses
+from tileprof.analyzer.tiles import work
 
 __all__ = ["MemoryUse", "bytes_without_loops", "counted_use", "memory_use"]
 
