@@ -88,7 +88,7 @@ STORIES: tuple[Story, ...] = (
                    "Batches come from pinned memory, and are copied without waiting."),
             Change("sync", ("transfers",), ".item()",
                    "The log keeps tensors of the device, and reads none of them at each step."),
-            Change("fused", ("small-kernels", "launch-bound"), "",
+            Change("fused", ("small-kernels",), "",
                    "PyTorch's fused optimizer takes the place of the one by hand."),
         ),
         in_order=False,
