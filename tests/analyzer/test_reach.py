@@ -44,7 +44,7 @@ def test_reads_and_writes_share_the_memory() -> None:
     shape = "global<10000, 10000, float32>"
     ir = f"kernel @f(%X: {shape}, %Y: out {shape}) {{\n}}\n"
     case = case_of(program(Made(ir=ir, time=2e6), peaks=ROOFS))
-    assert case.copy_floor == pytest.approx(1e6)
+    assert case.roofs.copy_floor == pytest.approx(1e6)
 
 
 def test_products_and_exponentials_take_turns() -> None:

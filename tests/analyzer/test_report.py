@@ -81,7 +81,7 @@ def test_a_kernel_and_its_function() -> None:
     assert case.sampled is not None
     assert (case.name, case.sampled.function.name) == ("matmul_nt", "matmul_nt_0")
     assert case.launches == 150
-    assert case.matrix_dtype == "bfloat16"
+    assert case.roofs.matrix_dtype == "bfloat16"
     assert case.sampled.whole == 626_717
     names = {case.name: case.sampled for case in Program(stored("h200-stalls")).kernels}
     assert len(names) == 16
@@ -95,10 +95,10 @@ def test_roofs() -> None:
     peaks = {"hbm_copy": 4e12, "l2_read": 8e12}
     asked = Made(ir=header, metrics={"bytes": 1e12})
     (case,) = Program(program(asked, peaks=peaks)).kernels
-    assert case.needed_bytes == 16384 * 16384 * 4
-    assert case.floors == {"hbm_copy": pytest.approx(case.needed_bytes / 4e3)}
-    assert case.most_gain == pytest.approx(1e6 / (case.needed_bytes / 4e3))
+    assert case.roofs.needed_bytes == 16384 * 16384 * 4
+    assert case.roofs.floors == {"hbm_copy": pytest.approx(case.roofs.needed_bytes / 4e3)}
+    assert case.roofs.most_gain == pytest.approx(1e6 / (case.roofs.needed_bytes / 4e3))
     (small,) = Program(program(Made(metrics={"bytes": 4e6}), peaks=peaks)).kernels
-    assert small.floors == {"l2_read": pytest.approx(500)}
+    assert small.roofs.floors == {"l2_read": pytest.approx(500)}
     (wrong,) = Program(program(Made(metrics={"bytes": 1e12}), peaks=peaks)).kernels
-    assert (wrong.floors, wrong.most_gain) == ({}, float("inf"))
+    assert (wrong.roofs.floors, wrong.roofs.most_gain) == ({}, float("inf"))

@@ -107,7 +107,7 @@ def _answers(case: KernelCase) -> Answers:
     if len(savings) > 1:
         whole = case.sampled.whole if case.sampled else 0
         gain = gain_of(united(savings, whole, partial(_drawn, case)))
-        together = capped(gain, case.most_gain)
+        together = capped(gain, case.roofs.most_gain)
     return Answers(case, tuple(_ranked([finding for finding, _ in found])), together)
 
 
@@ -118,7 +118,7 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
     if saving is None or few or not case.time:
         yield _finding(rule, draft, None, None)
         return
-    gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.most_gain)
+    gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.roofs.most_gain)
     whole = of_program(gain, case.exposed)
     seen = saving.mid >= _LEAST_SEEN
     if seen and gain.mid >= _LEAST_OF_KERNEL and whole.high >= _LEAST_OF_PROGRAM:

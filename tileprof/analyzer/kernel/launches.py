@@ -129,7 +129,7 @@ def launch_place(case: KernelCase) -> Place:
 
 def has_products(case: KernelCase) -> bool:
     """Whether it multiplies matrices, so that a smaller tile loads more for each product."""
-    return bool(case.matrix_dtype or (case.code and case.code.named(*_PRODUCTS)))
+    return bool(case.roofs.matrix_dtype or (case.code and case.code.named(*_PRODUCTS)))
 
 
 def working_share(case: KernelCase, launch: Launch) -> float | None:

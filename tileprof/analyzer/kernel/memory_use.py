@@ -84,7 +84,7 @@ class MemoryUse:
 def counted_use(case: KernelCase) -> MemoryUse | None:
     """By counters of DRAM or of L2, whichever is nearer to its roof; None where not counted."""
     found = list[MemoryUse]()
-    best, l2 = case.memory_peak, case.peaks.get("l2_read")
+    best, l2 = case.roofs.memory_peak, case.roofs.peaks.get("l2_read")
     for peak, moved in ((best, case.total("dram_bytes")), (l2, SECTOR * case.total("l2_sectors"))):
         if case.time and peak and moved:
             found.append(_use(moved, case.time, peak.value, peak.name))
@@ -96,8 +96,8 @@ def memory_use(case: KernelCase) -> MemoryUse | None:
     than were moved, unless caches had some: where they are more, nothing is known."""
     if (counted := counted_use(case)) or not case.time:
         return counted
-    if case.needed_bytes:
-        moved, written = case.needed_bytes, work.written_share(case.info.ir) if case.info else 0.0
+    if case.roofs.needed_bytes:
+        moved, written = case.roofs.needed_bytes, work.written_share(case.roofs.ir)
     else:
         loaded, stored = bytes_without_loops(case)
         moved, written = loaded + stored, stored / (loaded + stored or 1)
@@ -106,10 +106,10 @@ def memory_use(case: KernelCase) -> MemoryUse | None:
 
 
 def _of_roof(case: KernelCase, moved: float, written: float) -> MemoryUse | None:
-    l2, best = case.peaks.get("l2_read"), case.memory_peak
-    if case.needed_bytes and case.resides and l2:
+    l2, best = case.roofs.peaks.get("l2_read"), case.roofs.memory_peak
+    if case.roofs.needed_bytes and case.roofs.resides and l2:
         return _use(moved, case.time, l2.value, l2.name)
-    if mixed := case.mixed_rate(written):
+    if mixed := case.roofs.mixed_rate(written):
         name = f"hbm, {percent(written, 0)} writes"
         return _use(moved, case.time, mixed, name, _REACHED_OF_MIX, _BEST_OF_MIX)
     return _use(moved, case.time, best.value, best.name) if best else None

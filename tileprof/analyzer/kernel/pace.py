@@ -91,11 +91,11 @@ def _transfers(case: KernelCase, stage_bytes: float, cycles: float) -> Iterator[
     """By roof, the share of the time that bytes take there."""
     if not case.time or not cycles:
         return
-    for name, floor in case.floors.items():
-        if case.peaks[name].unit == "bytes/s":
+    for name, floor in case.roofs.floors.items():
+        if case.roofs.peaks[name].unit == "bytes/s":
             yield floor / case.time
     yield _filled(case) * stage_bytes / _PORT / cycles
-    l2, launch = case.peaks.get("l2_read"), launch_of(case)
+    l2, launch = case.roofs.peaks.get("l2_read"), launch_of(case)
     if l2 and case.total("bytes"):
         yield case.total("bytes") / l2.value * 1e9 / case.time
     elif l2 and l2.clock_mhz and launch:

@@ -72,10 +72,10 @@ def _work(case: KernelCase) -> Iterator[tuple[float, _Reached]]:
     """Shares of its time that bytes and products take at a roof, and what is reached of it."""
     if not case.time:
         return
-    yield case.copy_floor / case.time, _MEMORY
-    yield case.tensor_floor / case.time / _fullness(case), _TENSOR
+    yield case.roofs.copy_floor / case.time, _MEMORY
+    yield case.roofs.tensor_floor / case.time / _fullness(case), _TENSOR
     code = case.sampled
-    if case.tensor_floor or case.copy_floor or code is None or code.named(*_TILES):
+    if case.roofs.tensor_floor or case.roofs.copy_floor or code is None or code.named(*_TILES):
         return
     use = memory_use(case)
     yield (use.share, _MEMORY) if use else (min(_asked(case, code), _MOST), _ASKED)
@@ -88,9 +88,9 @@ def _turns(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Rea
         return  # where nothing tells idle schedulers, nothing tells busy ones
     each = busy_share(code) / code.issued
     yield each * (code.issued - _issued(code, gone)), _ISSUE
-    if case.tensor_floor:
+    if case.roofs.tensor_floor:
         special = code.n(code.named("MUFU"), (ISSUED,))
-        yield case.tensor_floor / case.time + each * special * _SPECIAL_CYCLES, _IN_TURN
+        yield case.roofs.tensor_floor / case.time + each * special * _SPECIAL_CYCLES, _IN_TURN
 
 
 def _issued(code: KernelCode, gone: Weights | None) -> float:
@@ -108,7 +108,7 @@ def _fullness(case: KernelCase) -> float:
 
 def _asked(case: KernelCase, code: KernelCode) -> float:
     """Of its time, what copying the bytes takes that its threads ask for; 0 where not known."""
-    launch, peak = launch_of(case), case.peaks.get("hbm_copy")
+    launch, peak = launch_of(case), case.roofs.peaks.get("hbm_copy")
     clock = _CLOCK.search(case.program.profile.tables.provenance.get(case.device, ""))
     where = code.named(*_GLOBAL)
     samples = code.n(where, (ISSUED,))

@@ -116,7 +116,7 @@ def _seen(
     left: Saving | None,
 ) -> Iterator[Draft]:  # fmt: skip
     """Where samples say that warps wait for latency, and nobody issues meanwhile."""
-    alone, known = launch.held == 1, case.copy_floor > 0
+    alone, known = launch.held == 1, case.roofs.copy_floor > 0
     reasons = ((_MEMORY,) if known else ()) + (_ON_CHIP if alone else ())
     waiting = code.n(reasons=reasons, idle=True)
     saving = _saving(code, waiting, launch, step, left)

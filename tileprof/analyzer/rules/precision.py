@@ -80,7 +80,7 @@ def _title(count: int) -> str:
 
 def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str]:
     """What tensor cores save, and by which peaks; nothing where these were not measured."""
-    peaks = [each.peaks for each in plain if {_OLD, _NEW} <= each.peaks.keys()]
+    peaks = [each.roofs.peaks for each in plain if {_OLD, _NEW} <= each.roofs.peaks.keys()]
     if len(peaks) < len(plain):
         return None, ""
     ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
@@ -105,8 +105,8 @@ def _floor(case: KernelCase, work: Mapping[str, Column]) -> float:
     """The least time of a kernel's work by measured peaks, ns; 0 where its work is not known."""
     nodes = list(case.nodes)
     flops, moved = (float(work[metric][nodes].sum()) for metric in ("flops", "bytes"))
-    memory = case.peaks.get("hbm_copy") or case.peaks.get("hbm_read")
-    compute = flops / case.peaks[_NEW].value * 1e9
+    memory = case.roofs.peaks.get("hbm_copy") or case.roofs.peaks.get("hbm_read")
+    compute = flops / case.roofs.peaks[_NEW].value * 1e9
     return max(compute, moved / memory.value * 1e9 if memory else 0.0)
 
 

@@ -19,13 +19,13 @@ _NEAR = 0.9
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """The roof that a kernel is at."""
-    if not case.floors or not case.time:
+    if not case.roofs.floors or not case.time:
         return
-    roof, floor = max(case.floors.items(), key=lambda item: item[1])
+    roof, floor = max(case.roofs.floors.items(), key=lambda item: item[1])
     used = floor / case.time
     if used < _NEAR:
         return
-    peak = case.peaks[roof]
+    peak = case.roofs.peaks[roof]
     unit = "TB/s" if peak.unit == "bytes/s" else "TFLOP/s"
     text = f"{percent(used, 0)} of {peak.value / 1e12:.3g} {unit}, as measured ({roof})"
     memory = peak.unit == "bytes/s"

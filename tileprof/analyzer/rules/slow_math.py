@@ -141,10 +141,10 @@ def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
     """Whether other work fills the time: tensor cores and special functions in turn, these aside;
     or memory, as far as it can."""
-    if case.tensor_floor and code.issued:
+    if case.roofs.tensor_floor and code.issued:
         others = set(code.named("MUFU")).difference(where)
         special = busy_share(code) / code.issued * code.n(others, (ISSUED,))
-        return case.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
+        return case.roofs.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
     left = reach.left(case)
     return left is not None and left.low <= 0 and share < _NOTABLE
 

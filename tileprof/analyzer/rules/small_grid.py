@@ -66,7 +66,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     place, evidence = launch_place(case), (_static(launch), *_measured(case, launch))
     each = case.time / case.launches if case.launches else 0.0
-    empty = case.peaks["launch_gap"].value if "launch_gap" in case.peaks else _EMPTY
+    empty = case.roofs.peaks["launch_gap"].value if "launch_gap" in case.roofs.peaks else _EMPTY
     if each and each < _SHORT * empty:
         yield Draft(
             "ignore", "few blocks, in launches that are short anyway", place, evidence,
@@ -135,7 +135,7 @@ def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
 
 def _product(case: KernelCase, parts: float) -> float:
     """Of the time, what blocks of so many parts take each."""
-    if not case.tensor_floor:
+    if not case.roofs.tensor_floor:
         return float(parts**-_BY_STEPS)
     left = None if parts.is_integer() else reach.left(case)
     # Fewer groups have less arithmetic each; what is beyond it are loads, and waits.

@@ -114,10 +114,10 @@ def _likely(case: KernelCase, launch: Launch, least: float, most: float) -> floa
     block, each = _block_time(case), case.time / case.launches if case.launches else 0.0
     if block and each:
         return 1 - launch.rounds * block / each
-    if case.sampled is None or case.most_gain == math.inf:
+    if case.sampled is None or case.roofs.most_gain == math.inf:
         return least
     latency = 0.0 if is_pipelined(case) else 1 - busy_share(case.sampled)
-    beyond = 1 - 1 / case.most_gain / _REACHED
+    beyond = 1 - 1 / case.roofs.most_gain / _REACHED
     return min(least + (most - least) * latency, beyond)
 
 

@@ -139,7 +139,7 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         author = "Leave it: the product takes no time."
         return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
                      confidence="high")  # fmt: skip
-    told = case.tensor_floor > 0
+    told = case.roofs.tensor_floor > 0
     saving = eliminated(taken, code.whole, *((1.0, _SURE) if told else (1 - 1 / times,)))
     most = float("inf") if told else times
     return Draft("suggestion", title, place, evidence, product.author, compiler, saving, most,
@@ -216,11 +216,11 @@ def _is_product(code: KernelCode, loop: range) -> bool:
 def _peak(case: KernelCase, instruction: str, dtype: str = "") -> float:
     """Operations a second, measured or of the data sheet."""
     if instruction == "fma":
-        measured = case.peaks.get("fma_float32")
+        measured = case.roofs.peaks.get("fma_float32")
         return measured.value if measured else _SHEET["fma"]
-    dtype = dtype or case.matrix_dtype or "bfloat16"
+    dtype = dtype or case.roofs.matrix_dtype or "bfloat16"
     name = f"tensor_{'tf32' if dtype == 'float32' else dtype}"
-    held = case.peaks.get(name)
+    held = case.roofs.peaks.get(name)
     eight = "8" in dtype.partition("_")[0]
     sheet = _SHEET.get(name, _SHEET["tensor_int8" if eight else "tensor_bfloat16"])
     return (held.value if held else sheet) * (_MMA if instruction == "mma" else 1.0)

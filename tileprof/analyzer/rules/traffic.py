@@ -94,14 +94,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Traffic of DRAM beyond the bytes that are needed."""
     if not case.total("dram_bytes"):
         yield from _modelled(case)
-    elif case.needed_bytes:
+    elif case.roofs.needed_bytes:
         yield from _counted(case)
     else:
         yield from _elsewhere(case)
 
 
 def _counted(case: KernelCase) -> Iterator[Draft]:
-    moved, needed, peak = case.total("dram_bytes"), case.needed_bytes, case.memory_peak
+    moved, needed, peak = case.total("dram_bytes"), case.roofs.needed_bytes, case.roofs.memory_peak
     traffic = _traffic(case)
     if traffic:
         needed = max(needed, min(traffic.best, traffic.now))
@@ -173,7 +173,7 @@ def _traffic(case: KernelCase) -> _Traffic | None:
 
 def _modelled(case: KernelCase) -> Iterator[Draft]:
     """What the order of blocks tells, where nothing was counted."""
-    traffic, peak, code = _traffic(case), case.memory_peak, case.sampled
+    traffic, peak, code = _traffic(case), case.roofs.memory_peak, case.sampled
     if traffic is None or peak is None or not case.time or code is None:
         return
     now, best = (each / peak.value * 1e9 / case.time for each in (traffic.now, traffic.best))
@@ -216,7 +216,7 @@ def _down_to(case: KernelCase, memory: float, reached: tuple[float, float, float
 
 def _elsewhere(case: KernelCase) -> Iterator[Draft]:
     """Products whose tensors nobody tells of."""
-    rate, peak, code = case.rate("l2_hit_rate"), case.memory_peak, case.code
+    rate, peak, code = case.rate("l2_hit_rate"), case.roofs.memory_peak, case.code
     if rate is None or peak is None or not case.time or not code or not code.named(*MATRIX):
         return
     use = case.total("dram_bytes") / case.time * 1e9 / peak.value

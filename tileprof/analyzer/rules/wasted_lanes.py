@@ -90,8 +90,8 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
     samples = code.n(looped) or code.whole
     saving = _less(case, worst, samples / code.whole)
     text = f"{percent(samples / code.whole, 0)} of the samples are in code that works on them"
-    if case.copy_floor:
-        text += f"; its bytes take {percent(case.copy_floor / case.time, 0)} of the time"
+    if case.roofs.copy_floor:
+        text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"
     evidence = (static, Evidence("samples", text, samples))
     if saving.mid < _COLD or samples < FEWEST_SAMPLES:
         yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
@@ -102,7 +102,7 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
 
 def _less(case: KernelCase, op: Padded, share: float) -> Saving:
     """Of the time, the part that is spent outside, as far as bytes, and work inside, leave it."""
-    left, outside = max(0.0, 1 - case.copy_floor / case.time), (1 - op.inside) * share
+    left, outside = max(0.0, 1 - case.roofs.copy_floor / case.time), (1 - op.inside) * share
     work = reach.left(case) or Saving(0, 1, 1)
     mid = min(_BACK * min(outside, left), work.mid)
     high = min(outside + _MORE * (1 - outside), left, work.high)

@@ -1,0 +1,123 @@
+"""What a kernel's work takes at its device's roofs.
+
+In: bytes and flops that its launches ask for, its IR, what its device was measured to do at most.
+Out: the least times of its work, ns, by roof; how many times as fast it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tileprof.analyzer.tiles import work
+from tileprof.analyzer.tiles.padding import padded_ops
+from tileprof.profile import DevicePeak
+
+__all__ = ["Roofs"]
+
+_RESIDENT = 40e6
+"""Bytes of a launch that may still be in the L2 (50 MB on an H100 or H200) from the one before, so
+that they need not come from memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roofs:
+    """Of all launches of a kernel."""
+
+    peaks: Mapping[str, DevicePeak]
+    """What its device was measured to do at most, by name."""
+    ir: str
+    """Nothing where it is not a tile kernel."""
+    time: float
+    """What its device worked on it, ns."""
+    launches: int
+    bytes: float
+    """What it asks for; 0 where nobody says."""
+    flops: float
+
+    @cached_property
+    def matrix_dtype(self) -> str:
+        """The element type of its matrix products, or nothing."""
+        return work.matrix_dtype(self.ir)
+
+    @cached_property
+    def needed_bytes(self) -> float:
+        """What all launches have to move at most if each byte is moved once; 0 where not known.
+
+        What a program asks for counts an element as often as blocks read it, so where the tensors
+        are smaller, they count.
+        """
+        tensors = work.tensor_bytes(self.ir)
+        known = [each for each in (self.bytes, tensors * self.launches) if each]
+        return min(known, default=0.0)
+
+    @cached_property
+    def needed_flops(self) -> float:
+        """What all launches have to compute: without products of what is outside of tensors."""
+        ops = padded_ops(self.ir)
+        inside = [each.inside for each in ops if each.op == "gemm"]
+        return self.flops * (sum(inside) / len(inside) if inside else 1.0)
+
+    @cached_property
+    def memory_peak(self) -> DevicePeak | None:
+        """The best that its memory was seen to give, for whichever mix of reads and writes."""
+        held = [peak for name, peak in self.peaks.items() if name in ("hbm_copy", "hbm_read")]
+        return max(held, key=lambda peak: peak.value, default=None)
+
+    @cached_property
+    def floors(self) -> Mapping[str, float]:
+        """By roof, the least time in ns that all its work takes there.
+
+        One that is longer than the time that was measured is none: not all of the work was done.
+        """
+        memory = self.peaks.get("l2_read") if self.resides else self.memory_peak
+        works = ((memory, self.needed_bytes), (self.arithmetic_peak, self.needed_flops))
+        found = {roof.name: done / roof.value * 1e9 for roof, done in works if roof and done}
+        return {name: floor for name, floor in found.items() if floor <= self.time}
+
+    @cached_property
+    def arithmetic_peak(self) -> DevicePeak | None:
+        """The roof of its matrix products, or of sums and products without any."""
+        dtype = self.matrix_dtype
+        names = (f"tensor_{dtype}", "tensor_tf32") if dtype else ("fma_float32",)
+        return next((self.peaks[name] for name in names if name in self.peaks), None)
+
+    @cached_property
+    def resides(self) -> bool:
+        """Whether what a launch has to move may still be in the L2."""
+        return bool(self.launches) and self.needed_bytes / self.launches < _RESIDENT
+
+    @cached_property
+    def tensor_floor(self) -> float:
+        """The time in ns that its matrix products take at their roof; 0 where there are none."""
+        peak = self.arithmetic_peak if self.matrix_dtype else None
+        return self.needed_flops / peak.value * 1e9 if peak else 0.0
+
+    @cached_property
+    def copy_floor(self) -> float:
+        """The time in ns that its bytes take where reads and writes are as mixed as its own; 0
+        where bytes or roofs are not known."""
+        best = self.peaks.get("l2_read") if self.resides else self.memory_peak
+        rate = best.value if best else 0.0
+        if not self.resides:
+            rate = self.mixed_rate(work.written_share(self.ir)) or rate
+        return self.needed_bytes / rate * 1e9 if rate else 0.0
+
+    def mixed_rate(self, written: float) -> float:
+        """What memory gives, bytes/s, where this share of the bytes is written; 0 if not known.
+
+        It gives less to a mix than to reads, or writes, alone: between the three that were measured
+        by the share of writes.
+        """
+        held = [self.peaks.get(f"hbm_{name}") for name in ("read", "copy", "write")]
+        known = [each.value for each in held if each is not None]
+        return float(np.interp(written, (0.0, 0.5, 1.0), known)) if len(known) == len(held) else 0.0
+
+    @cached_property
+    def most_gain(self) -> float:
+        """How many times as fast it can be at most by measured roofs; inf where none is known."""
+        floor = max(self.floors.values(), default=0.0)
+        return self.time / floor if floor else float("inf")
