@@ -7,6 +7,7 @@ and what its device does at most.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -89,6 +90,19 @@ class KernelCase:
         value = self.attributes.get(attribute)
         return float(value) if isinstance(value, int | float) else None
 
+    def extents(self, attribute: str) -> tuple[int, ...]:
+        """A fact as `132×1×1`: blocks of a grid, threads of a block; nothing where not known."""
+        return tuple(map(int, re.findall(r"\d+", str(self.attributes.get(attribute, "")))))
+
+    def extent(self, attribute: str) -> int:
+        """The product of its extents; 0 where they are not known."""
+        return math.prod(held) if (held := self.extents(attribute)) else 0
+
+    @property
+    def ir(self) -> str:
+        """The text of its program; nothing where it is not a tile kernel."""
+        return self.info.ir if self.info else ""
+
     @property
     def remarks(self) -> tuple[RemarkInfo, ...]:
         """What the compiler decided."""
@@ -123,9 +137,8 @@ class KernelCase:
         """What its work takes at its device's roofs."""
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
-        ir = self.info.ir if self.info else ""
         asked = self.total("bytes"), self.total("flops")
-        return Roofs(peaks, ir, self.time, self.launches, *asked)
+        return Roofs(peaks, self.ir, self.time, self.launches, *asked)
 
     # -- places
 

@@ -102,7 +102,7 @@ def _differences(old: KernelCase, new: KernelCase) -> Iterator[tuple[str, str]]:
 
 
 def _program(old: KernelCase, new: KernelCase) -> str:
-    return _first_line(*(case.info.ir if case.info else "" for case in (old, new)))
+    return _first_line(*(case.ir for case in (old, new)))
 
 
 def _code(old: KernelCase, new: KernelCase) -> str:

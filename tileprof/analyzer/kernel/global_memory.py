@@ -167,7 +167,7 @@ def worked_out(case: KernelCase) -> dict[int, Request]:
 
 def block_of(case: KernelCase) -> Block | None:
     """Threads of its blocks along each axis; None where that is not known."""
-    numbers = [int(each) for each in re.findall(r"\d+", str(case.attributes.get("block", "")))]
+    numbers = case.extents("block")
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 

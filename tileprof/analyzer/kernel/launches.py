@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
+from tileprof.analyzer.kernel.loops import PRODUCTS
 from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = [
-    "SCHEDULERS", "Launch", "busy_share", "has_products", "is_pipelined", "launch_of",
+    "SCHEDULERS", "Launch", "busy_share", "clock_mhz", "has_products", "is_pipelined", "launch_of",
     "launch_place", "working_share",
 ]  # fmt: skip
 
@@ -26,9 +27,8 @@ SCHEDULERS = 4
 _WARP = 32
 _MULTIPROCESSORS = re.compile(r"\b(\d+) SMs\b")
 _CLOCK = re.compile(r"(?<!memory )\bclock ([\d,]+) MHz")
-_GROUP_PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
-_PRODUCTS = (*_GROUP_PRODUCTS, "HMMA", "IMMA", "BMMA", "DMMA", "QMMA")
-_ENGINES = (*_GROUP_PRODUCTS, "UTMALDG")
+_PRODUCTS = (*PRODUCTS, "HMMA", "IMMA", "BMMA", "DMMA", "QMMA")
+_ENGINES = (*PRODUCTS, "UTMALDG")
 """Products of warp groups, and copies of tiles: work that goes on while warps wait."""
 _SCHEDULED = 128
 """Threads of a block from which each scheduler has a warp of it."""
@@ -88,24 +88,27 @@ class Launch:
 
 def launch_of(case: KernelCase) -> Launch | None:
     """How a kernel is launched; None where its device, or how it holds blocks, is not known."""
-    grid, block = (_extent(case, name) for name in ("grid", "block"))
+    grid, block = (case.extent(name) for name in ("grid", "block"))
     held = case.number("blocks_per_sm")
-    described = case.program.profile.tables.provenance.get(case.device, "")
-    device = _MULTIPROCESSORS.search(described)
+    device = _MULTIPROCESSORS.search(_described(case))
     if not (grid and block and held and device):
         return None
     return Launch(grid, block, int(device[1]), int(held), _tiles(case))
 
 
-def _extent(case: KernelCase, name: str) -> int:
-    """The product of `132×1×1`; 0 where it is not known."""
-    numbers = re.findall(r"\d+", str(case.attributes.get(name, "")))
-    return math.prod(map(int, numbers)) if numbers else 0
+def clock_mhz(case: KernelCase) -> int:
+    """The highest clock of its device; 0 where that is not known."""
+    found = _CLOCK.search(_described(case))
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def _described(case: KernelCase) -> str:
+    return case.program.profile.tables.provenance.get(case.device, "")
 
 
 def _tiles(case: KernelCase) -> int:
     """Tiles of a persistent kernel; 0 where it is none, or they are known at launch only."""
-    ir = case.info.ir if case.info else ""
+    ir = case.ir
     extents = _OWN_LOOP.search(ir)
     if not extents and any(each.chosen.startswith(_PERSISTENT) for each in case.remarks):
         extents = _LAUNCH.search(ir)
@@ -139,14 +142,13 @@ def working_share(case: KernelCase, launch: Launch) -> float | None:
     many cycles all had some. They are divided by those of the highest clock, which a device that
     draws much power is below. Samples of kernels that were not timed would make it too great.
     """
-    described = case.program.profile.tables.provenance.get(case.device, "")
-    clock, recordings = _CLOCK.search(described), case.program.profile.tables.pc.recordings
+    clock, recordings = clock_mhz(case), case.program.profile.tables.pc.recordings
     if case.sampled is None or not clock or not case.time or launch.threads < _SCHEDULED:
         return None
     periods = {each.period for each in recordings}
     if len(periods) != 1:
         return None
-    cycles = case.time * int(clock[1].replace(",", "")) / 1000 * launch.multiprocessors
+    cycles = case.time * clock / 1000 * launch.multiprocessors
     return min(1.0, case.sampled.whole * periods.pop() / cycles)
 
 

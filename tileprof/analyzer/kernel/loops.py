@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import lru_cache
-from math import prod
 
 import numpy as np
 
@@ -98,12 +97,11 @@ def groups_of(case: KernelCase, code: KernelCode, loop: range) -> float:
 
     One that only loads, in another loop, is none of them.
     """
-    threads = prod(int(n) for n in re.findall(r"\d+", str(case.attributes.get("block", ""))))
     loads = code.named("UTMALDG", "UBLKCP")
     apart = bool(loads) and not any(index in loop for index in loads)
     filled = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0)
     # A multiprocessor without a block has no samples.
-    return max(1.0, max(filled, 1.0) * (threads // _GROUP - apart))
+    return max(1.0, max(filled, 1.0) * (case.extent("block") // _GROUP - apart))
 
 
 def tensor_use(case: KernelCase, code: KernelCode, loop: range) -> float:

@@ -12,7 +12,6 @@ the best that memory gave to anything 0.83 to 0.94.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -97,7 +96,7 @@ def memory_use(case: KernelCase) -> MemoryUse | None:
     if (counted := counted_use(case)) or not case.time:
         return counted
     if case.roofs.needed_bytes:
-        moved, written = case.roofs.needed_bytes, work.written_share(case.roofs.ir)
+        moved, written = case.roofs.needed_bytes, work.written_share(case.ir)
     else:
         loaded, stored = bytes_without_loops(case)
         moved, written = loaded + stored, stored / (loaded + stored or 1)
@@ -127,13 +126,12 @@ def bytes_without_loops(case: KernelCase) -> tuple[float, float]:
     """What all blocks of all launches load and store, each byte once a block, by the addresses in
     code without loops; nothing where not all of them are known."""
     code, block = case.code, block_of(case)
-    grid = [int(each) for each in re.findall(r"\d+", str(case.attributes.get("grid", "")))]
-    if code is None or block is None or not grid or any(e.depth for e in code.instructions):
+    blocks = case.extent("grid") * case.launches
+    if code is None or block is None or not blocks or any(e.depth for e in code.instructions):
         return 0.0, 0.0
     found = addresses(code, block, math.prod(block))
     if not all(index in found for index in code.named(*ACCESSES, *ATOMICS)):
         return 0.0, 0.0
-    blocks = math.prod(grid) * case.launches
     loaded, stored = (_distinct(code, code.named(*each), found) for each in (LOADS, STORES))
     return float(loaded * blocks), float(stored * blocks)
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from math import prod
 
 from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import KernelCode
 
-__all__ = ["Ring", "ring_in_code", "rings_of", "single_stage", "spare_bytes", "threads_of"]
+__all__ = ["Ring", "ring_in_code", "rings_of", "single_stage", "spare_bytes"]
 
 _LOOP = re.compile(r"^( *)for pipelined .*\{num_stages = (\d+)\} body\(%(\w+)", re.MULTILINE)
 _COPY = re.compile(r"\bcopy %\w+, (%\w+)")
@@ -23,7 +24,6 @@ _MULTIPROCESSOR = {"sm_90": 228 << 10, "sm_100": 228 << 10, "sm_80": 164 << 10}
 _RESERVED = 1 << 10
 """Of these, what each block takes for the system."""
 _PENDING = re.compile(r"DEPBAR\.LE SB\d, (0x[0-9a-f]+)")
-_WIDTH = re.compile(r"\.(64|128)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def rings_of(ir: str) -> tuple[Ring, ...]:
 
 def single_stage(case: KernelCase) -> bool:
     """Whether its author wrote a pipelined loop of one stage: nothing runs ahead in it."""
-    rings = rings_of(case.info.ir if case.info else "")
+    rings = rings_of(case.ir)
     return bool(rings) and rings[0].stages == 1
 
 
@@ -64,7 +64,9 @@ def ring_in_code(case: KernelCase, code: KernelCode, loop: range) -> Ring | None
     inside = [code.instructions[index] for index in loop]
     groups = [each.index for each in inside if each.name == "LDGDEPBAR"]
     waits = [(each.index, int(m[1], 16)) for each in inside if (m := _PENDING.match(each.text))]
-    taken = threads_of(case) * sum(_width(each.opcode) for each in inside if each.name == "LDGSTS")
+    taken = case.extent("block") * sum(
+        width_of(each.opcode) for each in inside if each.name == "LDGSTS"
+    )
     if not groups or not waits or not taken:
         return None
     ahead = min(_turns_ago(pending, groups, at) for at, pending in waits)
@@ -76,23 +78,11 @@ def _turns_ago(pending: int, groups: list[int], wait: int) -> int:
     return 0 if before > pending else (pending - before) // len(groups) + 1
 
 
-def _width(opcode: str) -> int:
-    """Bytes that a thread copies."""
-    bits = _WIDTH.search(opcode)
-    return int(bits[1]) // 8 if bits else 4
-
-
 def _bytes(shape: str, dtype: str) -> int:
     bits = re.search(r"\d+", dtype)
     return (
         prod(int(extent) for extent in shape.split(",")) * max(int(bits[0]) if bits else 8, 8) // 8
     )
-
-
-def threads_of(case: KernelCase) -> int:
-    """Of a block; 0 where that is not known."""
-    extents = re.findall(r"\d+", str(case.attributes.get("block", "")))
-    return prod(map(int, extents)) if extents else 0
 
 
 def spare_bytes(case: KernelCase) -> int | None:

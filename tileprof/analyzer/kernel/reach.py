@@ -22,12 +22,12 @@ with tensor cores that is not known.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights
-from tileprof.analyzer.kernel.launches import SCHEDULERS, busy_share, launch_of
+from tileprof.analyzer.kernel.global_memory import width_of
+from tileprof.analyzer.kernel.launches import SCHEDULERS, busy_share, clock_mhz, launch_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
@@ -46,8 +46,6 @@ _WARP = 32
 _GLOBAL = ("LDG", "STG", "RED")
 _TILES = ("HGMMA", "HMMA", "LDGSTS", "UTMALDG", "UBLKCP")
 _FEWEST = 50
-_CLOCK = re.compile(r"\bclock ([\d,]+) MHz")
-_WIDE = re.compile(r"\.(?:[US](8|16)|(64|128))\b")
 _MOST = 1.1
 """Of the time, the most that work can take; work that takes longer was not all done."""
 _Reached = tuple[float, float, float]
@@ -109,20 +107,14 @@ def _fullness(case: KernelCase) -> float:
 def _asked(case: KernelCase, code: KernelCode) -> float:
     """Of its time, what copying the bytes takes that its threads ask for; 0 where not known."""
     launch, peak = launch_of(case), case.roofs.peaks.get("hbm_copy")
-    clock = _CLOCK.search(case.program.profile.tables.provenance.get(case.device, ""))
+    clock = clock_mhz(case)
     where = code.named(*_GLOBAL)
     samples = code.n(where, (ISSUED,))
     if not (launch and peak and clock and samples >= _FEWEST):
         return 0.0
     each = (
-        _WARP * _width(code.instructions[index].opcode) * code.n([index], (ISSUED,))
+        _WARP * width_of(code.instructions[index].opcode) * code.n([index], (ISSUED,))
         for index in where
     )
     a_cycle = busy_share(code) / code.issued * sum(each) * SCHEDULERS * launch.multiprocessors
-    return a_cycle * float(clock[1].replace(",", "")) * 1e6 / peak.value
-
-
-def _width(opcode: str) -> int:
-    """Bytes of an access of a thread."""
-    found = _WIDE.search(opcode)
-    return int(found[1] or found[2]) // 8 if found else 4
+    return a_cycle * clock * 1e6 / peak.value

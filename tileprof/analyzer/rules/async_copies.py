@@ -196,7 +196,7 @@ def _draft(
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
     """All of it, down to what tensor cores, or the tiles' way, take; half of it at least."""
-    rings = rings_of(case.info.ir if case.info else "")
+    rings = rings_of(case.ir)
     pace = pace_of(case, code, waits.loop, rings[0].stage_bytes if rings else 0)
     inside, gone = code.n(waits.loop) / code.whole, float(waits.rows.sum())
     high = min((1 - pace.least) * inside, 0.98)

@@ -144,7 +144,7 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
 
 def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:
     """How many times as fast it can become while its tiles come as they do."""
-    rings = rings_of(case.info.ir if case.info else "")
+    rings = rings_of(case.ir)
     if loop is None or not rings or not has_products(code, loop):
         return math.inf
     whole = max(code.whole - loading_apart(code, loop), 1.0)

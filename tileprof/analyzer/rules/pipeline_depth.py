@@ -93,7 +93,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     found = max(waits_for_tiles(code), key=lambda each: each.share, default=None)
     if found is not None and found.share >= _COLD:
-        rings = rings_of(case.info.ir if case.info else "")
+        rings = rings_of(case.ir)
         ring = rings[0] if rings else ring_in_code(case, code, found.loop)
         yield from _draft(case, code, found, _Loads(ring, said))
     elif said:
@@ -190,7 +190,7 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             Evidence("static", f"{seen} that runs ahead"),
             Evidence("samples", text, int(gone.sum())),
         )
-        rings = rings_of(case.info.ir if case.info else "")
+        rings = rings_of(case.ir)
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
         most = min((1 - pace.least) * inside, 1 - _LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)

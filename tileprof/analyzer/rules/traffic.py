@@ -155,7 +155,7 @@ class _Traffic:
 
 
 def _traffic(case: KernelCase) -> _Traffic | None:
-    ir, launch = case.info.ir if case.info else "", launch_of(case)
+    ir, launch = case.ir, launch_of(case)
     schedule = schedule_of(ir)
     if schedule is None or launch is None or len(schedule.grid) < 2:
         return None
