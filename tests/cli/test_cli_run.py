@@ -314,6 +314,7 @@ def test_a_profile_that_is_lost_does_not_change_the_exit_code(
     assert "Traceback" not in found.err
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("device", ["interpreter", "cpu"])
 def test_a_scope_takes_no_more_than_its_part(cli: Any, write: Any, device: str) -> None:
     """One short scope does not get the time of the work around it, which no scope measures."""

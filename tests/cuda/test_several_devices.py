@@ -194,6 +194,7 @@ def test_both_at_one_call_path(two: Two) -> None:
     assert profile.tables.provenance["device"] == "cuda:0, cuda:1"
 
 
+@pytest.mark.alone
 def test_both_hang(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a recording waits for both at once; a later one waits anew."""
     ended = threading.Event()

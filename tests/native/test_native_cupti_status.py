@@ -122,6 +122,7 @@ def test_fills_of_a_pause_are_not_counted(fake: Fake) -> None:
     assert "unattributed" not in fake.counts()
 
 
+@pytest.mark.alone
 def test_a_flush_that_hangs_is_given_up(fake: Fake) -> None:
     """The program goes on, and so does its end."""
     fake.option("flush_ms", 1500)
@@ -147,6 +148,7 @@ def test_a_forced_flush_waits_for_what_was_launched(fake: Fake) -> None:
     assert (row.count, row.untimed, row.sum) == (10, 0, 1000)
 
 
+@pytest.mark.alone
 def test_a_forced_flush_does_not_wait_for_ever(fake: Fake) -> None:
     """What is under way after all is handed over without times."""
     fake.option("unfinished", 10**9)
@@ -207,6 +209,7 @@ def test_a_quiet_program_is_healthy(fake: Fake) -> None:
         assert fake.recorder.gpu_health() == (0, "")
 
 
+@pytest.mark.alone
 def test_a_program_that_only_captures_is_healthy(fake: Fake) -> None:
     """Captured launches leave no records."""
     captured = fake.c.fake_enter(LAUNCH)

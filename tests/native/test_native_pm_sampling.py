@@ -278,6 +278,7 @@ def test_reading_that_fails(sampling: Sampling) -> None:
     assert len(sampling.rows()[0]) == 3
 
 
+@pytest.mark.alone
 def test_a_library_that_hangs(sampling: Sampling) -> None:
     """It is waited for, but not for ever, and never called again."""
     sampling.begin(patience_s=0.05)

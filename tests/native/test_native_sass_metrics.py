@@ -225,6 +225,7 @@ def test_calls_that_fail(counting: Counting, option: str, call: str) -> None:
     counting.fake.option(option, 0)
 
 
+@pytest.mark.alone
 def test_a_call_that_does_not_return(counting: Counting) -> None:
     """It is waited for so long and no longer, and told."""
     counting.begin(patience_s=0.05)
