@@ -203,3 +203,22 @@ def test_long_gaps_are_where_the_host_was(names: dict[str, Any]) -> None:
     (at_work,) = [n for n in idle if "busy" in str([profile.names[p] for p in profile.path(n)])]
     assert profile.names[at_work] == "waiting for the host"
     assert profile.node(at_work).own("idle_time") >= 0.7 * profile.whole["idle_time"]
+
+
+def test_shares_of_a_gap_add_up_to_it(
+    names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three looks at three places share a million ns."""
+    with profiler.profile(context="python") as session:
+        recorder = session.recording.recorder
+        assert recorder.events is not None
+        root = recorder.tree.root
+        looks = [recorder.tree.child(root, "frame", f"place {at}", None) for at in range(3)]
+        monkeypatch.setattr(recorder.events.trail, "between", lambda begin, end: looks)
+        names["kernel"]("first", 1000, 2000)
+        names["kernel"]("second", 1_002_000, 1_003_000)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    shares = [profile.node(n).own("idle_time") for n in profile.find(kind="idle")]
+    assert sorted(shares) == [333_333, 333_333, 333_334]

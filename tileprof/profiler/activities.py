@@ -131,9 +131,13 @@ class Activities:
         if not looks:
             node = self._node(context, "idle", detail, None, 0)
             yield epoch, node, _once("idle", end - begin)
+        seen = given = 0
         for at, times in Counter(looks).items():
             name = _LOADING if _loads_data(at) else _HOST_AT_WORK
-            share = (end - begin) * times // len(looks)
+            # Shares of all looks so far: rounded one by one they would not add up to the gap.
+            seen += times
+            share = (end - begin) * seen // len(looks) - given
+            given += share
             yield epoch, self._tree.child(at, "idle", name, None), _once("idle", share)
 
     def _kernel(self, above: Node, variant: int, drained: Any, row: int) -> Node:
