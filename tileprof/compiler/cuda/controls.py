@@ -53,6 +53,8 @@ class Controls:
     """Whether blocks may be renumbered for reuse in L2."""
     delayed_release: bool = True
     """Whether a wait may leave the youngest matrix product running."""
+    overlap: bool | None = None
+    """Whether the last product of a loop's turn runs beside the arithmetic of the next turn."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

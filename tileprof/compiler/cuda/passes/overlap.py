@@ -1,0 +1,293 @@
+"""Loops whose last product runs under the arithmetic of the next turn.
+
+A turn multiplies, computes with the result, and multiplies again.  The last product of a turn and
+the first of the next do not need each other, so both are issued before the arithmetic between:
+
+    for k (pipelined)                  for k in the first turn, if there is one
+      copy K[k] → K_s                    head and middle of turn k
+      gemm Q_s, K_s → s       ┐ head   for k in the other turns
+      max, exp, sum of s      ┐ middle   copy K[k] → K_s;      gemm Q_s, K_s → s
+      w = s                   ┘      ⇒   copy V[k - 1] → V_s;  gemm w, V_s → o
+      copy V[k] → V_s         ┐          max, exp, sum of s;   w = s
+      gemm w, V_s → o         ┘ tail   for k in the last turn, if there is one
+                                         tail of turn k
+
+Only the head of a turn moves, before the tail of the turn before it; nothing else changes its
+order.  So the tail may touch nothing that the head writes, and write nothing that it touches.
+In: products with instructions, loads chosen, elementwise ops as `parallel`.  Out: the same ops in
+three loops; the waits of the products follow from the order (`waits`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.stages import buffer_name
+from tileprof.ir.rewrite import clone, clone_block
+from tileprof.ir.scalar import BinaryKind
+
+from .choose import ROLES
+from .roles import is_ring_load, written_globals
+from .walking import accesses, base, folded, per_launch, threads_of, with_originals
+
+__all__ = ["overlap"]
+
+REGISTERS = 200
+"""That fragments may take of a thread's 240: addresses, counters and descriptors need the rest."""
+REGISTER = 32
+"""Bits."""
+
+
+def overlap(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """The kernel with such loops rotated, where warp groups multiply and others load."""
+    if lowering.controls.overlap is False:
+        return kernel
+    return per_launch(kernel, lambda launch: _overlapped(launch, lowering))
+
+
+def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    if not dict(launch.hints).get(ROLES):
+        return launch
+    written = written_globals(launch)
+    turns: dict[ir.OpBase, _Turn] = {}
+    for loop in ir.walk(launch.body):
+        if isinstance(loop, ir.For) and loop.kind == "pipelined" and len(_products(loop.body)) > 1:
+            found = _turn(loop, written)
+            if isinstance(found, _Turn) and lowering.controls.overlap is None:
+                found = _crowded(launch) or found
+            if isinstance(found, _Turn):
+                turns[loop] = found
+            _note(loop, found, lowering)
+
+    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if old not in turns:
+            return None
+        assert isinstance(new, ir.For)
+        _Rotation(new, turns[old], builder).emit()
+        return []
+
+    return with_originals(launch, rule) if turns else launch
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """The ops of a loop's body that do something, by their positions in it, in three parts; every
+    other one computes an index or takes a part of a tensor, and stands where it is needed."""
+
+    head: tuple[int, ...]
+    middle: tuple[int, ...]
+    tail: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Missed:
+    """Why a loop stays as it is."""
+
+    reason: str
+    op: ir.OpBase
+
+
+def _note(loop: ir.For, found: _Turn | _Missed, lowering: Lowering) -> None:
+    if isinstance(found, _Missed):
+        line = f" of line {found.op.span.line}" if found.op.span is not None else ""
+        reason = f"`{found.op.mnemonic}`{line}: {found.reason}"
+        lowering.remarks.add("for", loop.span, "one turn after the other", ("overlap", reason))
+        return
+    first, *_, last = _products(loop.body)
+    lowering.remarks.add(
+        "gemm",
+        last.span,
+        f"issued behind the next turn's product into `{buffer_name(base(first.c))}`, to run while "
+        "that turn computes with it",
+    )
+
+
+def _products(block: ir.Block) -> list[ir.Gemm]:
+    """The products of warp groups that stand in a block itself."""
+    return [o for o in block.ops if isinstance(o, ir.Gemm) and o.lowering.startswith("wgmma")]
+
+
+# -- may it be rotated
+
+
+def _turn(loop: ir.For, written: set[ir.Value]) -> _Turn | _Missed:
+    """The parts of a loop's body, or why they cannot be told apart or moved."""
+    step = loop.step.owner
+    if not isinstance(step, ir.Constant) or step.value != 1:
+        return _Missed("its step is not 1", loop)
+    acting = [o for o in loop.body.ops if not _floats(o, written)]
+    if (fixed := next(filter(_is_fixed, acting), None)) is not None:
+        return _Missed("it must stay where it is", fixed)
+    first, *_, last = _products(loop.body)
+    tail = acting[acting.index(last) :]
+    tail = [*_loads_for(tail, acting), *tail]
+    rest = [o for o in acting if o not in tail]
+    at = rest.index(first) + 1
+    head, middle = rest[:at], rest[at:]
+    if missed := _obstacle(head, middle, tail) or _carried(tail, rest):
+        return missed
+    place = {op: at for at, op in enumerate(loop.body.ops)}
+    return _Turn(*(tuple(place[o] for o in part) for part in (head, middle, tail)))
+
+
+def _floats(op: ir.OpBase, written: set[ir.Value]) -> bool:
+    """Whether an op only computes a value, which is the same wherever it is computed."""
+    if isinstance(op, ir.Load):
+        held = base(op.buffer)
+        return held.buffer.space == "global" and held not in written
+    return is_pure(op) or isinstance(op, ir.View | ir.Reinterpret)
+
+
+def _is_fixed(op: ir.OpBase) -> bool:
+    """Whether an op leaves the loop, reports, or hides products or loads."""
+    inside = [o for block in op.blocks() for o in ir.walk(block)]
+    if any(isinstance(o, ir.Gemm) or is_ring_load(o) for o in inside):
+        return True
+    kinds = ir.Break | ir.Continue | ir.Print | ir.Assert | ir.Alloc
+    return any(isinstance(o, kinds) for o in (op, *inside))
+
+
+def _loads_for(tail: Sequence[ir.OpBase], acting: Sequence[ir.OpBase]) -> list[ir.OpBase]:
+    """The loads before the tail whose tiles only the tail uses."""
+    others = [o for o in acting if o not in tail and not is_ring_load(o)]
+    used = {base(t.value) for o in others for t in accesses(o)}
+    wanted = {base(t.value) for o in tail for t in accesses(o)} - used
+    return [
+        o for o in acting if isinstance(o, ir.Copy) and is_ring_load(o) and base(o.target) in wanted
+    ]
+
+
+def _obstacle(
+    head: Sequence[ir.OpBase], middle: Sequence[ir.OpBase], tail: Sequence[ir.OpBase]
+) -> _Missed | None:
+    """What keeps a head from moving before the tail of the turn before, or makes that useless."""
+    for op in head:
+        if name := _clash(op, tail):
+            return _Missed(f"it and the last product of the turn before both use `{name}`", op)
+    product = next(o for o in tail if isinstance(o, ir.Gemm))
+    for op in tail[tail.index(product) + 1 :]:
+        if _clash(op, [product]):
+            return _Missed(f"it needs `{buffer_name(base(product.c))}` in the same turn", op)
+    beside = [o for o in middle if not any(base(t.value) is base(product.c) for t in accesses(o))]
+    if not any(isinstance(o, ir.Parallel | ir.Reduce) for o in beside):
+        return _Missed("nothing is computed that it could run beside", product)
+    return None
+
+
+def _clash(op: ir.OpBase, others: Iterable[ir.OpBase]) -> str:
+    """A buffer that an op and one of others touch and one of them writes; '' if there is none."""
+    mine = list(accesses(op))
+    for touch in (t for other in others for t in accesses(other)):
+        for own in mine:
+            if base(own.value) is base(touch.value) and (own.writes or touch.writes):
+                return buffer_name(base(own.value))
+    return ""
+
+
+def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | None:
+    """An op of the rest of the turn that gives the tail a value."""
+    given = {result: op for op in rest for result in op.results}
+    for value in (v for op in tail for v in _taken(op)):
+        if value in given:
+            return _Missed("the last product's part of the turn needs its value", given[value])
+    return None
+
+
+def _taken(op: ir.OpBase) -> Iterator[ir.Value]:
+    """Values that an op and everything inside of it take."""
+    yield from op.operand_values()
+    for block in op.blocks():
+        for inner in ir.walk(block):
+            yield from inner.operand_values()
+
+
+def _crowded(launch: ir.Launch) -> _Missed | None:
+    """Whether fragments, of which more are alive at once than before, may not fit in registers."""
+    bits = sum(
+        math.prod(o.result.buffer.static_shape) * o.dtype.bits
+        for o in ir.walk(launch.body)
+        if isinstance(o, ir.Alloc) and o.space == "fragment" and len(o.shape) > 1
+    )
+    registers = bits // REGISTER // threads_of(launch)
+    if registers <= REGISTERS:
+        return None
+    return _Missed(f"fragments would take {registers} registers of a thread at once", launch)
+
+
+# -- rotation
+
+
+@dataclass
+class _Rotation:
+    """Three loops in the place of one."""
+
+    loop: ir.For
+    turn: _Turn
+    builder: ir.Builder
+
+    def emit(self) -> None:
+        """Append them."""
+        start, stop, turn = self.loop.start, self.loop.stop, self.turn
+        one = self.builder.constant(1)
+        second = self._computed("add", start, one)
+        last = self._computed("max", start, self._computed("sub", stop, one))
+        self._over(start, self._computed("min", second, stop), (*turn.head, *turn.middle), ())
+        self._over(second, stop, turn.head, turn.tail, turn.middle)
+        self._over(last, stop, turn.tail, ())
+
+    def _computed(self, kind: BinaryKind, a: ir.Value, b: ir.Value) -> ir.Value:
+        return folded(ir.Binary(kind, a, b), self.builder)
+
+    def _over(
+        self,
+        start: ir.Value,
+        stop: ir.Value,
+        now: Sequence[int],
+        before: Sequence[int],
+        then: Sequence[int] = (),
+    ) -> None:
+        """One loop: ops of this turn, of the turn before, and of this turn again."""
+        loop = self.loop
+        (counter,) = loop.body.args
+        k = ir.Value(counter.type, counter.name)
+        body = ir.Block([k])
+        builder = ir.Builder(body, loop.span)
+        this = _Part(loop, {counter: k}, body)
+        this.place(now)
+        if before:
+            one = builder.constant(1)
+            earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
+            _Part(loop, {counter: earlier}, body).place(before)
+        this.place(then)
+        made = clone(loop, {loop.start: start, loop.stop: stop}, {"body": body})
+        self.builder.emit(made)
+
+
+@dataclass
+class _Part:
+    """Ops of one turn of the loop, copied to the end of a block."""
+
+    loop: ir.For
+    mapping: dict[ir.Value, ir.Value]
+    """From values of the loop's body to those of the copy."""
+    body: ir.Block
+
+    def place(self, positions: Sequence[int]) -> None:
+        """Append the ops at these positions, and before each what it is computed from."""
+        for at in positions:
+            self._place(self.loop.body.ops[at])
+
+    def _place(self, op: ir.OpBase) -> None:
+        for value in _taken(op):
+            owner = value.owner
+            if value not in self.mapping and owner is not None and owner in self.loop.body.ops:
+                self._place(owner)
+        regions = {n: clone_block(getattr(op, n), self.mapping) for n in op.SPEC.regions}
+        made = clone(op, self.mapping, regions)
+        self.mapping.update(zip(op.results, made.results))
+        self.body.ops.append(made)
