@@ -22,6 +22,7 @@ from .passes.barriers import insert_barriers
 from .passes.choose import choose
 from .passes.expand import expand
 from .passes.layouts import infer_layouts
+from .passes.masks import narrow_masks
 from .passes.memory import plan_memory
 from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
@@ -55,6 +56,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("expand", expand),
     # Before anything has a place: ops of one turn are copied into three loops.
     Pass("overlap", overlap),
+    # After loops are in their final form: conditions are no longer as the author wrote them.
+    Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
     # Before buffers are multiplied and code is moved: each tile still has one place.

@@ -127,12 +127,19 @@ def _turn(loop: ir.For, written: set[ir.Value]) -> _Turn | _Missed:
     tail = acting[acting.index(last) :]
     tail = [*_loads_for(tail, acting), *tail]
     rest = [o for o in acting if o not in tail]
-    at = rest.index(first) + 1
+    at = rest.index(first)
+    # Products complete in order: one that adds to the first's result must not wait for the tail.
+    ends = (i for i, o in enumerate(rest) if i > at and not _only_multiplies(o))
+    at = next(ends, len(rest))
     head, middle = rest[:at], rest[at:]
     if missed := _obstacle(head, middle, tail) or _carried(tail, rest):
         return missed
     place = {op: at for at, op in enumerate(loop.body.ops)}
     return _Turn(*(tuple(place[o] for o in part) for part in (head, middle, tail)))
+
+
+def _only_multiplies(op: ir.OpBase) -> bool:
+    return isinstance(op, ir.Gemm) or is_ring_load(op)
 
 
 def _floats(op: ir.OpBase, written: set[ir.Value]) -> bool:
@@ -148,7 +155,7 @@ def _is_fixed(op: ir.OpBase) -> bool:
     inside = [o for block in op.blocks() for o in ir.walk(block)]
     if any(isinstance(o, ir.Gemm) or is_ring_load(o) for o in inside):
         return True
-    kinds = ir.Break | ir.Continue | ir.Print | ir.Assert | ir.Alloc
+    kinds = ir.Break | ir.Continue | ir.Print | ir.Assert
     return any(isinstance(o, kinds) for o in (op, *inside))
 
 
@@ -166,14 +173,17 @@ def _obstacle(
     head: Sequence[ir.OpBase], middle: Sequence[ir.OpBase], tail: Sequence[ir.OpBase]
 ) -> _Missed | None:
     """What keeps a head from moving before the tail of the turn before, or makes that useless."""
+    product = next(o for o in tail if isinstance(o, ir.Gemm))
+    sums = buffer_name(base(product.c))
+    for op in tail[tail.index(product) + 1 :]:
+        if _clash(op, [product]):
+            return _Missed(f"it needs `{sums}` in the same turn", op)
+        if isinstance(op, ir.Parallel | ir.Reduce):
+            return _Missed("the last product runs beside it as it is written", op)
     for op in head:
         if name := _clash(op, tail):
             return _Missed(f"it and the last product of the turn before both use `{name}`", op)
-    product = next(o for o in tail if isinstance(o, ir.Gemm))
-    for op in tail[tail.index(product) + 1 :]:
-        if _clash(op, [product]):
-            return _Missed(f"it needs `{buffer_name(base(product.c))}` in the same turn", op)
-    beside = [o for o in middle if not any(base(t.value) is base(product.c) for t in accesses(o))]
+    beside = [o for o in middle if not _clash(o, [product])]
     if not any(isinstance(o, ir.Parallel | ir.Reduce) for o in beside):
         return _Missed("nothing is computed that it could run beside", product)
     return None
@@ -264,7 +274,9 @@ class _Rotation:
             earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
             _Part(loop, {counter: earlier}, body).place(before)
         this.place(then)
-        made = clone(loop, {loop.start: start, loop.stop: stop}, {"body": body})
+        made = ir.For(
+            loop.kind, start, stop, loop.step, body, loop.num_stages, loop.hints, span=loop.span
+        )
         self.builder.emit(made)
 
 

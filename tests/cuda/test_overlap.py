@@ -1,0 +1,189 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN202, ANN201
+"""Loops whose last product runs under the arithmetic of the next turn."""
+
+import re
+from itertools import takewhile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileprof
+import tileprof.lang as T
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.passes import overlap
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import TARGETS
+from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.runtime.interpreter import InterpreterExecutable
+
+
+def two_products(word="", stages=2):
+    """Rows of Q times tiles of K, clipped, times tiles of V; a word changes one thing."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((64, 64), T.bfloat16),
+        K: T.Tensor((6 * 64, 64), T.bfloat16),
+        V: T.Tensor((6 * 64, 64), T.bfloat16),
+        n: T.int32,
+        C: T.Tensor((64, 64), T.float32),
+        R: T.Tensor((64,), T.float32),
+    ):
+        with T.Kernel(1, threads=128):
+            q = T.alloc_shared((64, 64), T.bfloat16)
+            k_s = T.alloc_shared((64, 64), T.bfloat16)
+            v_s = T.alloc_shared((64, 64), T.bfloat16)
+            s = T.alloc_fragment((64, 64), T.float32)
+            w = T.alloc_fragment((64, 64), T.bfloat16)
+            c = T.alloc_fragment((64, 64), T.float32)
+            r = T.alloc_fragment((64,), T.float32)
+            T.copy(Q, q)
+            T.clear(c)
+            T.clear(r)
+            T.clear(s)
+            first = 1 if word == "from one" else 0
+            for k in T.Pipelined(first, n + first, num_stages=stages):
+                at = (k - first) * 64
+                T.copy(K[at, 0], k_s)
+                if word != "one tile":
+                    T.copy(V[at, 0], v_s)
+                if word == "adds":
+                    T.gemm(q, k_s, s, transpose_B=True, clear_accum=True)
+                    T.gemm(q, k_s, s)
+                elif word == "keeps":
+                    T.gemm(q, k_s, s, transpose_B=True)
+                else:
+                    T.gemm(q, k_s, s, transpose_B=True, clear_accum=True)
+                if word != "bare":
+                    for i, j in T.Parallel(64, 64):
+                        s[i, j] = T.min(T.max(s[i, j], -2), 2)
+                    T.reduce_sum(s, r, dim=1, clear=False)
+                T.copy(s, w)
+                if word == "scales":
+                    for i, j in T.Parallel(64, 64):
+                        c[i, j] = c[i, j] * T.min(r[i] * r[i], 1)
+                if word == "one tile":
+                    T.gemm(w, k_s, c)
+                else:
+                    T.gemm(w, v_s, c)
+                if word == "after":
+                    for i, j in T.Parallel(64, 64):
+                        c[i, j] = c[i, j] + 1
+                if word == "beside":
+                    for i in T.Parallel(64):
+                        r[i] = r[i] + 1
+                if word == "leaves out" and k != n - 2:
+                    T.gemm(w, v_s, c)
+            T.copy(c, C)
+            T.copy(r, R)
+
+    return main
+
+
+def lowered(word="", stages=2, controls=None):
+    """The kernel and what the compiler makes of it."""
+    kernel = prove_bounds(simplify(tileprof.compile(two_products(word, stages)).traced))
+    return kernel, compile_cuda(kernel, TARGETS["sm_90a"], controls)
+
+
+def rotated(program):
+    """Whether a loop starts products into two sums before it computes anything."""
+    for loop in ir.walk(program.kernel.body):
+        if not isinstance(loop, ir.For):
+            continue
+        kinds = [o for o in loop.body.ops if isinstance(o, ir.AsyncGemm | ir.Parallel | ir.Reduce)]
+        run = list(takewhile(lambda o: isinstance(o, ir.AsyncGemm), kinds))
+        if len({o.c for o in run}) > 1 and len(run) < len(kinds):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("word", ["", "scales", "adds", "from one", "after", "beside", "keeps"])
+@pytest.mark.parametrize("turns", [0, 1, 2, 5])
+def test_the_same_result(word, turns):
+    """However many turns there are, with loads and products that come late."""
+    rng = np.random.default_rng(turns)
+    for stages in (2, 3):
+        kernel, program = lowered(word, stages)
+        given = [
+            rng.integers(-1, 2, p.type.shape).astype(ml_dtypes.bfloat16) for p in kernel.params[:3]
+        ]
+        expected = [np.zeros(p.type.shape, np.float32) for p in kernel.params[4:]]
+        InterpreterExecutable(kernel).run([*given, turns, *expected], [])
+        for seed in range(2):
+            found = [np.full(p.type.shape, np.nan, np.float32) for p in kernel.params[4:]]
+            emulate(program.source, kernel, [*given, turns, *found], [], seed=seed)
+            for mine, wanted in zip(found, expected):
+                np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.mark.parametrize("word", ["", "scales", "adds", "from one"])
+def test_rotated(word):
+    """Both products of the steady loop are issued before what lies between them."""
+    _, program = lowered(word)
+    assert rotated(program)
+    assert not rotated(lowered(word, controls=Controls(overlap=False))[1])
+    (said,) = [r for r in program.remarks if "issued behind" in r.chosen]
+    assert said.chosen == (
+        "issued behind the next turn's product into `s`, to run while that turn computes with it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "op", "line", "reason"),
+    [
+        (
+            "one tile",
+            "copy",
+            "T.copy(K[at, 0], k_s)",
+            "it and the last product of the turn before both use `k_s`",
+        ),
+        (
+            "after",
+            "parallel",
+            "for i, j in T.Parallel(64, 64):",
+            "it needs `c` in the same turn",
+        ),
+        (
+            "beside",
+            "parallel",
+            "for i in T.Parallel(64):",
+            "the last product runs beside it as it is written",
+        ),
+        ("bare", "gemm", "T.gemm(w, v_s, c)", "nothing is computed that it could run beside"),
+        (
+            "leaves out",
+            "if",
+            'if word == "leaves out" and k != n - 2:',
+            "it must stay where it is",
+        ),
+    ],
+)
+def test_what_prevents_it(word, op, line, reason):
+    """A remark names the op and its line."""
+    _, program = lowered(word)
+    assert not rotated(program)
+    (said,) = [r for r in program.remarks if r.op == "for"]
+    assert said.chosen == "one turn after the other"
+    ((name, why),) = said.rejected
+    number = int(re.search(r"line (\d+)", why)[1])
+    assert (name, why) == ("overlap", f"`{op}` of line {number}: {reason}")
+    assert Path(__file__).read_text().splitlines()[number - 1].strip() == line
+
+
+def test_registers(monkeypatch):
+    """Fragments that fill a thread's registers are not held longer, unless it is forced."""
+    monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 32)
+    assert rotated(lowered()[1])
+    monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 31)
+    _, program = lowered()
+    assert not rotated(program)
+    (said,) = [r for r in program.remarks if r.op == "for"]
+    ((_, why),) = said.rejected
+    assert why.endswith("fragments would take 80 registers of a thread at once")
+    assert rotated(lowered(controls=Controls(overlap=True))[1])
