@@ -300,7 +300,7 @@ def test_rows_that_are_looked_up_are_read_in_vectors() -> None:
     arrays = [numbers("bfloat16", 32, 64), rows, numbers("bfloat16", 64, 64, seed=1)]
     made = compare(GATHER, arrays, (32,))
     # Which rows there are is known only when they have been read: guards at each vector.
-    assert re.search(r"if \(\w+ < n\) tp_get_global<8>\(x_in", made.text)
+    assert re.search(r"if \((\w+) >= 0 && \1 < n\) tp_get_global<8>\(x_in", made.text)
     assert "tp_put_global<8>(y" in made.text
 
 

@@ -123,6 +123,19 @@ def test_failures_and_prints_reach_the_report() -> None:
     assert quiet.run([out]) == [Printed(3, 0, 5, (5, 7, word))]
 
 
+def test_what_is_noted_goes_on() -> None:
+    """The first failure is told; no thread ends before its end."""
+    out = np.zeros(128, np.int32)
+    body = "if (t % 32 == 9) tp_note(report, 4, t, -2);\nout[t] = t + 1;"
+    program = Program(body, "int *out, TpReport *report", [out], report=True)
+    with pytest.raises(EmulationError) as caught:
+        program.run([out])
+    failure = caught.value.failure
+    assert failure is not None
+    assert (failure.place, failure.values[1]) == (4, -2)
+    assert failure.thread == failure.values[0] and failure.thread % 32 == 9
+
+
 def test_a_variable_in_static_shared_memory() -> None:
     """One for each block."""
     out = np.zeros(512, np.int32)

@@ -380,6 +380,26 @@ def test_failed_assertion(gpu: FakeDriver, capsys: pytest.CaptureFixture[str]) -
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_a_failure_that_was_noted(gpu: FakeDriver) -> None:
+    """The launch ends well, but for an index: it raises, and the next launch has a clean report."""
+    gpu.sizes = {"scale_0": (8, 8)}
+    held, _ = executable(gpu, REPORTING)
+    given = list[int]()
+
+    def fail(launched: Launched) -> int:
+        given.append(launched.words()[1])
+        head = _Head.from_address(launched.words()[1])
+        assert not head.failed
+        head.failed, head.place, head.block = 1, 0, 5
+        return 0
+
+    gpu.kernels["scale_0"] = fail
+    for _ in range(2):
+        with pytest.raises(DeviceAssertError):
+            held.run([aligned((4, 136)), aligned((4, 136)), 1.0, 1], (4, 136))
+    assert len(given) == 2 and given[0] == given[1]
+
+
 def test_what_is_captured_shares_a_buffer(gpu: FakeDriver) -> None:
     """A graph waits for nobody, so nobody reads; nothing is allocated that a capture forbids."""
     gpu.sizes = {"scale_0": (8, 8)}

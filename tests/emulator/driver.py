@@ -210,6 +210,8 @@ def _launch(call: _Call, spec: LaunchSpec, seed: int, blocks: Sequence[int] | No
     if machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE)):
         text = f"{spec.function}: {message.value.decode(errors='replace')}"
         raise EmulationError(text, call.report.failure())
+    if failure := call.report.failure():
+        raise EmulationError(f"{spec.function}: noted at its end", failure)
 
 
 def _blocks(spec: LaunchSpec, tiles: int) -> int:

@@ -339,15 +339,14 @@ class CudaExecutable:
             return
         try:
             self.device.driver.call("cuStreamSynchronize", call.stream)
-        except DriverFailure:
+        finally:
+            # Of a failed launch too: an assertion that does not hold ends it.
+            self._reports.append(report)
             report.show(self.kernel, variant, number, call.grid, call.symbols)
             report.raise_failure(
                 self.kernel, variant, number, call.grid, call.symbols,
                 in_order=function.spec.in_order,
             )  # fmt: skip
-            raise
-        report.show(self.kernel, variant, number, call.grid, call.symbols)
-        self._reports.append(report)
 
     def _report(self) -> Report:
         return self._reports.pop() if self._reports else Report(self.device.driver)

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from tests.cuda.gpu import studies
+from tileprof.errors import BoundsError
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[3]
@@ -224,6 +225,18 @@ def test_print_and_assert() -> None:
     assert done.returncode == 0, done.stderr
     assert "64" in done.stdout
     assert "said True" in done.stdout
+
+
+def test_an_index_that_is_negative() -> None:
+    """It raises; the context lives, and what the other threads did is there."""
+    table = torch.arange(50.0, device=DEVICE)
+    index = torch.arange(40, dtype=torch.int32, device=DEVICE)
+    index[7] = -3
+    with pytest.raises(BoundsError, match=r"\[-3\]"):
+        tiles.picked(table, index)
+    index[7] = 7
+    for _ in range(2):
+        assert torch.equal(tiles.picked(table, index), table[:40])
 
 
 # -- case studies, other targets, other tools

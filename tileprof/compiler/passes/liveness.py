@@ -7,19 +7,31 @@ from __future__ import annotations
 
 from tileprof import ir
 
-__all__ = ["live_ops"]
+__all__ = ["drop_dead", "live_ops"]
 
 
-def live_ops(kernel: ir.Kernel) -> set[ir.OpBase]:
-    """The ops of a kernel that must stay."""
+def drop_dead(block: ir.Block) -> None:
+    """Take the ops that nobody needs out of a block, which is the caller's own."""
+    _keep(block, live_ops(block))
+
+
+def _keep(block: ir.Block, live: set[ir.OpBase]) -> None:
+    block.ops = [op for op in block.ops if op in live]
+    for op in block.ops:
+        for inner in op.blocks():
+            _keep(inner, live)
+
+
+def live_ops(body: ir.Block) -> set[ir.OpBase]:
+    """The ops of a body that must stay."""
     read = {
         value
-        for op in kernel.ops()
+        for op in ir.walk(body)
         for value in op.operand_values()
         if not (isinstance(op, ir.Store) and value is op.buffer)
     }
     live = _Live(read)
-    live.block(kernel.body)
+    live.block(body)
     return live.ops
 
 

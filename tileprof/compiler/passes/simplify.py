@@ -45,7 +45,7 @@ def simplify(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with constants folded, nothing computed twice and nothing unused."""
     text = ""
     for _ in range(ROUNDS):
-        kernel = kernel.with_body(_Simplifier(live_ops(kernel)).block(kernel.body, {}))
+        kernel = kernel.with_body(_Simplifier(live_ops(kernel.body)).block(kernel.body, {}))
         before, text = text, ir.print_kernel(kernel)
         if text == before:
             break

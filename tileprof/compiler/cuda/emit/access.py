@@ -1,7 +1,7 @@
 """Single elements: read, written, combined, with the checks that the place of an access needs.
 
-An access that is proved inside is plain.  Otherwise a global one is guarded, and its negative
-indices stop the launch; one outside of a shared or local buffer stops the launch.
+An access that is proved inside is plain.  Otherwise it is guarded; a negative index, and one that
+is outside of a shared or local buffer, is noted and fails the launch at its end.
 Outside of parallel loops every thread reads, and one thread writes.
 """
 
@@ -191,8 +191,8 @@ def checked(
     if not isinstance(buffer, GlobalBuffer):
         low, high = low + high, []
     if low:
-        ctx.fail_unless(" && ".join(low), place, texts)
-    return texts, " && ".join(high)
+        ctx.note_unless(" && ".join(low), place, texts)
+    return texts, " && ".join(low + high)
 
 
 def _named(ctx: Context, value: ir.Value, text: str) -> str:

@@ -150,12 +150,22 @@ class Context(Values):
 
     def fail_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
         """A statement that ends the launch where the condition does not hold."""
+        self._say_unless("tp_fail", condition, place, indices)
+
+    def note_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
+        """A statement that notes the launch as failed where the condition does not hold; it goes
+        on, without the access."""
+        self._say_unless("tp_note", condition, place, indices)
+
+    def _say_unless(
+        self, function: str, condition: str, place: Place, indices: Sequence[Extent]
+    ) -> None:
         self.headers.add("report.cuh")
         self.writes_report[0] = True
         number = self.place(place)
         values = ", ".join(str(v) for v in (*indices, *(text for _, text in self.point)))
         tail = f", {values}" if values else ""
-        self.writer.line(f"if (!({condition})) tp_fail(report, {number}{tail});")
+        self.writer.line(f"if (!({condition})) {function}(report, {number}{tail});")
 
     def local(self, value: ir.Value) -> LocalBuffer:
         """A buffer of one thread."""

@@ -87,15 +87,19 @@ TP_INLINE void tp_mma_m16n8k4_f64(double *d, const double *a, const double *b) {
 #endif
 }
 
-// Elements in registers as words of 32 bits, lowest first, and back; N words.
+// Elements in registers as words of 32 bits, lowest first, and back; N words.  Read as words they
+// are kept as words in between: the compiler would carry halves around loops, and join them again.
 template <class T> struct TpWord { T at[4 / sizeof(T)]; };
 template <int N, class T> TP_INLINE void tp_to_words(uint32_t *words, const T *from) {
   TP_UNROLL_ALL
   for (int i = 0; i < N; i++) {
+#ifdef __CUDACC__
+    words[i] = *(const uint32_t *)(from + i * (4 / sizeof(T)));
+#else
     TpWord<T> word;
-    TP_UNROLL_ALL
     for (int j = 0; j < (int)(4 / sizeof(T)); j++) word.at[j] = from[i * (4 / sizeof(T)) + j];
     words[i] = tp_bit_cast<uint32_t>(word);
+#endif
   }
 }
 template <int N, class T> TP_INLINE void tp_from_words(T *to, const uint32_t *words) {

@@ -20,6 +20,21 @@ struct TpMessage {
   int32_t place, thread, words, ready;
 };
 
+// Says that the launch has failed; the first thread that comes is the one that is told of.  It goes
+// on: a call that does not return would be a way that threads of a warp part on, and the compiler
+// then keeps nothing of the kernel in uniform registers.
+template <class... Values>
+TP_INLINE void tp_note(TpReport *report, int32_t place, Values... values) {
+  static_assert(sizeof...(values) <= TP_REPORT_VALUES, "too many values");
+  if (atomicCAS((int *)&report->failed, 0, 1) != 0) return;
+  const int64_t held[sizeof...(values) + 1] = {(int64_t)values..., 0};
+  TP_UNROLL_ALL
+  for (int i = 0; i < (int)sizeof...(values); i++) report->values[i] = held[i];
+  report->block = blockIdx.x;
+  report->thread = threadIdx.x;
+  report->place = place;
+}
+
 // Ends the launch; the first thread that comes is the one that is told of.
 template <class... Values>
 static __device__ __noinline__ void tp_fail(TpReport *report, int32_t place, Values... values) {
