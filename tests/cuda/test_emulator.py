@@ -133,7 +133,8 @@ def test_what_is_noted_goes_on() -> None:
     failure = caught.value.failure
     assert failure is not None
     assert (failure.place, failure.values[1]) == (4, -2)
-    assert failure.thread == failure.values[0] and failure.thread % 32 == 9
+    assert failure.thread == failure.values[0]
+    assert failure.thread % 32 == 9
 
 
 def test_a_variable_in_static_shared_memory() -> None:

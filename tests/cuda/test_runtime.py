@@ -397,7 +397,8 @@ def test_a_failure_that_was_noted(gpu: FakeDriver) -> None:
     for _ in range(2):
         with pytest.raises(DeviceAssertError):
             held.run([aligned((4, 136)), aligned((4, 136)), 1.0, 1], (4, 136))
-    assert len(given) == 2 and given[0] == given[1]
+    assert len(given) == 2
+    assert given[0] == given[1]
 
 
 def test_what_is_captured_shares_a_buffer(gpu: FakeDriver) -> None:
