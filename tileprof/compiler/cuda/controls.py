@@ -53,6 +53,8 @@ class Controls:
     """Whether blocks may be renumbered for reuse in L2."""
     delayed_release: bool = True
     """Whether a wait may leave the youngest matrix product running."""
+    peel: bool = True
+    """Whether iterations that no mask changes may have a loop of their own."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

@@ -25,6 +25,7 @@ from .passes.layouts import infer_layouts
 from .passes.memory import plan_memory
 from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
+from .passes.peel import peel
 from .passes.persist import persist
 from .passes.pipeline import pipeline
 from .passes.sample_counts import plan_sample_counts
@@ -52,6 +53,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.
     Pass("expand", expand),
+    # Masks are loops over elements now, and no product is in slices yet.
+    Pass("peel", peel),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
     # Before buffers are multiplied and code is moved: each tile still has one place.

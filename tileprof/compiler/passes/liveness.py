@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tileprof import ir
 
-__all__ = ["live_ops"]
+__all__ = ["live_in", "live_ops"]
 
 
 def live_ops(kernel: ir.Kernel) -> set[ir.OpBase]:
@@ -20,6 +20,13 @@ def live_ops(kernel: ir.Kernel) -> set[ir.OpBase]:
     }
     live = _Live(read)
     live.block(kernel.body)
+    return live.ops
+
+
+def live_in(block: ir.Block) -> set[ir.OpBase]:
+    """The ops of a block that must stay, whatever the rest of the kernel reads."""
+    live = _Live({op.buffer for op in ir.walk(block) if isinstance(op, ir.Store)})
+    live.block(block)
     return live.ops
 
 
