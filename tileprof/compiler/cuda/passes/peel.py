@@ -130,21 +130,23 @@ class _Finder:
         self._inside(loop.body, hoisted)
         turns = Turns(loop, self._ranges, self._known, hoisted)
         del self._known[count:]
-        reason = self._reason(loop)
         found: dict[Mask, Span] = {}
         reasons: list[tuple[Mask, str]] = []
         for mask in masks:
             turns.reason = ""
-            span = None if reason else turns.where(mask.kept)
+            span = turns.where(mask.kept)
             if span is None or turns.is_empty(span):
-                reasons.append((mask, reason or turns.reason or EVERY))
+                reasons.append((mask, turns.reason or EVERY))
             else:
                 found[mask] = span
-        span = turns.both(list(found.values()))
-        if not found or turns.is_empty(span):
-            self._refused(loop, reasons or [(mask, EVERY) for mask in masks])
+        if not found:
+            self._refused(loop, reasons)
             return
+        span = turns.both(list(found.values()))
         first, stop = turns.clamped(span)
+        if span != Span() and (reason := EVERY if turns.is_empty(span) else self._reason(loop)):
+            self._refused(loop, [(mask, reason) for mask in masks])
+            return
         plan = _Plan(list(found), _needed(turns.before.block.ops, {first, stop}), first, stop)
         self.plans[loop] = plan
         self._tell(loop, plan, reasons)
@@ -248,7 +250,9 @@ def _rewritten(launch: ir.Launch, plans: dict[ir.OpBase, _Plan]) -> ir.Launch:
 
 def _split(loop: ir.For, plan: _Plan, mapping: Mapping, builder: ir.Builder) -> None:
     """The loops that stand for one, in order."""
-    for op in plan.before:
+    # The loops take turns, so one buffer in shared memory does for all of them.
+    shared = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.space == "shared"]
+    for op in (*plan.before, *shared):
         made = builder.emit(clone(op, mapping, {}))
         mapping.update(zip(op.results, made.results))
     parts = [(plan.first, plan.stop, True)]

@@ -193,10 +193,13 @@ def _reads_global(op: ir.OpBase) -> bool:
 
 def unmasked(loop: ir.For, masks: Iterable[Mask], mapping: dict[ir.Value, ir.Value]) -> ir.Block:
     """A copy of the body of a loop for iterations in which these masks keep every element;
-    `mapping`: new values for those from outside."""
+    `mapping`: new values for those from outside, and of buffers that are outside now."""
+    outside = set(mapping)
     taken = {op: holds for mask in masks for op, holds in mask.taken.items()}
 
     def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if isinstance(before, ir.Alloc) and before.result in outside:
+            return [mapping[before.result]]
         if taken.get(before) is None:
             return [] if isinstance(op, ir.Store) and _changes_nothing(op, builder.block) else None
         if isinstance(op, ir.Select):
