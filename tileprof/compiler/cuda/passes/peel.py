@@ -10,33 +10,36 @@
 A mask at the begin and at the end of a range of keys (a sliding window) gives three loops, one
 that is proved to change nothing gives one.  The loops load the same tiles in turn, which a producer
 warp group does without a pause; copies by cp.async run ahead within one loop only, so loops with
-them stay.  A loop with the hint ("peel", False) stays too.
+them stay.  A loop with the hint ("peel", False) stays too.  Which iterations, says
+`peel_turns.py`; what a mask is, `peel_masks.py`; and how the loops are made, `peel_loops.py`.
 In: elementwise ops as `parallel`, instructions chosen.  Out: the same, loops without masks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import prod
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import registers_available
 from tileprof.compiler.passes.affine import is_nonnegative
 from tileprof.compiler.passes.identities import number_of
 from tileprof.compiler.passes.ranges import Ranges
-from tileprof.ir.rewrite import clone
 
-from .peel_masks import Mask, masks_of, unmasked
+from .choose import ROLES
+from .peel_loops import Plan, planned
+from .peel_masks import Mask, masks_of
 from .peel_turns import EVERY, Span, Turns
+from .pipeline import ROLE_REGISTERS, WARP_GROUP
 from .roles import written_globals
-from .walking import base, per_launch, rebuilt
+from .walking import base, per_launch, threads_of, touches
 
 __all__ = ["peel"]
 
 HINT = "peel"
 """Of a loop: False leaves it as it is."""
-Mapping = dict[ir.Value, ir.Value]
 
 
 def peel(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -48,7 +51,7 @@ def peel(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
         return kernel
     finder = _Finder(kernel, masked, lowering)
     finder.block(kernel.body)
-    return per_launch(kernel, lambda launch: _rewritten(launch, finder.plans))
+    return per_launch(kernel, lambda launch: planned(launch, finder.plans))
 
 
 def _masks(loop: ir.For) -> list[Mask]:
@@ -62,23 +65,13 @@ def _masks(loop: ir.For) -> list[Mask]:
     return masks_of(loop) if products and innermost and not leaves else []
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Without these masks from iteration `first` to before `stop`; `before` computes both."""
-
-    masks: Sequence[Mask]
-    before: Sequence[ir.OpBase]
-    first: ir.Value
-    stop: ir.Value
-
-
 class _Finder:
     """Follows the program, so that what is known at each loop is known."""
 
     def __init__(
         self, kernel: ir.Kernel, masked: dict[ir.For, list[Mask]], lowering: Lowering
     ) -> None:
-        self.plans: dict[ir.OpBase, _Plan] = {}
+        self.plans: dict[ir.OpBase, Plan] = {}
         self._masked = masked
         self._lowering = lowering
         self._ranges = Ranges(kernel)
@@ -94,6 +87,7 @@ class _Finder:
         self._add(block.args)
         for op in block.ops:
             if isinstance(op, ir.Launch):
+                self._launch = op
                 self._written = written_globals(op)
             self._ranges.enter(op)
             if isinstance(op, ir.For) and op in self._masked:
@@ -144,12 +138,27 @@ class _Finder:
             return
         span = turns.both(list(found.values()))
         first, stop = turns.clamped(span)
-        if span != Span() and (reason := EVERY if turns.is_empty(span) else self._reason(loop)):
+        whole = first is loop.start and stop is loop.stop
+        if not whole and (reason := EVERY if turns.is_empty(span) else self._reason(loop)):
             self._refused(loop, [(mask, reason) for mask in masks])
             return
-        plan = _Plan(list(found), _needed(turns.before.block.ops, {first, stop}), first, stop)
+        before = _needed(turns.before.block.ops, {first, stop})
+        in_turn = whole or not self._is_crowded(loop)
+        plan = Plan(list(found), before, first, stop, in_turn)
         self.plans[loop] = plan
         self._tell(loop, plan, reasons)
+
+    def _is_crowded(self, loop: ir.For) -> bool:
+        """Whether the fragments of a loop need all registers that a thread has."""
+        launch = self._launch
+        threads = threads_of(launch)
+        used = {base(t.value) for o in ir.walk(loop.body) for t in touches(o)}
+        held = [v.buffer for v in used if v.buffer.space == "fragment" and v.buffer.rank > 1]
+        words = sum(prod(b.static_shape) * b.dtype.bytes / 4 for b in held)
+        roles = dict(launch.hints).get(ROLES, False)
+        _, most = ROLE_REGISTERS.get(threads // WARP_GROUP, (0, 0)) if roles else (0, 0)
+        most = most or registers_available(threads, self._lowering.target)
+        return words / threads > min(most, self._lowering.controls.registers or most)
 
     def _inside(self, block: ir.Block, hoisted: set[ir.Value]) -> None:
         """See the ops of a loop; what could be computed before it becomes known, and `hoisted`."""
@@ -190,7 +199,7 @@ class _Finder:
         rejected = [("iterations without", reason) for reason in said]
         self._add_remark(loop, f"every iteration has the {masks}", rejected)
 
-    def _tell(self, loop: ir.For, plan: _Plan, reasons: list[tuple[Mask, str]]) -> None:
+    def _tell(self, loop: ir.For, plan: Plan, reasons: list[tuple[Mask, str]]) -> None:
         masks = _named(plan.masks)
         first = "" if plan.first is loop.start else "first"
         last = "" if plan.stop is loop.stop else "last"
@@ -204,6 +213,9 @@ class _Finder:
             kept = f"the last iterations have the {masks}, those before"
         said = f"{kept} run without" if first or last else f"no iteration needs the {masks}"
         rejected = [(f"without the {_named([mask])}", reason) for mask, reason in reasons]
+        if not plan.in_turn:
+            said += ", by a branch"
+            rejected.append(("loops in turn", "fragments need all registers of a thread"))
         self._add_remark(loop, said, rejected)
 
     def _add_remark(self, loop: ir.For, said: str, rejected: list[tuple[str, str]]) -> None:
@@ -227,40 +239,3 @@ def _needed(ops: Sequence[ir.OpBase], values: set[ir.Value]) -> list[ir.OpBase]:
             values.update(op.operand_values())
             kept.append(op)
     return kept[::-1]
-
-
-# -- the loops
-
-
-def _rewritten(launch: ir.Launch, plans: dict[ir.OpBase, _Plan]) -> ir.Launch:
-    """The launch with its loops as planned."""
-    mapping: Mapping = {}
-
-    def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if before not in plans:
-            return None
-        assert isinstance(before, ir.For)
-        _split(before, plans[before], mapping, builder)
-        return []
-
-    made = clone(launch, {}, {"body": rebuilt(launch.body, mapping, rule)})
-    assert isinstance(made, ir.Launch)
-    return made
-
-
-def _split(loop: ir.For, plan: _Plan, mapping: Mapping, builder: ir.Builder) -> None:
-    """The loops that stand for one, in order."""
-    # The loops take turns, so one buffer in shared memory does for all of them.
-    shared = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.space == "shared"]
-    for op in (*plan.before, *shared):
-        made = builder.emit(clone(op, mapping, {}))
-        mapping.update(zip(op.results, made.results))
-    parts = [(plan.first, plan.stop, True)]
-    if plan.first is not loop.start:
-        parts.insert(0, (loop.start, plan.first, False))
-    if plan.stop is not loop.stop:
-        parts.append((plan.stop, loop.stop, False))
-    for start, stop, bare in parts:
-        body = unmasked(loop, plan.masks if bare else [], mapping)
-        start, stop, step = (mapping.get(v, v) for v in (start, stop, loop.step))
-        builder.emit(ir.For(loop.kind, start, stop, step, body, loop.num_stages, loop.hints))

@@ -191,15 +191,14 @@ def _reads_global(op: ir.OpBase) -> bool:
 # -- bodies without masks
 
 
-def unmasked(loop: ir.For, masks: Iterable[Mask], mapping: dict[ir.Value, ir.Value]) -> ir.Block:
-    """A copy of the body of a loop for iterations in which these masks keep every element;
-    `mapping`: new values for those from outside, and of buffers that are outside now."""
-    outside = set(mapping)
+def unmasked(block: ir.Block, masks: Iterable[Mask], values: dict[ir.Value, ir.Value]) -> ir.Block:
+    """A copy of a block for iterations in which these masks keep every element; `values`: new ones
+    for those from outside, and buffers of the block that are outside now."""
     taken = {op: holds for mask in masks for op, holds in mask.taken.items()}
 
     def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if isinstance(before, ir.Alloc) and before.result in outside:
-            return [mapping[before.result]]
+        if isinstance(before, ir.Alloc) and before.result in values:
+            return [values[before.result]]
         if taken.get(before) is None:
             return [] if isinstance(op, ir.Store) and _changes_nothing(op, builder.block) else None
         if isinstance(op, ir.Select):
@@ -209,7 +208,7 @@ def unmasked(loop: ir.For, masks: Iterable[Mask], mapping: dict[ir.Value, ir.Val
         builder.block.ops += ops if not op.results else ops[:-1]
         return [_yielded(ir.Block([], ops))] if op.results else []
 
-    made = rebuilt(loop.body, dict(mapping), rule)
+    made = rebuilt(block, dict(values), rule)
     _prune(made, live_in(made))
     return made
 
