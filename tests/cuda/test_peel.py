@@ -228,6 +228,14 @@ def test_refused(given, reason):
     assert rejected == ("iterations without", reason)
 
 
+def test_choices_by_value_are_no_masks():
+    """Nothing is said about them."""
+    relu = masked(seen=lambda first, i, at, k, last, tiles: T.float32(at) > 3.5)
+    _, peeled, program = lowered(relu)
+    assert loops(peeled) == [True]
+    assert said(program) == []
+
+
 def test_loops_of_cp_async_stay_whole():
     """Their copies run ahead within one loop; a mask that changes nothing goes all the same."""
     _, peeled, program = lowered(masked(seen=tail), "sm_80")

@@ -134,7 +134,7 @@ class _Masks:
         """The outermost of each chain of choices."""
         made = [m for o in self.ops if isinstance(o, ir.If | ir.Select) and (m := self._mask(o))]
         within = {o for m in made for o in m.taken if o is not m.op}
-        yield from (m for m in made if m.op not in within)
+        yield from (m for m in made if m.op not in within and _counts(m.kept))
 
     def _mask(self, op: ir.If | ir.Select) -> Mask | None:
         if not op.results:
@@ -178,6 +178,14 @@ class _Masks:
         elif otherwise != NEVER:
             taken[op] = None
         return _chosen(op, then, otherwise)
+
+
+def _counts(condition: Formula) -> bool:
+    """Whether integers are compared somewhere, as they are for indices."""
+    if not isinstance(condition, Test):
+        return any(map(_counts, condition.parts))
+    op = condition.value.owner
+    return isinstance(op, ir.Compare) and op.left.dtype.is_integer
 
 
 def _reads_global(op: ir.OpBase) -> bool:
