@@ -56,18 +56,16 @@ def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, ca
     assert np.abs(lse - expected_lse).max() < 1e-4
 
 
-@pytest.mark.parametrize(("length", "keys"), [(300, 300), (1, 257), (200, 130)])
+@pytest.mark.parametrize(("length", "keys"), [(300, 300), (1, 257), (130, 200)])
 @pytest.mark.parametrize("window", [1, 100, 200])
 def test_window(length: int, keys: int, window: int) -> None:
-    """Less than a tile and more; where the window ends before the first key too.  Queries before
-    the first key see nothing."""
+    """Of one key, of less than a tile and of more."""
     made = study("attention")
     given = made.inputs(1, length, keys, 2, 1, 64)
     out, lse = made.attention(*given, causal=True, window=window)
     expected, expected_lse = made.reference(*given, True, window)
-    some = slice(max(length - keys, 0), None)
-    assert difference(out[:, some], expected[:, some]) < LIMIT
-    assert np.abs(lse[..., some] - expected_lse[..., some]).max() < 1e-4
+    assert difference(out, expected) < LIMIT
+    assert np.abs(lse - expected_lse).max() < 1e-4
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
