@@ -27,10 +27,11 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 ROWS, COLUMNS = 64, 16
 
 
-def masked(keys=200, seen=None, begin=0, columns=COLUMNS, twice=False):
+def masked(keys=200, seen=None, begin=0, columns=COLUMNS, twice=False, added=False):
     """Sums of the products of 64 rows with those keys that `seen` allows, a tile in each iteration;
     it is told the block's first row, the row in the block, the key and the iteration, a number of
-    the block and numbers of the iterations.  `twice`: summed from another fragment."""
+    the block and numbers of the iterations.  `twice`: summed from another fragment.
+    `added`: products are added to what the mask gives."""
 
     @T.prim_func
     def main(
@@ -50,11 +51,14 @@ def masked(keys=200, seen=None, begin=0, columns=COLUMNS, twice=False):
             T.clear(total)
             for k in T.Pipelined(begin, T.ceildiv(keys, columns), num_stages=2):
                 T.copy(K[k * columns, 0], tile)
-                T.gemm(q, tile, s, transpose_B=True, clear_accum=True)
+                if not added:
+                    T.gemm(q, tile, s, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(ROWS, columns):
                     at = k * columns + j
                     kept = seen(bx * ROWS, i, at, k, Last[bx], Tiles)
-                    s[i, j] = T.if_then_else(kept, s[i, j], -100.0)
+                    s[i, j] = T.if_then_else(kept, 0 if added else s[i, j], -20_000.0)
+                if added:
+                    T.gemm(q, tile, s, transpose_B=True)
                 if twice:
                     T.copy(s, other)
                 T.reduce_sum(other if twice else s, total, dim=1, clear=False)
@@ -138,6 +142,7 @@ CASES = {
     "started later": (causal, {"keys": 128, "begin": 1}, [False, True]),
     "told": (told, {"keys": 128}, [False, True]),
     "apart": (apart, {"keys": 128}, [True, False]),
+    "added": (causal, {"keys": 128, "added": True}, [False, True]),
     "by row": (by_row, {"keys": 128}, [False, True]),
 }
 
@@ -199,7 +204,7 @@ def test_nothing_of_the_mask_is_left():
 
 def test_remarks():
     """Each says which iterations, and the line of the mask."""
-    line = masked.__code__.co_firstlineno + 27
+    line = masked.__code__.co_firstlineno + 29
     cases = (
         (causal, f"the last iterations have the mask of line {line}, those before run without"),
         (tail, f"iterations from 12 on have the mask of line {line}, those before run without"),

@@ -2,6 +2,7 @@
 
     store (if seen then load s[i, j] else -inf), s[i, j]       where seen holds, nothing changes
     store (if seen then load s[i, j] * c else -inf), s[i, j]   … only the product is left
+    store (if seen then 0 else -inf), s[i, j]                  … zeros are left
     if not seen { store -inf, s[i, j] }                        … nothing is left
 
 A mask keeps its element where a condition holds, a formula over comparisons.
@@ -12,7 +13,7 @@ some of them keep every element.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tileprof import ir
@@ -48,6 +49,8 @@ class Either:
 
 Formula = Test | All | Either
 ALWAYS, NEVER = All(), Either()
+LOW = -1e4
+"""Where a mask chooses between two numbers, those below replace elements."""
 
 
 def _all(*parts: Formula) -> Formula:
@@ -141,9 +144,12 @@ class _Masks:
             return self._guarded(op) if isinstance(op, ir.If) else None
         if len(op.results) != 1 or not op.results[0].dtype.is_float or _reads_global(op):
             return None
-        taken: Choices = {}
-        kept = self._kept(op.results[0], taken)
-        return Mask(op, kept, taken) if kept not in (ALWAYS, NEVER) else None
+        for replaces in (self._is_number, _is_low):
+            taken: Choices = {}
+            kept = self._kept(op.results[0], replaces, taken)
+            if kept not in (ALWAYS, NEVER):
+                return Mask(op, kept, taken)
+        return None
 
     def _guarded(self, op: ir.If) -> Mask | None:
         """A branch that only stores numbers."""
@@ -163,21 +169,28 @@ class _Masks:
         """Whether it is the same number for every element."""
         return isinstance(value.owner, ir.Constant) or value.owner not in self.inside
 
-    def _kept(self, value: ir.Value, taken: Choices) -> Formula:
-        """When a value is not just a number; notes the choices that are known then."""
+    def _kept(
+        self, value: ir.Value, replaces: Callable[[ir.Value], bool], taken: Choices
+    ) -> Formula:
+        """When a value is none that replaces an element; notes the choices that are known then."""
         op = value.owner
         if not isinstance(op, ir.If | ir.Select) or op not in self.inside or len(op.results) != 1:
-            return NEVER if self._is_number(value) else ALWAYS
+            return NEVER if replaces(value) else ALWAYS
         # One choice that is used elsewhere too may be made there where this one does not hold.
         if taken and self.uses[value] > 1:
             return ALWAYS
         taken[op] = True
-        then, otherwise = (self._kept(v, taken) for v in _choices(op))
+        then, otherwise = (self._kept(v, replaces, taken) for v in _choices(op))
         if then == NEVER and otherwise != NEVER:
             taken[op] = False
         elif otherwise != NEVER:
             taken[op] = None
         return _chosen(op, then, otherwise)
+
+
+def _is_low(value: ir.Value) -> bool:
+    """Whether it is a number below all scores, where the other is what products are added to."""
+    return isinstance(value.owner, ir.Constant) and value.owner.value <= LOW
 
 
 def _counts(condition: Formula) -> bool:
