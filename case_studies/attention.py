@@ -1,10 +1,10 @@
-"""Attention forward in bfloat16 on tensor cores: full or causal, with fewer heads of keys than of
-queries (GQA) or as many (MHA).
+"""Attention forward in bfloat16 on tensor cores: full, causal, or causal in a sliding window, with
+fewer heads of keys than of queries (GQA) or as many (MHA).
 
-Scores stay in registers: softmax turns them into the operand of the second product.  Tiles of keys
-that every query of the block sees come first and take no mask; those at the diagonal and at the end
-of the sequence follow in a loop of their own.  Causal blocks with the most tiles come first, of as
-many heads as have their keys and values in L2 together.
+Scores stay in registers: softmax turns them into the operand of the second product.  The mask is
+written once; the compiler runs tiles that all queries of a block see in a loop without it.  Of
+causal blocks those with the most tiles come first, for as many heads as have their keys and values
+in L2 together.
 """
 
 import ml_dtypes
@@ -29,9 +29,11 @@ def heads_at_once(heads: int, most: int) -> int:
 
 @tileprof.jit
 def attention(
-    Q, K, V, causal=False, block_M: int = 128, block_N: int = 128, stages=2, threads: int = 256
-):
-    """Queries are the last ones: with causal=True the last query sees all keys."""
+    Q, K, V, causal=False, window: int = 0,
+    block_M: int = 128, block_N: int = 128, stages: int = 2, threads: int = 256,
+):  # fmt: skip
+    """Queries are the last ones: with causal=True the last query sees all keys, with a window the
+    last `window` of them."""
     batch, length, heads, dim = T.const("batch, length, heads, dim")
     keys, groups = T.const("keys, groups")
     Q: T.Tensor((batch, length, heads, dim), T.bfloat16)
@@ -58,17 +60,24 @@ def attention(
         group = head // (heads // groups)
         ahead = keys - length  # keys before the first query
 
-        @T.macro
-        def step(k, masked):
+        T.copy(Q[b, first : first + block_M, head, :], Q_shared)
+        T.clear(output)
+        T.clear(total)
+        T.fill(top, LOWEST)
+        begin, end = 0, T.ceildiv(keys, block_N)
+        if causal:
+            end = T.min(end, T.ceildiv(first + ahead + block_M, block_N))
+            begin = T.max(first + ahead - window + 1, 0) // block_N if window else 0
+        for k in T.Pipelined(begin, end, num_stages=stages):
             T.copy(K[b, k * block_N : (k + 1) * block_N, group, :], K_shared)
             T.copy(V[b, k * block_N : (k + 1) * block_N, group, :], V_shared)
             T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-            if masked:
-                for i, j in T.Parallel(block_M, block_N):
-                    seen = k * block_N + j < keys
-                    if causal:  # which also keeps off what lies beyond the last key
-                        seen = k * block_N + j <= T.min(first + i, length - 1) + ahead
-                    scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+            for i, j in T.Parallel(block_M, block_N):
+                last = T.min(first + i, length - 1) + ahead if causal else keys - 1
+                seen = k * block_N + j <= last
+                if window:
+                    seen = T.all_of(seen, k * block_N + j > last - window)
+                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
             T.copy(top, factor)
             T.reduce_max(scores, top, dim=1, clear=False)
             for i in T.Parallel(block_M):
@@ -81,20 +90,6 @@ def attention(
             for i, j in T.Parallel(block_M, dim):
                 output[i, j] *= factor[i]
             T.gemm(weights, V_shared, output)
-
-        T.copy(Q[b, first : first + block_M, head, :], Q_shared)
-        T.clear(output)
-        T.clear(total)
-        T.fill(top, LOWEST)
-        whole, tiles = keys // block_N, T.ceildiv(keys, block_N)
-        if causal:
-            whole = T.min(whole, (first + ahead + 1) // block_N)
-            tiles = T.min(tiles, T.ceildiv(first + ahead + block_M, block_N))
-        for k in T.Pipelined(whole, num_stages=stages):
-            step(k, False)
-        if causal or keys % block_N:
-            for k in T.Pipelined(tiles - whole, num_stages=stages):
-                step(whole + k, True)
         for i in T.Parallel(block_M):
             Lse[b, head, first + i] = top[i] * scale + T.log2(total[i])
             factor[i] = 1 / total[i]
@@ -104,13 +99,16 @@ def attention(
     return Out, Lse
 
 
-def reference(q, k, v, causal: bool) -> tuple[np.ndarray, np.ndarray]:
+def reference(q, k, v, causal: bool, window: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """In float64: the result, and of every row the logarithm, to base 2, of its sum."""
     q, k, v = (np.asarray(x, np.float64).transpose(0, 2, 1, 3) for x in (q, k, v))
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
     scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
     if causal:
-        seen = np.tril(np.ones(scores.shape[-2:], bool), scores.shape[-1] - scores.shape[-2])
+        ahead = scores.shape[-1] - scores.shape[-2]
+        seen = np.tril(np.ones(scores.shape[-2:], bool), ahead)
+        if window:
+            seen = np.triu(seen, ahead - window + 1)
         scores = np.where(seen, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
     e = np.exp(scores - top)
@@ -128,12 +126,12 @@ def inputs(batch, length, keys, heads, groups, dim, seed: int = 0) -> list[np.nd
 
 def main(batch: int = 1, length: int = 300, heads: int = 4, groups: int = 2, dim: int = 64) -> None:
     q, k, v = inputs(batch, length, length, heads, groups, dim)
-    for causal in (False, True):
-        out, lse = attention(q, k, v, causal=causal)
-        expected, expected_lse = reference(q, k, v, causal)
+    for causal, window in ((False, 0), (True, 0), (True, 100)):
+        out, lse = attention(q, k, v, causal=causal, window=window)
+        expected, expected_lse = reference(q, k, v, causal, window)
         np.testing.assert_allclose(out.astype(np.float32), expected, rtol=2e-2, atol=2e-2)
         np.testing.assert_allclose(lse, expected_lse, rtol=1e-2, atol=1e-2)
-    print(f"attention {batch}×{length}×{heads}×{dim}: agrees with NumPy, full and causal")
+    print(f"attention {batch}×{length}×{heads}×{dim}: agrees with NumPy, full, causal, in a window")
 
 
 if __name__ == "__main__":

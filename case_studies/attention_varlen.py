@@ -50,44 +50,35 @@ def attention_varlen(
         keys = Key_starts[b + 1] - Key_starts[b]
         row, key = Starts[b] + first, Key_starts[b]
 
-        @T.macro
-        def step(k, masked):
-            T.copy(K[key + k * block_N : key + (k + 1) * block_N, group, :], K_shared)
-            T.copy(V[key + k * block_N : key + (k + 1) * block_N, group, :], V_shared)
-            T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-            if masked:
-                for i, j in T.Parallel(block_M, block_N):
-                    seen = k * block_N + j < keys
-                    if causal:
-                        seen = k * block_N + j <= T.min(first + i, length - 1) + keys - length
-                    scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
-            T.copy(top, factor)
-            T.reduce_max(scores, top, dim=1, clear=False)
-            for i in T.Parallel(block_M):
-                factor[i] = T.__exp2((factor[i] - top[i]) * scale)
-                total[i] *= factor[i]
-            for i, j in T.Parallel(block_M, block_N):
-                scores[i, j] = T.__exp2(T.fma(scores[i, j], scale, -top[i] * scale))
-            T.reduce_sum(scores, total, dim=1, clear=False)
-            T.copy(scores, weights)
-            for i, j in T.Parallel(block_M, dim):
-                output[i, j] *= factor[i]
-            T.gemm(weights, V_shared, output)
-
         if first < length:
             T.copy(Q[row : row + block_M, head, :], Q_shared)
             T.clear(output)
             T.clear(total)
             T.fill(top, LOWEST)
-            whole, tiles = keys // block_N, T.ceildiv(keys, block_N)
+            tiles = T.ceildiv(keys, block_N)
             if causal:
-                ahead = first + keys - length
-                whole = T.max(T.min(whole, (ahead + 1) // block_N), 0)
-                tiles = T.max(T.min(tiles, T.ceildiv(ahead + block_M, block_N)), 0)
-            for k in T.Pipelined(whole, num_stages=stages):
-                step(k, False)
-            for k in T.Pipelined(tiles - whole, num_stages=stages):
-                step(whole + k, True)
+                tiles = T.min(tiles, T.ceildiv(first + keys - length + block_M, block_N))
+            for k in T.Pipelined(tiles, num_stages=stages):
+                T.copy(K[key + k * block_N : key + (k + 1) * block_N, group, :], K_shared)
+                T.copy(V[key + k * block_N : key + (k + 1) * block_N, group, :], V_shared)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(block_M, block_N):
+                    seen = k * block_N + j < keys
+                    if causal:
+                        seen = k * block_N + j <= T.min(first + i, length - 1) + keys - length
+                    scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+                T.copy(top, factor)
+                T.reduce_max(scores, top, dim=1, clear=False)
+                for i in T.Parallel(block_M):
+                    factor[i] = T.__exp2((factor[i] - top[i]) * scale)
+                    total[i] *= factor[i]
+                for i, j in T.Parallel(block_M, block_N):
+                    scores[i, j] = T.__exp2(T.fma(scores[i, j], scale, -top[i] * scale))
+                T.reduce_sum(scores, total, dim=1, clear=False)
+                T.copy(scores, weights)
+                for i, j in T.Parallel(block_M, dim):
+                    output[i, j] *= factor[i]
+                T.gemm(weights, V_shared, output)
             # A row that sees no key is 0.
             for i in T.Parallel(block_M):
                 factor[i] = 1 / T.max(total[i], 1e-30)

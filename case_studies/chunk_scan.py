@@ -50,8 +50,14 @@ def chunk_scan(
         group = head // (heads // groups)
         row = chunk * size + m
 
-        @T.macro
-        def step(k, diagonal):
+        T.copy(Decay[b, head, chunk, m : m + block_M], decay)
+        T.copy(C[b, row : row + block_M, group, :], C_shared)
+        T.copy(States[b, chunk, head, :, :], State_shared)
+        T.copy(X[b, row : row + block_M, head, :], Own_shared)
+        T.gemm(C_shared, State_shared, result, transpose_B=True, clear_accum=True)
+        for i, j in T.Parallel(block_M, width):
+            result[i, j] *= T.__exp2(decay[i] * LOG2E)
+        for k in T.Pipelined(T.ceildiv(m + block_M, block_K), num_stages=stages):
             at = slice(k * block_K, (k + 1) * block_K)
             rows = slice(chunk * size + k * block_K, chunk * size + (k + 1) * block_K)
             T.copy(CB[b, chunk, group, m : m + block_M, at], CB_shared)
@@ -61,22 +67,8 @@ def chunk_scan(
             for i, j in T.Parallel(block_M, block_K):
                 weight = T.__exp2((decay[i] - decay_k[j]) * LOG2E) * dt_k[j]
                 weight *= T.float32(CB_shared[i, j])
-                if diagonal:
-                    weight = T.if_then_else(k * block_K + j <= m + i, weight, 0)
-                weights[i, j] = weight
+                weights[i, j] = T.if_then_else(k * block_K + j <= m + i, weight, 0)
             T.gemm(weights, X_shared, result)
-
-        T.copy(Decay[b, head, chunk, m : m + block_M], decay)
-        T.copy(C[b, row : row + block_M, group, :], C_shared)
-        T.copy(States[b, chunk, head, :, :], State_shared)
-        T.copy(X[b, row : row + block_M, head, :], Own_shared)
-        T.gemm(C_shared, State_shared, result, transpose_B=True, clear_accum=True)
-        for i, j in T.Parallel(block_M, width):
-            result[i, j] *= T.__exp2(decay[i] * LOG2E)
-        for k in T.Pipelined(m // block_K, num_stages=stages):
-            step(k, False)
-        for k in T.Pipelined(T.ceildiv(block_M, block_K), num_stages=stages):
-            step(m // block_K + k, True)
         for i, j in T.Parallel(block_M, width):
             result[i, j] += D[head] * T.float32(Own_shared[i, j])
         T.copy(result, Y[b, row : row + block_M, head, :])

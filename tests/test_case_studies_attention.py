@@ -56,6 +56,18 @@ def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, ca
     assert np.abs(lse - expected_lse).max() < 1e-4
 
 
+@pytest.mark.parametrize(("length", "keys"), [(300, 300), (1, 257), (130, 200)])
+@pytest.mark.parametrize("window", [1, 100, 200])
+def test_window(length: int, keys: int, window: int) -> None:
+    """Of one key, of less than a tile and of more."""
+    made = study("attention")
+    given = made.inputs(1, length, keys, 2, 1, 64)
+    out, lse = made.attention(*given, causal=True, window=window)
+    expected, expected_lse = made.reference(*given, True, window)
+    assert difference(out, expected) < LIMIT
+    assert np.abs(lse - expected_lse).max() < 1e-4
+
+
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize(("length", "keys"), [(128, 128), (3, 389)])
 def test_attention_overlapped(length: int, keys: int, causal: bool) -> None:
@@ -152,6 +164,9 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "attention 128 causal": lambda: study("attention").attention.compile(
         **LONG, dim=128, causal=True
     ),
+    "attention 128 in a window": lambda: study("attention").attention.compile(
+        **LONG, dim=128, causal=True, window=1024
+    ),
     "attention 256 causal": lambda: study("attention").attention.compile(
         **LONG, dim=256, block_N=64, causal=True
     ),
@@ -216,22 +231,49 @@ def test_code(name: str) -> None:
     assert not re.search(r"\b(STL|LDL)\b", machine)
 
 
-def test_steady_loops_have_no_mask() -> None:
-    """A causal kernel compares elements in one of its two loops, and both fill the same rings."""
-    program = lowered("attention 128 causal")
-    rings = [o for o in program.kernel.ops() if isinstance(o, ir.Ring)]
-    assert len(rings) == 3
+MASKS = {
+    "attention 128": [False],
+    "attention 128 causal": [False, True],
+    "attention 128 in a window": [True, False, True],
+    "attention_varlen causal": [False, True],
+    "paged_attention": [False, True],
+    "chunk_scan": [False, True],
+}
+"""Of each loop of the consumers that waits for tiles, whether it compares elements."""
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_steady_loops_have_no_mask(name: str) -> None:
+    """The author's one loop is several, of which one has no mask, and all fill the same rings."""
+    program = lowered(name)
     (roles,) = (o for o in program.kernel.ops() if isinstance(o, ir.Roles))
-    loops = [
-        o for o in ir.walk(roles.consumer)
-        if isinstance(o, ir.For) and any(isinstance(i, ir.RingWait) for i in o.body.ops)
-    ]  # fmt: skip
-    steady, masked = loops[-2:]
+    inside = [o for o in ir.walk(roles.consumer) if isinstance(o, ir.For)]
+    loops = [o for o in inside if _waits(o) and not any(map(_waits, _loops_in(o)))]
+    assert [_compares(o) for o in loops] == MASKS[name]
+    rings = [{o.ring for o in ir.walk(each.body) if isinstance(o, ir.RingWait)} for each in loops]
+    assert all(r == rings[0] for r in rings)
 
-    def compares(loop: ir.For) -> bool:
-        return any(isinstance(o, ir.Compare) for o in ir.walk(loop.body))
 
-    assert (compares(steady), compares(masked)) == (False, True)
+def _loops_in(loop: ir.For) -> list[ir.For]:
+    return [o for o in ir.walk(loop.body) if isinstance(o, ir.For)]
+
+
+def _waits(loop: ir.For) -> bool:
+    return any(isinstance(o, ir.RingWait) for o in ir.walk(loop.body))
+
+
+def _compares(loop: ir.For) -> bool:
+    return any(isinstance(o, ir.Compare) for o in ir.walk(loop.body))
+
+
+def test_backward_masks_behind_a_branch() -> None:
+    """Its fragments fill the registers: the loops over elements without and with the mask stand in
+    one loop."""
+    program = lowered("attention_backward causal")
+    said = [r.chosen for r in program.remarks if r.op == "loop turn"]
+    assert [re.sub(r"\d+", "N", each) for each in said] == [
+        "the first iterations have the mask of line N, those after run without, by a branch"
+    ]
 
 
 def test_softmax_runs_under_a_product() -> None:

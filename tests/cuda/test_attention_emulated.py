@@ -40,12 +40,12 @@ def run(kernel: Any, given: Sequence[Any], **extents: int) -> dict[str, Any]:
     return dict(zip([p.name for p in held.params], arrays, strict=True))
 
 
-def forward(name: str, causal: bool) -> tuple[Any, Any]:
+def forward(name: str, causal: bool, **options: int) -> tuple[Any, Any]:
     """Attention with boundaries in both lengths."""
     made, given = study(name), study("attention").inputs(1, 130, 300, 1, 1, 64)
     shape = {"batch": 1, "length": 130, "heads": 1, "dim": 64, "keys": 300, "groups": 1}
-    found = run(getattr(made, name).compile(**shape, causal=causal), given)
-    return found["Out"], made.reference(*given, causal)[0]
+    found = run(getattr(made, name).compile(**shape, causal=causal, **options), given)
+    return found["Out"], made.reference(*given, causal, *options.values())[0]
 
 
 def several(causal: bool) -> tuple[Any, Any]:
@@ -131,6 +131,8 @@ def experts() -> tuple[Any, Any]:
 RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "full": lambda: forward("attention", False),
     "causal": lambda: forward("attention", True),
+    "window": lambda: forward("attention", True, window=270),
+    "narrow window": lambda: forward("attention", True, window=50),
     "overlapped": lambda: forward("attention_overlapped", False),
     "overlapped causal": lambda: forward("attention_overlapped", True),
     "several": lambda: several(False),

@@ -55,6 +55,8 @@ class Controls:
     """Whether a wait may leave the youngest matrix product running."""
     overlap: bool | None = None
     """Whether the last product of a loop's turn runs beside the arithmetic of the next turn."""
+    peel: bool = True
+    """Whether iterations that no mask changes may have a loop of their own."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

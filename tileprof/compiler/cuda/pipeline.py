@@ -27,6 +27,7 @@ from .passes.memory import plan_memory
 from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
 from .passes.overlap import overlap
+from .passes.peel import peel
 from .passes.persist import persist
 from .passes.pipeline import pipeline
 from .passes.sample_counts import plan_sample_counts
@@ -56,7 +57,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("expand", expand),
     # Before anything has a place: ops of one turn are copied into three loops.
     Pass("overlap", overlap),
-    # After loops are in their final form: conditions are no longer as the author wrote them.
+    # Masks are loops over elements now, and no product is in slices yet.
+    Pass("peel", peel),
+    # After it: conditions are no longer as the author wrote them.
     Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),

@@ -22,7 +22,7 @@ from tileprof import ir
 from .affine import Linear, is_nonnegative
 from .ranges import Ranges
 
-__all__ = ["Access", "guard_reasons", "prove_bounds"]
+__all__ = ["OPPOSITE", "Access", "compared", "guard_reasons", "prove_bounds"]
 
 Access = ir.Load | ir.Store | ir.Atomic | ir.View
 
@@ -141,15 +141,17 @@ class _Prover:
                 yield from self._facts(operand, not holds)
             case ir.Compare(kind=kind, left=left, right=right) if left.dtype.is_integer:
                 a, b = self._ranges.of(left), self._ranges.of(right)
-                yield from _compared(kind if holds else _OPPOSITE[kind], a, b)
+                yield from compared(kind if holds else OPPOSITE[kind], a, b)
             case _:
                 pass
 
 
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+"""The comparison that holds where the other does not."""
 
 
-def _compared(kind: str, a: Linear, b: Linear) -> Iterator[Linear]:
+def compared(kind: str, a: Linear, b: Linear) -> Iterator[Linear]:
+    """What is at least 0 where a comparison holds; nothing follows from `ne`."""
     match kind:
         case "lt":
             yield (b - a).plus(-1)

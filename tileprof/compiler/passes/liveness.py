@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from tileprof import ir
 
-__all__ = ["drop_dead", "live_ops"]
+__all__ = ["keep_live", "live_in", "live_ops"]
 
 
-def drop_dead(block: ir.Block) -> None:
-    """Take the ops that nobody needs out of a block, which is the caller's own."""
-    _keep(block, live_ops(block))
-
-
-def _keep(block: ir.Block, live: set[ir.OpBase]) -> None:
+def keep_live(block: ir.Block, live: set[ir.OpBase]) -> None:
+    """Take all other ops out of a block, which is the caller's own."""
     block.ops = [op for op in block.ops if op in live]
     for op in block.ops:
         for inner in op.blocks():
-            _keep(inner, live)
+            keep_live(inner, live)
 
 
 def live_ops(body: ir.Block) -> set[ir.OpBase]:
@@ -32,6 +28,13 @@ def live_ops(body: ir.Block) -> set[ir.OpBase]:
     }
     live = _Live(read)
     live.block(body)
+    return live.ops
+
+
+def live_in(block: ir.Block) -> set[ir.OpBase]:
+    """The ops of a block that must stay, whatever the rest of the kernel reads."""
+    live = _Live({op.buffer for op in ir.walk(block) if isinstance(op, ir.Store)})
+    live.block(block)
     return live.ops
 
 

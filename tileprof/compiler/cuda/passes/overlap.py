@@ -30,8 +30,10 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone, clone_block
 from tileprof.ir.scalar import BinaryKind
+from tileprof.ir.tile import Hints
 
 from .choose import ROLES
+from .peel import HINT as PEEL
 from .roles import is_ring_load, written_globals
 from .walking import accesses, base, folded, per_launch, threads_of, with_originals
 
@@ -246,9 +248,12 @@ class _Rotation:
         one = self.builder.constant(1)
         second = self._computed("add", start, one)
         last = self._computed("max", start, self._computed("sub", stop, one))
-        self._over(start, self._computed("min", second, stop), (*turn.head, *turn.middle), ())
+        # One turn at most: with its mask, wherever it is.
+        whole = (PEEL, False)
+        first = (*turn.head, *turn.middle)
+        self._over(start, self._computed("min", second, stop), first, hints=(whole,))
         self._over(second, stop, turn.head, turn.tail, turn.middle)
-        self._over(last, stop, turn.tail, ())
+        self._over(last, stop, turn.tail)
 
     def _computed(self, kind: BinaryKind, a: ir.Value, b: ir.Value) -> ir.Value:
         return folded(ir.Binary(kind, a, b), self.builder)
@@ -258,8 +263,9 @@ class _Rotation:
         start: ir.Value,
         stop: ir.Value,
         now: Sequence[int],
-        before: Sequence[int],
+        before: Sequence[int] = (),
         then: Sequence[int] = (),
+        hints: Hints = (),
     ) -> None:
         """One loop: ops of this turn, of the turn before, and of this turn again."""
         loop = self.loop
@@ -274,10 +280,9 @@ class _Rotation:
             earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
             _Part(loop, {counter: earlier}, body).place(before)
         this.place(then)
-        made = ir.For(
-            loop.kind, start, stop, loop.step, body, loop.num_stages, loop.hints, span=loop.span
-        )
-        self.builder.emit(made)
+        hints = (*loop.hints, *hints)
+        made = ir.For(loop.kind, start, stop, loop.step, body, loop.num_stages, hints)
+        self.builder.emit(made).span = loop.span
 
 
 @dataclass

@@ -13,7 +13,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.passes.liveness import drop_dead
+from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone, rewrite_block
 
@@ -99,7 +99,7 @@ class _Split:
         self._block(launch.body, 1, ahead, here, {})
         _prune(ahead.block, set())
         # Addresses of loads, which the consumers no longer issue.
-        drop_dead(here.block)
+        keep_live(here.block, live_ops(here.block))
         roles = ir.Roles(ahead.block, here.block, span=launch.span)
         return ir.Block(args, [*self.before, roles])
 
