@@ -68,7 +68,8 @@ def attention(
         if causal:
             end = T.min(end, T.ceildiv(first + ahead + block_M, block_N))
             begin = T.max(first + ahead - window + 1, 0) // block_N if window else 0
-        for k in T.Pipelined(begin, end, num_stages=stages):
+        for turn in T.Pipelined(end - begin, num_stages=stages):
+            k = end - 1 - turn  # the tiles at the diagonal first
             T.copy(K[b, k * block_N : (k + 1) * block_N, group, :], K_shared)
             T.copy(V[b, k * block_N : (k + 1) * block_N, group, :], V_shared)
             T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)

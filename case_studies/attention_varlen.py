@@ -58,7 +58,8 @@ def attention_varlen(
             tiles = T.ceildiv(keys, block_N)
             if causal:
                 tiles = T.min(tiles, T.ceildiv(first + keys - length + block_M, block_N))
-            for k in T.Pipelined(tiles, num_stages=stages):
+            for turn in T.Pipelined(tiles, num_stages=stages):
+                k = tiles - 1 - turn
                 T.copy(K[key + k * block_N : key + (k + 1) * block_N, group, :], K_shared)
                 T.copy(V[key + k * block_N : key + (k + 1) * block_N, group, :], V_shared)
                 T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)

@@ -232,14 +232,15 @@ def test_code(name: str) -> None:
 
 
 MASKS = {
-    "attention 128": [False],
-    "attention 128 causal": [False, True],
-    "attention 128 in a window": [True, False, True],
-    "attention_varlen causal": [False, True],
-    "paged_attention": [False, True],
+    "attention 128": [False, False, False],
+    "attention 128 causal": [True, False, False],
+    "attention 128 in a window": [True, False, True, False],
+    "attention_varlen causal": [True, True, False, False],
+    "paged_attention": [True, False, True, False],
     "chunk_scan": [False, True],
 }
-"""Of each loop of the consumers that waits for tiles, whether it compares elements."""
+"""Of each loop of the consumers that waits for tiles, whether it compares elements.  Where products
+run under the next turn's arithmetic, the first is of one turn and the last of the end of one."""
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -251,7 +252,7 @@ def test_steady_loops_have_no_mask(name: str) -> None:
     loops = [o for o in inside if _waits(o) and not any(map(_waits, _loops_in(o)))]
     assert [_compares(o) for o in loops] == MASKS[name]
     rings = [{o.ring for o in ir.walk(each.body) if isinstance(o, ir.RingWait)} for each in loops]
-    assert all(r == rings[0] for r in rings)
+    assert all(r <= rings[1] for r in rings)
 
 
 def _loops_in(loop: ir.For) -> list[ir.For]:

@@ -139,8 +139,6 @@ class _Finder:
         span = turns.both(list(found.values()))
         first, stop = turns.clamped(span)
         whole = first is loop.start and stop is loop.stop
-        if not whole and not dict(loop.hints).get(HINT, True):
-            return
         if not whole and (reason := EVERY if turns.is_empty(span) else self._reason(loop)):
             self._refused(loop, [(mask, reason) for mask in masks])
             return
@@ -189,6 +187,8 @@ class _Finder:
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
         if stages > 1 and any(c.lowering.startswith("cp.async") for c in copies):
             return "its copies by cp.async run ahead in one loop only"
+        if not _may_part(loop):
+            return "it is one iteration"
         if not {loop.start, loop.stop} <= self._free:
             return "the loop's bounds depend on what the block computes"
         return "" if number_of(loop.step) == 1 else "its step is not 1"
@@ -197,6 +197,9 @@ class _Finder:
 
     def _refused(self, loop: ir.For, reasons: list[tuple[Mask, str]]) -> None:
         masks = _named([mask for mask, _ in reasons])
+        if not _may_part(loop):
+            self._add_remark(loop, f"the first iteration has the {masks}", [])
+            return
         said = dict.fromkeys(reason for _, reason in reasons)
         rejected = [("iterations without", reason) for reason in said]
         self._add_remark(loop, f"every iteration has the {masks}", rejected)
@@ -223,6 +226,10 @@ class _Finder:
     def _add_remark(self, loop: ir.For, said: str, rejected: list[tuple[str, str]]) -> None:
         name = f"loop {loop.body.args[0].name}".rstrip()
         self._lowering.remarks.add(name, loop.span, said, *rejected)
+
+
+def _may_part(loop: ir.For) -> bool:
+    return bool(dict(loop.hints).get(HINT, True))
 
 
 def _named(masks: Sequence[Mask]) -> str:
