@@ -22,8 +22,6 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.marks import role_registers
 from tileprof.compiler.cuda.passes.pipeline import ROLE_REGISTERS
 from tileprof.compiler.cuda.pipeline import CudaProgram
-from tileprof.compiler.cuda.resources import blocks_per_sm
-from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode
 from tileprof.instrument.queues import flights_of
 from tileprof.instrument.slots import Slots
@@ -260,19 +258,15 @@ def test_roles_ask_for_registers_that_are_there(
 
 @pytest.mark.parametrize("name", ["gemm", "flash_attention", "int4_matmul", "softmax bf16"])
 @pytest.mark.parametrize("mode", ["stages", "ops"])
-def test_measuring_leaves_as_many_blocks(name: str, mode: Mode) -> None:
-    """A multiprocessor holds as many; nothing spills, and the assembler has nothing more to say: a
-    product that would wait for the one before it, above all."""
+def test_measuring_costs_few_registers(name: str, mode: Mode) -> None:
+    """It compiles; nothing spills, and the assembler has nothing more to say: a product that would
+    wait for the one before it, above all."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC of 'cuda'")
-    programs = [lowered(kernel(name), "sm_90a", None, m) for m in ("off", mode)]
-    clean, measured = (p.cubin for p in programs)
-    for spec in programs[0].source.launches:
-        before, taken = (c.resources[spec.function] for c in (clean, measured))
-        clean_blocks, blocks = (
-            blocks_per_sm(r.registers, spec.shared, spec.threads, find_target("sm_90a"))
-            for r in (before, taken)
-        )
-        assert blocks == clean_blocks > 0
+    clean, measured = (lowered(kernel(name), "sm_90a", None, m).cubin for m in ("off", mode))
+    for function, taken in measured.resources.items():
+        before = clean.resources[function]
+        # Two addresses, a clock, what is passed on from mark to mark, and what a mark computes.
+        assert taken.registers <= before.registers + 10
         assert (taken.stack, taken.spill_stores, taken.spill_loads) == (
             before.stack, before.spill_stores, before.spill_loads,
         )  # fmt: skip
