@@ -19,6 +19,7 @@ from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import KernelCode, same_line
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.roofs import Roofs
+from tileprof.analyzer.tiles.text import TileKernel, read
 from tileprof.errors import Location
 from tileprof.profile import Attribute, KernelInfo, Profile, RemarkInfo
 from tileprof.profile.counters import RATES, SETS
@@ -103,6 +104,16 @@ class KernelCase:
         """The text of its program; nothing where it is not a tile kernel."""
         return self.info.ir if self.info else ""
 
+    @cached_property
+    def tiles(self) -> TileKernel:
+        """Its program, as that text has it."""
+        return read(self.ir)
+
+    @property
+    def cuda(self) -> str:
+        """The text that its program was compiled to; nothing where it is not a tile kernel."""
+        return self.info.code if self.info else ""
+
     @property
     def remarks(self) -> tuple[RemarkInfo, ...]:
         """What the compiler decided."""
@@ -138,7 +149,7 @@ class KernelCase:
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
         asked = self.total("bytes"), self.total("flops")
-        return Roofs(peaks, self.ir, self.time, self.launches, *asked)
+        return Roofs(peaks, self.tiles, self.time, self.launches, *asked)
 
     # -- places
 

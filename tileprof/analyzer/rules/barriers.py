@@ -107,7 +107,7 @@ def _always_issues(code: KernelCode) -> bool:
 def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     """Loops with work for some of the threads; those with as much are one fault."""
     alike = dict[tuple[int, int], list[NarrowLoop]]()
-    for loop in narrow_loops(case.info.ir, case.info.code) if case.info else ():
+    for loop in narrow_loops(case.tiles, case.cuda):
         alike.setdefault((loop.elements, loop.threads), []).append(loop)
     for (elements, threads), loops in alike.items():
         where = of_lines(case, code, frozenset[int]().union(*(each.lines for each in loops)))

@@ -150,7 +150,7 @@ def _longest(code: KernelCode) -> range:
 def _shown(case: KernelCase, place: Place, size: int) -> tuple[Evidence, Place]:
     """How long it is; the line that unrolls it, where that is known, instead of one of its body."""
     text, at = f"{size / 1024:.1f} KB of code in a turn", place.location
-    known = unrolled(case.info.ir, case.info.code) if case.info and at else ()
+    known = unrolled(case.tiles, case.cuda) if at else ()
     around = [each for each in known if at and at.line in each.lines]
     longest = max(around, key=lambda each: each.turns, default=None)
     if longest is None or at is None:

@@ -155,12 +155,12 @@ class _Traffic:
 
 
 def _traffic(case: KernelCase) -> _Traffic | None:
-    ir, launch = case.ir, launch_of(case)
-    schedule = schedule_of(ir)
+    launch = launch_of(case)
+    schedule = schedule_of(case.tiles)
     if schedule is None or launch is None or len(schedule.grid) < 2:
         return None
     running = launch.multiprocessors * launch.held
-    written = tensor_bytes(ir) * written_share(ir)
+    written = tensor_bytes(case.tiles) * written_share(case.tiles)
 
     def moved(group: int) -> float:
         return (schedule.read(group, running) + written) * case.launches
