@@ -11,7 +11,9 @@ from tests.analyzer.defects import line_of, product
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.kernel.pipelines import Ring, ring_in_code, rings_of
+from tileprof.analyzer.kernel.pipelines import ring_in_code
+from tileprof.analyzer.tiles.rings import Ring, rings_of
+from tileprof.analyzer.tiles.text import read
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
 
@@ -51,7 +53,7 @@ def ir(stages: int) -> str:
 @pytest.mark.parametrize("stages", [2, 4])
 def test_rings_are_read_from_the_text(stages: int) -> None:
     """Two tiles of 64×64 elements of 2 bytes."""
-    assert rings_of(ir(stages)) == (Ring("k", stages, STAGE),)
+    assert rings_of(read(ir(stages))) == (Ring("k", stages, STAGE),)
 
 
 def starved(fast: int, slow: int) -> Made:

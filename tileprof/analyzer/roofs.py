@@ -1,6 +1,6 @@
 """What a kernel's work takes at its device's roofs.
 
-In: bytes and flops that its launches ask for, its program, what its device was measured to do at most.
+In: bytes and flops that its launches ask for, its program, what its device was measured to do.
 Out: the least times of its work, ns, by roof; how many times as fast it can be.
 """
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
-from tileprof.analyzer.kernel.loops import PRODUCTS
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.tiles.values import values_of
 
 __all__ = [

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.kernel.loops import COPIES, loop_around, slow_paths, turns
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import COPIES, KernelCode
+from tileprof.analyzer.machine.loops import loop_around, slow_paths, turns
 
 __all__ = ["TileWait", "loading_apart", "waits_for_tiles"]
 

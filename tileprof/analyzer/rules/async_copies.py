@@ -27,10 +27,10 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
-from tileprof.analyzer.kernel.loops import is_innermost, loop_around, loops_with
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.profile import RemarkInfo
 

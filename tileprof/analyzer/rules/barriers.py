@@ -39,7 +39,8 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.late_warps import late_at, of_lines
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import Instruction, KernelCode
-from tileprof.analyzer.machine.jumps import loop_around, shown, targets
+from tileprof.analyzer.machine.jumps import shown, targets
+from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.tiles.tile_loops import NarrowLoop, narrow_loops
 
 __all__ = ["RULE"]

@@ -25,10 +25,11 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import has_products
-from tileprof.analyzer.kernel.loops import PRODUCTS, groups_of, loop_around
 from tileprof.analyzer.kernel.pace import pace_of
+from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_waits import loading_apart
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo

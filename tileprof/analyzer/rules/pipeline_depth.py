@@ -29,11 +29,11 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
-from tileprof.analyzer.kernel.loops import COPIES, loops_with
 from tileprof.analyzer.kernel.pace import Pace, pace_of
 from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
 from tileprof.analyzer.kernel.tile_waits import TileWait, waits_for_tiles
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import COPIES, KernelCode
+from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.profile import RemarkInfo
 

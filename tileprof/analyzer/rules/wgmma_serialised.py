@@ -24,9 +24,10 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.kernel.loops import PRODUCTS, loops_with, tensor_use
 from tileprof.analyzer.kernel.spilled import spill_samples
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.kernel.tensor_use import tensor_use
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loops_with
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]

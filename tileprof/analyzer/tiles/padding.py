@@ -15,7 +15,7 @@ which only the last piece reaches beyond.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -120,9 +120,8 @@ class _Reader:
             self._between(op.arguments[0], given[0], given[1])
         elif op.name == "constant" and op.type.dtype == "index":
             self.known[op.result] = int(op.word), int(op.word)
-        elif len(given) == 2 and given[0] is not None and given[1] is not None:
-            if (bounds := _combined(op.name, given[0], given[1])) is not None:
-                self.known[op.result] = bounds
+        elif len(given) == 2 and (bounds := _combined(op.name, *given)) is not None:
+            self.known[op.result] = bounds
 
     def _between(self, name: str, low: _Interval | None, stop: _Interval | None) -> None:
         if low is not None and stop is not None and stop[1] > low[0]:
@@ -181,8 +180,10 @@ def _reach(beyond: Mapping[tuple[str, int], Outside], other: Outside) -> int:
     return held.reach if held else 0
 
 
-def _combined(kind: str, a: _Interval, b: _Interval) -> _Interval | None:
+def _combined(kind: str, a: _Interval | None, b: _Interval | None) -> _Interval | None:
     """The interval of a sum, a difference, a product, or the lesser of two."""
+    if a is None or b is None:
+        return None
     if kind == "add":
         return a[0] + b[0], a[1] + b[1]
     if kind == "sub":

@@ -20,9 +20,7 @@ from tileprof.analyzer.tiles.values import Values, values_of
 __all__ = ["NarrowLoop", "Unrolled", "narrow_loops", "uneven_lines", "unrolled"]
 
 _KINDS = ("serial", "unroll")
-_TOGETHER = (
-    *COPIES, *PRODUCTS, "reduce", "fill", "atomic", "tile_atomic", "scan", "barrier", "wait",
-)  # fmt: skip
+_TOGETHER = (*COPIES, *PRODUCTS, "reduce", "scan", "fill", "atomic", "tile_atomic")
 """Ops that all threads of a block do together, whatever their extents."""
 
 
