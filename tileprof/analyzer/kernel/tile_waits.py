@@ -6,14 +6,16 @@ wait for an asynchronous copy while nobody issues, as a share of the time of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import COPIES, KernelCode
-from tileprof.analyzer.machine.loops import loop_around, slow_paths, turns
+from tileprof.analyzer.machine.loops import is_innermost, loop_around, slow_paths, turns
 
-__all__ = ["TileWait", "loading_apart", "waits_for_tiles"]
+__all__ = ["TileWait", "in_turn", "loading_apart", "waits_for_tiles"]
 
 _READY = 50
 """Cycles that a wait takes whose tile is there: 45 in an H200's product that lacks no data."""
@@ -48,6 +50,31 @@ def waits_for_tiles(code: KernelCode) -> Iterator[TileWait]:
     for loop in users or loops:
         where = tuple(index for index in at if index in loop)
         yield _wait(code, loop, where, max(code.whole - loading_apart(code, loop), 1.0))
+
+
+def in_turn(code: KernelCode, waits: Iterable[TileWait]) -> Iterator[TileWait]:
+    """Waits of loops that take the tiles of one pipeline in turn, together, as the loop that turns
+    most often has them: one that was rotated or peeled is several loops. Those around are left."""
+    parts = list[TileWait]()
+    for each in waits:
+        if is_innermost(code, each.loop):
+            parts.append(each)
+        else:
+            yield each
+    if parts:
+        yield _together(code, parts)
+
+
+def _together(code: KernelCode, parts: Sequence[TileWait]) -> TileWait:
+    often = [turns(code, each.loop) for each in parts]
+    steady, turned = parts[often.index(max(often))], sum(often)
+    late = sum(each.cycles * times for each, times in zip(parts, often))
+    return TileWait(
+        steady.loop, tuple(sorted(index for each in parts for index in each.where)),
+        np.sum([each.exposed for each in parts], axis=0),
+        sum(each.share for each in parts), sum(each.inside for each in parts),
+        late / turned if turned else 0.0,
+    )  # fmt: skip
 
 
 def loading_apart(code: KernelCode, loop: range) -> int:

@@ -31,7 +31,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.kernel.pace import Pace, pace_of
 from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
-from tileprof.analyzer.kernel.tile_waits import TileWait, waits_for_tiles
+from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.tiles.rings import Ring, rings_of
@@ -86,9 +86,11 @@ def find(case: KernelCase) -> Iterator[Draft]:
         elif code and (not case.remarks or single_stage(case)):
             yield from _by_hand(case, code)
         return
-    found = max(waits_for_tiles(code), key=lambda each: each.share, default=None)
+    rings, waits = rings_of(case.tiles), waits_for_tiles(code)
+    if len(rings) == 1:
+        waits = in_turn(code, waits)
+    found = max(waits, key=lambda each: each.share, default=None)
     if found is not None and found.share >= _COLD:
-        rings = rings_of(case.tiles)
         ring = rings[0] if rings else ring_in_code(case, code, found.loop)
         yield from _draft(case, code, found, _Loads(ring, said))
     elif said:
