@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
@@ -20,7 +22,8 @@ from tileprof.profile import Attribute
 RULE = "pipeline-too-shallow"
 HGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, gsb0"
 ONE = {"selected": 100}
-STARVED = [
+Line: TypeAlias = tuple[str, Mapping[str, int], int, int]
+STARVED: list[Line] = [
     ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2", ONE, 1, 5),
     ("@!P0 BRA 0xb0", {**ONE, "long_scoreboard": 65000, "long_scoreboard_not_issued": 65000}, 1, 5),
     (HGMMA, ONE, 1, 5),
@@ -97,6 +100,42 @@ def test_stages_that_hide_the_wait() -> None:
     assert finding.kernel_gain.mid == pytest.approx(2)
     assert finding.place.location is not None
     assert finding.place.location.line == 5
+
+
+def in_two_loops() -> Made:
+    """The same, with a quarter of the turns in a second loop behind the first one, as masked turns
+    are: 75 and 25 of 100."""
+
+    def consumer(begin: int, turns: int, line: int) -> list[Line]:
+        waits, one = 650 * turns, {"selected": turns}
+        stalled = {**one, "long_scoreboard": waits, "long_scoreboard_not_issued": waits}
+        return [
+            ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2", one, 1, line),
+            ("@!P0 BRA 0x1000", stalled, 1, line),
+            (HGMMA, one, 1, line),
+            ("WARPGROUP.DEPBAR.LE gsb0, 0x1", {**one, "barrier": 545 * turns}, 1, line),
+            (f"@P1 BRA {hex(16 * begin)}", one, 1, 4),
+        ]
+
+    moved = {"0xb0": "0x1000", "0x60": "0xb0"}
+    producer = [(" ".join(moved.get(word, word) for word in each[0].split()), *each[1:])
+                for each in STARVED[6:]]  # fmt: skip
+    code = [*consumer(0, 75, 5), *consumer(5, 25, 6), STARVED[5], *producer]
+    waits = [(at, "long_scoreboard", 13) for at in (1, 6)]
+    return Made(code=code, blames=waits, ir=ir(2), attributes=ROOM)
+
+
+def test_loops_in_turn_wait_together() -> None:
+    """They take the tiles of one pipeline, so what they wait for goes together, and the loop that
+    turns most often says what a turn is. Without the text nobody knows that it is one pipeline."""
+    finding = only(program(in_two_loops()), RULE)
+    assert "50.0 % of the time, 600 cycles a turn" in finding.dynamic[0].text
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(2)
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+    apart = only(program(replace(in_two_loops(), ir="")), RULE)
+    assert "37.5 % of the time, 600 cycles a turn" in apart.dynamic[0].text
 
 
 def late(cycles: int) -> Made:

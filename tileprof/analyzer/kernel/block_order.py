@@ -37,7 +37,7 @@ class Traffic:
 
 
 def traffic_of(case: KernelCase) -> Traffic | None:
-    """What it moves; None where its text does not tell, or a grid of one axis has no other order."""
+    """What it moves; None where its text does not tell, or the grid has one axis, and one order."""
     launch = launch_of(case)
     schedule = schedule_of(case.tiles)
     if schedule is None or launch is None or len(schedule.grid) < 2:
