@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from tileprof import ir
-from tileprof.analyzer.tiles.text import TileKernel, read
+from tileprof.analyzer.tiles.ops import TileKernel
+from tileprof.analyzer.tiles.text import read
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.analyzer.rotated import kernel_of, read_kernel
 from tileprof import ir
-from tileprof.analyzer.tiles.text import Parameter, Type, read
+from tileprof.analyzer.tiles.ops import Parameter, Type
+from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.values import turns_of, values_of
 
 TEXT = """kernel @k(%X: global<m, 64, bfloat16> safe(1.0), \

@@ -19,7 +19,8 @@ from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import KernelCode, same_line
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.roofs import Roofs
-from tileprof.analyzer.tiles.text import TileKernel, read
+from tileprof.analyzer.tiles.ops import TileKernel
+from tileprof.analyzer.tiles.text import read
 from tileprof.errors import Location
 from tileprof.profile import Attribute, KernelInfo, Profile, RemarkInfo
 from tileprof.profile.counters import RATES, SETS
@@ -68,10 +69,9 @@ class KernelCase:
     def total(self, metric: str) -> float:
         """A metric of its launches, 0 where there is none."""
         profile = self.program.profile
-        if metric not in profile.metrics:
+        if metric not in profile.metrics or not self.nodes:
             return 0.0
-        values = profile.own[metric][list(self.nodes)] if self.nodes else np.zeros(0)
-        return float(np.nansum(values))
+        return float(np.nansum(profile.own[metric][list(self.nodes)]))
 
     def rate(self, name: str) -> float | None:
         """A rate of hardware counters by the name that views show it by, None where not counted."""

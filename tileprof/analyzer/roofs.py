@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from tileprof.analyzer.tiles import work
+from tileprof.analyzer.tiles.ops import TileKernel
 from tileprof.analyzer.tiles.padding import products_inside
-from tileprof.analyzer.tiles.text import TileKernel
 from tileprof.profile import DevicePeak
 
 __all__ = ["Roofs"]

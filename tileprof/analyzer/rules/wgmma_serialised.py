@@ -54,6 +54,7 @@ class _Serial:
     """Loops in which each product is waited for at once, and what they spend."""
 
     loops: tuple[range, ...]
+    """The one with the most samples first."""
     where: tuple[int, ...]
     """Places of products and waits."""
     waiting: float
@@ -118,7 +119,8 @@ def _loops_waits(code: KernelCode, serial: _Serial) -> Weights:
 
 
 def _serial(case: KernelCase, code: KernelCode) -> _Serial:
-    loops = tuple(loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
+    found = (loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
+    loops = tuple(sorted(found, key=lambda loop: -code.n(loop)))
     where = tuple(index for loop in loops for index in loop if _takes_part(code, index))
     if not code.whole:
         return _Serial(loops, where, 0.0, 0.0)

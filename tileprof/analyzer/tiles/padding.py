@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-from tileprof.analyzer.tiles.text import COPIES, PRODUCTS, Op, TileKernel
+from tileprof.analyzer.tiles.ops import COPIES, PRODUCTS, Op, TileKernel
 from tileprof.analyzer.tiles.values import turns_of, values_of
 
 __all__ = ["Outside", "Padded", "padded_ops", "products_inside"]

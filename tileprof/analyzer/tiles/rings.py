@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
-from tileprof.analyzer.tiles.text import COPIES, Op, TileKernel, Type
+from tileprof.analyzer.tiles.ops import COPIES, Op, TileKernel, Type
 from tileprof.analyzer.tiles.values import values_of
 
 __all__ = ["Ring", "rings_of"]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tileprof.analyzer.tiles.cuda_lines import lines_of
-from tileprof.analyzer.tiles.text import COPIES, PRODUCTS, Op, TileKernel
+from tileprof.analyzer.tiles.ops import COPIES, PRODUCTS, Op, TileKernel
 from tileprof.analyzer.tiles.values import Values, values_of
 
 __all__ = ["NarrowLoop", "Unrolled", "narrow_loops", "uneven_lines", "unrolled"]

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from tileprof.analyzer.tiles.ops import COPIES, Op, TileKernel
 from tileprof.analyzer.tiles.panels import Panels, Schedule
-from tileprof.analyzer.tiles.text import COPIES, Op, TileKernel
 from tileprof.analyzer.tiles.values import Value, values_of
 
 __all__ = ["schedule_of"]

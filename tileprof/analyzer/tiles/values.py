@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.tiles.text import Op, TileKernel
+from tileprof.analyzer.tiles.ops import Op, TileKernel
 
 __all__ = ["Numbers", "Value", "Values", "turns_of", "values_of"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tileprof.analyzer.tiles.text import PRODUCTS, TileKernel
+from tileprof.analyzer.tiles.ops import PRODUCTS, TileKernel
 
 __all__ = ["matrix_dtype", "tensor_bytes", "written_share"]
 
