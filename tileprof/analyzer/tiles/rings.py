@@ -53,10 +53,10 @@ def rings_of(kernel: TileKernel) -> tuple[Ring, ...]:
     """The pipelines that load tiles into shared memory, those of the fewest stages first."""
     values = values_of(kernel)
 
-    def turns(loop: _Loop) -> tuple[float, int]:
+    def turns(loop: _Loop) -> tuple[float, int, int]:
         known = values.mean_turns(loop.op)
-        # What is known at launch only is the rest, which was not worth a loop of its own.
-        return inf if known is None else known, loop.bytes
+        # A piece that was taken out has a few turns, so those of the rest are what is not known.
+        return inf if known is None else known, loop.bytes, -loop.stages
 
     steady = (max(loops, key=turns) for loops in _pipelines(kernel))
     found = [Ring(each.op.arguments[0][1:], each.stages, each.bytes) for each in steady]

@@ -119,9 +119,9 @@ class Values:
         self.held[op.result] = Value(first, loops, apart)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def values_of(kernel: TileKernel) -> Values:
-    """Of a kernel; made once."""
+    """Of a kernel; made once, as long as no other one is asked about."""
     return Values(kernel)
 
 
