@@ -104,14 +104,17 @@ def test_stages_that_hide_the_wait() -> None:
 
 def in_two_loops() -> Made:
     """The same, with a quarter of the turns in a second loop behind the first one, as masked turns
-    are: 75 and 25 of 100."""
+    are: 75 and 25 of 100. The first has a part of its long waits in a loop that stands apart."""
+    ask = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2"
 
-    def consumer(begin: int, turns: int, line: int) -> list[Line]:
-        waits, one = 650 * turns, {"selected": turns}
-        stalled = {**one, "long_scoreboard": waits, "long_scoreboard_not_issued": waits}
+    def stalled(cycles: int) -> dict[str, int]:
+        return {"long_scoreboard": cycles, "long_scoreboard_not_issued": cycles}
+
+    def consumer(begin: int, turns: int, apart: int, line: int) -> list[Line]:
+        one = {"selected": turns}
         return [
-            ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2", one, 1, line),
-            ("@!P0 BRA 0x1000", stalled, 1, line),
+            (ask, one, 1, line),
+            ("@!P0 BRA 0x100", {**one, **stalled((650 - apart) * turns)}, 1, line),
             (HGMMA, one, 1, line),
             ("WARPGROUP.DEPBAR.LE gsb0, 0x1", {**one, "barrier": 545 * turns}, 1, line),
             (f"@P1 BRA {hex(16 * begin)}", one, 1, 4),
@@ -120,8 +123,11 @@ def in_two_loops() -> Made:
     moved = {"0xb0": "0x1000", "0x60": "0xb0"}
     producer = [(" ".join(moved.get(word, word) for word in each[0].split()), *each[1:])
                 for each in STARVED[6:]]  # fmt: skip
-    code = [*consumer(0, 75, 5), *consumer(5, 25, 6), STARVED[5], *producer]
-    waits = [(at, "long_scoreboard", 13) for at in (1, 6)]
+    slow: list[Line] = [
+        (ask, {}, 2, 5), ("@!P0 BRA 0x100", stalled(150 * 75), 2, 5), ("BRA 0x20", {}, 1, 5),
+    ]  # fmt: skip
+    code = [*consumer(0, 75, 150, 5), *consumer(5, 25, 0, 6), STARVED[5], *producer, *slow]
+    waits = [(at, "long_scoreboard", 13) for at in (1, 6, 17)]
     return Made(code=code, blames=waits, ir=ir(2), attributes=ROOM)
 
 

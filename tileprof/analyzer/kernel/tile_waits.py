@@ -54,13 +54,13 @@ def waits_for_tiles(code: KernelCode) -> Iterator[TileWait]:
 
 def in_turn(code: KernelCode, waits: Iterable[TileWait]) -> Iterator[TileWait]:
     """Waits of loops that take the tiles of one pipeline in turn, together, as the loop that turns
-    most often has them: one that was rotated or peeled is several loops. Those around are left."""
-    parts = list[TileWait]()
-    for each in waits:
-        if is_innermost(code, each.loop):
-            parts.append(each)
-        else:
-            yield each
+    most often has them: one that was rotated or peeled is several loops. Those around are left;
+    what asks an mbarrier apart is a part of its loop."""
+    found = list(waits)
+    asking = {index for each in found for index in slow_paths(code, each.loop)}
+    loops = [each for each in found if each.loop[0] not in asking]
+    parts = [each for each in loops if is_innermost(code, each.loop)]
+    yield from (each for each in loops if each not in parts)
     if parts:
         yield _together(code, parts)
 

@@ -61,13 +61,20 @@ def is_innermost(code: KernelCode, loop: range) -> bool:
 
 def slow_paths(code: KernelCode, loop: range) -> list[int]:
     """The places of loops elsewhere that ask an mbarrier until it answers, then lead back in."""
-    found, to = list[int](), targets(code)
+    found = (each for each, back in _asking(code) if each[0] not in loop and back in loop)
+    return [index for each in found for index in each]
+
+
+@lru_cache(maxsize=4)
+def _asking(code: KernelCode) -> tuple[tuple[range, int], ...]:
+    """Loops that ask an mbarrier, and to where what comes next leads back at any rate."""
+    found, to = list[tuple[range, int]](), targets(code)
     for each in loops_of(code):
-        asks = any("PHASECHK" in code.instructions[index].opcode for index in each)
         after = each[-1] + 1
-        if asks and each[0] not in loop and to.get(after) in loop:
-            found += each if not code.instructions[after].text.startswith("@") else ()
-    return found
+        if after in to and not code.instructions[after].text.startswith("@"):
+            asks = any("PHASECHK" in code.instructions[index].opcode for index in each)
+            found += [(each, to[after])] if asks else []
+    return tuple(found)
 
 
 def turns(code: KernelCode, loop: Collection[int]) -> float:
