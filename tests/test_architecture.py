@@ -54,7 +54,7 @@ def test_imports_follow_the_table() -> None:
 
 def test_the_analyzer_has_one_direction() -> None:
     """Machine code and text know of no kernel, facts of a kernel of no rule."""
-    below = ("cases", "contexts", "kernel", "rules", "report", "drafts")
+    below = ("cases", "contexts", "copies", "kernel", "rules", "report", "drafts")
     forbidden = {"machine": below, "tiles": below, "program": below, "kernel": ("rules", "report")}
     for folder, names in forbidden.items():
         for path in (PACKAGE / "analyzer" / folder).glob("*.py"):

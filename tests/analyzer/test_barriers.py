@@ -12,6 +12,7 @@ from tests.analyzer.compiled import Samples, compiled, with_code
 from tests.analyzer.made import Made, found, only, program, report_of, stored
 from tests.analyzer.tables import table, uneven
 from tileprof import binary
+from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.ir import print_kernel
 from tileprof.profile import Profile
@@ -263,6 +264,6 @@ TWO_LOOPS_IN_CUDA = """#line 4
 
 def test_loops_whose_indices_share_a_name() -> None:
     """CUDA has a name again where the one before is out of scope."""
-    found = list(narrow_loops(TWO_LOOPS, TWO_LOOPS_IN_CUDA))
+    found = list(narrow_loops(read(TWO_LOOPS), TWO_LOOPS_IN_CUDA))
     assert [sorted(each.lines) for each in found] == [[4, 5], [7, 8]]
     assert [(each.elements, each.threads, each.turns) for each in found] == [(32, 256, 64)] * 2

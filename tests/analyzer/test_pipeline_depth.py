@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
@@ -11,14 +13,17 @@ from tests.analyzer.defects import line_of, product
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.kernel.pipelines import Ring, ring_in_code, rings_of
+from tileprof.analyzer.kernel.pipelines import ring_in_code
+from tileprof.analyzer.tiles.rings import Ring, rings_of
+from tileprof.analyzer.tiles.text import read
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
 
 RULE = "pipeline-too-shallow"
 HGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, gsb0"
 ONE = {"selected": 100}
-STARVED = [
+Line: TypeAlias = tuple[str, Mapping[str, int], int, int]
+STARVED: list[Line] = [
     ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2", ONE, 1, 5),
     ("@!P0 BRA 0xb0", {**ONE, "long_scoreboard": 65000, "long_scoreboard_not_issued": 65000}, 1, 5),
     (HGMMA, ONE, 1, 5),
@@ -51,7 +56,7 @@ def ir(stages: int) -> str:
 @pytest.mark.parametrize("stages", [2, 4])
 def test_rings_are_read_from_the_text(stages: int) -> None:
     """Two tiles of 64×64 elements of 2 bytes."""
-    assert rings_of(ir(stages)) == (Ring("k", stages, STAGE),)
+    assert rings_of(read(ir(stages))) == (Ring("k", stages, STAGE),)
 
 
 def starved(fast: int, slow: int) -> Made:
@@ -95,6 +100,71 @@ def test_stages_that_hide_the_wait() -> None:
     assert finding.kernel_gain.mid == pytest.approx(2)
     assert finding.place.location is not None
     assert finding.place.location.line == 5
+
+
+def in_two_loops(tiles: bool = False) -> Made:
+    """The same, with a quarter of the turns in a second loop behind the first one, as masked turns
+    are: 75 and 25 of 100. The first has a part of its long waits in a loop that stands apart. With
+    a loop over `tiles` around both, if that is asked for, of 30 further instructions, the first of
+    which waits for 2,000 cycles."""
+    ask, depth = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2", 1 + tiles
+
+    def stalled(cycles: int) -> dict[str, int]:
+        return {"long_scoreboard": cycles, "long_scoreboard_not_issued": cycles}
+
+    nops: list[Line] = [("NOP", {"selected": 1, **stalled(at == 0 and 2000)}, 1, 3)
+                        for at in range(30)]  # fmt: skip
+    code = nops if tiles else list[Line]()
+
+    def back(index: int) -> str:
+        return f"BRA {hex(16 * index)}"
+
+    def consumer(turns: int, apart: int, line: int) -> list[Line]:
+        one, begin = {"selected": turns}, len(code)
+        return [
+            (ask, one, depth, line),
+            (f"@!P0 {back(slow)}", {**one, **stalled((650 - apart) * turns)}, depth, line),
+            (HGMMA, one, depth, line),
+            ("WARPGROUP.DEPBAR.LE gsb0, 0x1", {**one, "barrier": 545 * turns}, depth, line),
+            (f"@P1 {back(begin)}", one, depth, 4),
+        ]  # fmt: skip
+
+    first, producer = len(code), len(code) + 11 + tiles
+    slow = producer + 5
+    code += consumer(75, 150, 5)
+    code += consumer(25, 0, 6)
+    code += [(f"@P2 {back(0)}", {"selected": 1}, 1, 3)] * tiles + [STARVED[5]]
+    code += [(ask, {}, 1, 3), (f"@!P0 {back(99)}", stalled(9000), 1, 3), STARVED[8]]
+    code += [(f"@P0 {back(producer)}", {}, 1, 3), STARVED[5], (ask, {}, depth + 1, 5)]
+    code += [(f"@!P0 {back(slow)}", stalled(150 * 75), depth + 1, 5), (back(first + 2), {}, 1, 5)]
+    waits = [(at, "long_scoreboard", producer + 2) for at in (0, first + 1, first + 6, slow + 1)]
+    return Made(code=code, blames=waits, ir=ir(2), attributes=ROOM)
+
+
+def test_loops_in_turn_wait_together() -> None:
+    """They take the tiles of one pipeline, so what they wait for goes together, and the loop that
+    turns most often says what a turn is. Without the text nobody knows that it is one pipeline."""
+    finding = only(program(in_two_loops()), RULE)
+    assert "50.0 % of the time, 600 cycles a turn" in finding.dynamic[0].text
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(2, rel=1e-3)
+    assert finding.place.location is not None
+    assert finding.place.location.line == 5
+
+
+def test_a_loop_around_loops_in_turn() -> None:
+    """It waits for longer than they do, 67,000 cycles in all, and its turns are those of the tiles;
+    how long loads are under way, those of the pipeline say: 100."""
+    finding = only(program(in_two_loops(tiles=True)), RULE)
+    cycles = int(finding.dynamic[0].text.partition("time, ")[2].partition(" cycles a turn")[0])
+    assert 640 <= cycles <= 670
+    assert finding.severity == "suggestion"
+
+
+def test_loops_of_nobody_knows_which_pipelines() -> None:
+    """Each is looked at for itself, and what waits most is told."""
+    finding = only(program(replace(in_two_loops(), ir="")), RULE)
+    assert "37.5 % of the time, 600 cycles a turn" in finding.dynamic[0].text
 
 
 def late(cycles: int) -> Made:

@@ -88,11 +88,16 @@ def test_tiles_of_a_persistent_kernel() -> None:
 
 
 def test_an_authors_own_loop_over_tiles() -> None:
-    """It says how many there are; not so where that is known at launch only."""
+    """It says how many there are, or of what they are a product; not so where that is known at
+    launch only."""
     own = (
         "  %c140 = constant 140 : index\n    for persistent %b, %c140, %c132 body(%tile: index) {\n"
     )
     finding = only(on_h200(Made(attributes=launch(132), ir=own)), RULE)
+    assert "140 tiles" in finding.static[0].text
+    rows = "  %c7 = constant 7 : index\n  %c20 = constant 20 : index\n"
+    product = f"{rows}  %c140 = mul %c7, %c20 : index\n" + own.partition("\n")[2]
+    finding = only(on_h200(Made(attributes=launch(132), ir=product)), RULE)
     assert "140 tiles" in finding.static[0].text
     unknown = own.replace("%c140,", "%0,")
     assert not found(on_h200(Made(attributes=launch(132), ir=unknown)), RULE)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.analyzer.defects import product
 from tileprof.analyzer.tiles.panels import Schedule
+from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.ir import print_kernel
 
@@ -42,7 +43,7 @@ global<400, 800, bfloat16>) {{
 
 def schedule(n: int = 800, stop: str = "%c500") -> Schedule | None:
     """Of a product whose B has n rows."""
-    return schedule_of(IR.format(n=n, stop=stop))
+    return schedule_of(read(IR.format(n=n, stop=stop)))
 
 
 def test_panels() -> None:
@@ -91,7 +92,7 @@ def test_the_order_of_groups() -> None:
 
 def test_the_compilers_own_text() -> None:
     """1,024 by 64 elements of 2 bytes for each of 16 rows, and of 16 columns."""
-    held = schedule_of(print_kernel(product().compile().program.kernel))
+    held = schedule_of(read(print_kernel(product().compile().program.kernel)))
     assert held is not None
     assert held.grid == (16, 16)
     assert [each.size.tolist() for each in held.panels] == [[131072.0] * 16] * 2
@@ -101,11 +102,9 @@ def test_the_compilers_own_text() -> None:
 def test_what_is_known_at_launch_only() -> None:
     """A loop of as many turns as a parameter says; no text; no tiles."""
     assert schedule(stop="%n") is None
-    assert schedule_of("") is None
-    assert (
-        schedule_of("kernel @k() {\n  %c4 = constant 4 : index\n  launch [%c4] {} body() {\n")
-        is None
-    )
+    assert schedule_of(read("")) is None
+    cut_off = "kernel @k() {\n  %c4 = constant 4 : index\n  launch [%c4] {} body() {\n"
+    assert schedule_of(read(cut_off)) is None
 
 
 LOADS = """kernel @k(%X: global<12, 64, 128, bfloat16>, %T: global<64, 128, float32>, \
@@ -134,7 +133,7 @@ LOADS = """kernel @k(%X: global<12, 64, 128, bfloat16>, %T: global<64, 128, floa
 def test_loads_of_points() -> None:
     """Each head reads its own part of X, and all of them the same of T and R. What one load has
     read already, and what points share, are left out; an index that was loaded may be any."""
-    held = schedule_of(LOADS)
+    held = schedule_of(read(LOADS))
     assert held is not None
     x, table, rows, somewhere = held.panels
     assert (x.tensor, x.size.tolist()) == ("%X", [32 * 64 * 2] * 24)
@@ -166,9 +165,10 @@ def test_elements_at_random() -> None:
     """80,000 rows of 10,000: whole rows at once, of 655 MB, the L2 has seldom; a slice of 512
     columns it keeps, and reads once what is asked for at all."""
     grid, names = ("%c32", "%c2500"), ("%bx: index", "%by: index")
-    rows = schedule_of(RANDOM.replace("GRID", ", ".join(grid)).replace("NAMES", ", ".join(names)))
+    by_rows = RANDOM.replace("GRID", ", ".join(grid)).replace("NAMES", ", ".join(names))
     by_slices = RANDOM.replace("GRID", ", ".join(grid[::-1]))
-    slices = schedule_of(by_slices.replace("NAMES", ", ".join(names[::-1])))
+    rows = schedule_of(read(by_rows))
+    slices = schedule_of(read(by_slices.replace("NAMES", ", ".join(names[::-1]))))
     assert rows is not None
     assert slices is not None
     table, asked = 10000 * 16384 * 4, 80000 * 16384 * 4
@@ -181,6 +181,6 @@ def test_elements_at_random() -> None:
 
 def test_points_that_are_known_at_launch_only() -> None:
     """Nothing is said of their loads."""
-    held = schedule_of(LOADS.replace("%c64]", "%n]"))
+    held = schedule_of(read(LOADS.replace("%c64]", "%n]")))
     assert held is not None
     assert [each.tensor for each in held.panels] == ["%R"]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, stored
+from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.profile import Profile
 
@@ -127,7 +128,7 @@ def test_the_order_of_blocks_tells_what_moves() -> None:
     assert finding.place.location is not None
     assert finding.place.location.line == 7
     assert "T.use_swizzle(" in finding.author
-    held = schedule_of(TILES)
+    held = schedule_of(read(TILES))
     assert held is not None
     best = min(held.read(group, 132) for group in (1, 2, 4, 8, 16, 32)) + WRITTEN
     assert finding.kernel_gain is not None

@@ -19,6 +19,8 @@ from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import KernelCode, same_line
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.roofs import Roofs
+from tileprof.analyzer.tiles.ops import TileKernel
+from tileprof.analyzer.tiles.text import read
 from tileprof.errors import Location
 from tileprof.profile import Attribute, KernelInfo, Profile, RemarkInfo
 from tileprof.profile.counters import RATES, SETS
@@ -67,10 +69,9 @@ class KernelCase:
     def total(self, metric: str) -> float:
         """A metric of its launches, 0 where there is none."""
         profile = self.program.profile
-        if metric not in profile.metrics:
+        if metric not in profile.metrics or not self.nodes:
             return 0.0
-        values = profile.own[metric][list(self.nodes)] if self.nodes else np.zeros(0)
-        return float(np.nansum(values))
+        return float(np.nansum(profile.own[metric][list(self.nodes)]))
 
     def rate(self, name: str) -> float | None:
         """A rate of hardware counters by the name that views show it by, None where not counted."""
@@ -102,6 +103,16 @@ class KernelCase:
     def ir(self) -> str:
         """The text of its program; nothing where it is not a tile kernel."""
         return self.info.ir if self.info else ""
+
+    @cached_property
+    def tiles(self) -> TileKernel:
+        """Its program, as that text has it."""
+        return read(self.ir)
+
+    @property
+    def cuda(self) -> str:
+        """The text that its program was compiled to; nothing where it is not a tile kernel."""
+        return self.info.code if self.info else ""
 
     @property
     def remarks(self) -> tuple[RemarkInfo, ...]:
@@ -138,7 +149,7 @@ class KernelCase:
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
         asked = self.total("bytes"), self.total("flops")
-        return Roofs(peaks, self.ir, self.time, self.launches, *asked)
+        return Roofs(peaks, self.tiles, self.time, self.launches, *asked)
 
     # -- places
 

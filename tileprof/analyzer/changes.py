@@ -106,7 +106,7 @@ def _program(old: KernelCase, new: KernelCase) -> str:
 
 
 def _code(old: KernelCase, new: KernelCase) -> str:
-    return _first_line(*(case.info.code if case.info else "" for case in (old, new)))
+    return _first_line(*(case.cuda for case in (old, new)))
 
 
 def _first_line(old: str, new: str) -> str:

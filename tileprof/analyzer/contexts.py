@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.findings import Place
+from tileprof.analyzer.findings import Place, duration
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.steady import Ids, Mask, Steps, nearest
 from tileprof.errors import Location
@@ -24,7 +24,7 @@ from tileprof.profile import Symbol, step_times
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
-    "WORK", "Column", "Contexts", "Ids", "Mask", "duration", "plain",
+    "WORK", "Column", "Contexts", "Ids", "Mask",
 ]  # fmt: skip
 
 Column = npt.NDArray[np.float64]
@@ -246,17 +246,3 @@ def _is_users(symbol: Symbol) -> bool:
         and place is not None
         and not _INSTALLED.search(place.file)
     )  # fmt: skip
-
-
-def plain(name: str) -> str:
-    """A kernel's name without what C++ puts around it."""
-    short = re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
-    return short or name
-
-
-def duration(nanoseconds: float) -> str:
-    """A time that people can read: `1.51 ms`."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"

@@ -8,6 +8,7 @@ a `warning`. Both have no number. `ignore` says of a warning that is true that i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -22,7 +23,9 @@ __all__ = [
     "Place",
     "Severity",
     "Tier",
+    "duration",
     "percent",
+    "plain",
 ]
 
 Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
@@ -33,6 +36,20 @@ Tier: TypeAlias = Literal["static", "activities", "scopes", "samples", "counters
 def percent(share: float, digits: int = 1) -> str:
     """A share as people read it: `94.7 %`."""
     return f"{100 * share:.{digits}f} %"
+
+
+def duration(nanoseconds: float) -> str:
+    """A time that people can read: `1.51 ms`."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def plain(name: str) -> str:
+    """A kernel's name without what C++ puts around it."""
+    short = re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
+    return short or name
 
 
 TIERS: tuple[Tier, ...] = get_args(Tier)

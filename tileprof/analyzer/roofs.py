@@ -1,6 +1,6 @@
 """What a kernel's work takes at its device's roofs.
 
-In: bytes and flops that its launches ask for, its IR, what its device was measured to do at most.
+In: bytes and flops that its launches ask for, its program, what its device was measured to do.
 Out: the least times of its work, ns, by roof; how many times as fast it can be.
 """
 
@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from tileprof.analyzer.tiles import work
-from tileprof.analyzer.tiles.padding import padded_ops
+from tileprof.analyzer.tiles.ops import TileKernel
+from tileprof.analyzer.tiles.padding import products_inside
 from tileprof.profile import DevicePeak
 
 __all__ = ["Roofs"]
@@ -29,7 +30,7 @@ class Roofs:
 
     peaks: Mapping[str, DevicePeak]
     """What its device was measured to do at most, by name."""
-    ir: str
+    tiles: TileKernel
     """Nothing where it is not a tile kernel."""
     time: float
     """What its device worked on it, ns."""
@@ -41,7 +42,7 @@ class Roofs:
     @cached_property
     def matrix_dtype(self) -> str:
         """The element type of its matrix products, or nothing."""
-        return work.matrix_dtype(self.ir)
+        return work.matrix_dtype(self.tiles)
 
     @cached_property
     def needed_bytes(self) -> float:
@@ -50,16 +51,14 @@ class Roofs:
         What a program asks for counts an element as often as blocks read it, so where the tensors
         are smaller, they count.
         """
-        tensors = work.tensor_bytes(self.ir)
+        tensors = work.tensor_bytes(self.tiles)
         known = [each for each in (self.bytes, tensors * self.launches) if each]
         return min(known, default=0.0)
 
     @cached_property
     def needed_flops(self) -> float:
         """What all launches have to compute: without products of what is outside of tensors."""
-        ops = padded_ops(self.ir)
-        inside = [each.inside for each in ops if each.op == "gemm"]
-        return self.flops * (sum(inside) / len(inside) if inside else 1.0)
+        return self.flops * products_inside(self.tiles)
 
     @cached_property
     def memory_peak(self) -> DevicePeak | None:
@@ -103,7 +102,7 @@ class Roofs:
         best = self.peaks.get("l2_read") if self.resides else self.memory_peak
         rate = best.value if best else 0.0
         if not self.resides:
-            rate = self.mixed_rate(work.written_share(self.ir)) or rate
+            rate = self.mixed_rate(work.written_share(self.tiles)) or rate
         return self.needed_bytes / rate * 1e9 if rate else 0.0
 
     def mixed_rate(self, written: float) -> float:

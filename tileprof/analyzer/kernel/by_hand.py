@@ -16,8 +16,7 @@ from collections.abc import Collection
 import numpy as np
 
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.kernel.loops import COPIES, PRODUCTS
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import COPIES, PRODUCTS, KernelCode
 
 __all__ = ["MATRIX", "has_products", "lost", "through_registers"]
 

@@ -41,7 +41,7 @@ def of_lines(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[
 
 def _uneven(case: KernelCase, code: KernelCode) -> list[int]:
     """Instructions of loops that turn more often for some elements than for others."""
-    lines = uneven_lines(case.info.ir, case.info.code) if case.info else frozenset()
+    lines = uneven_lines(case.tiles, case.cuda)
     found = of_lines(case, code, lines) if lines else []
     return [each for each in found if code.instructions[each].depth > 0]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
-from tileprof.analyzer.kernel.loops import PRODUCTS
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.tiles.values import values_of
 
 __all__ = [
     "SCHEDULERS", "Launch", "busy_share", "clock_mhz", "has_products", "is_pipelined", "launch_of",
@@ -36,9 +36,6 @@ _FORMS = re.compile(r"^(wgmma|tma)\b")
 """How the compiler says that it chose them."""
 _PERSISTENT = "persistent:"
 """How it says that blocks take tile after tile."""
-_LAUNCH = re.compile(r"^ *launch \[([^\]]*)\]", re.MULTILINE)
-_OWN_LOOP = re.compile(r"^ *for persistent %\w+, (%\w+),", re.MULTILINE)
-_CONSTANT = re.compile(r"(%\w+) = constant (\d+) : index")
 _BLOCK_NUMBER = re.compile(r"\bSR_CTAID\b")
 
 
@@ -108,13 +105,12 @@ def _described(case: KernelCase) -> str:
 
 def _tiles(case: KernelCase) -> int:
     """Tiles of a persistent kernel; 0 where it is none, or they are known at launch only."""
-    ir = case.ir
-    extents = _OWN_LOOP.search(ir)
+    own = (op.operands[1:2] for op in case.tiles.named("for") if op.word == "persistent")
+    extents = next(own, ())
     if not extents and any(each.chosen.startswith(_PERSISTENT) for each in case.remarks):
-        extents = _LAUNCH.search(ir)
-    constants = {name: int(value) for name, value in _CONSTANT.findall(ir)}
-    names = re.findall(r"%\w+", extents[1]) if extents else []
-    return math.prod(constants.get(name, 0) for name in names) if names else 0
+        extents = next((op.listed for op in case.tiles.named("launch")), ())
+    values = values_of(case.tiles)
+    return math.prod(values.number(name) or 0 for name in extents) if extents else 0
 
 
 def launch_place(case: KernelCase) -> Place:

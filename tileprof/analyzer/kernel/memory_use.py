@@ -96,7 +96,7 @@ def memory_use(case: KernelCase) -> MemoryUse | None:
     if (counted := counted_use(case)) or not case.time:
         return counted
     if case.roofs.needed_bytes:
-        moved, written = case.roofs.needed_bytes, work.written_share(case.ir)
+        moved, written = case.roofs.needed_bytes, work.written_share(case.tiles)
     else:
         loaded, stored = bytes_without_loops(case)
         moved, written = loaded + stored, stored / (loaded + stored or 1)

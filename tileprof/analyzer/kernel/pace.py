@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.launches import launch_of
-from tileprof.analyzer.kernel.loops import slow_paths, tensor_use, turns
+from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.loops import slow_paths, turns
 
 __all__ = ["Pace", "pace_of"]
 

@@ -1,24 +1,20 @@
-"""Pipelined loops of a tile kernel: stages, and bytes that a stage takes.
+"""How far the loads of a kernel run ahead, and how much room there is for more.
 
-In: a kernel's IR as text, or the code of a loop that was compiled elsewhere; how it was launched.
-Out: `Ring`; how many stages would fit.
+In: a kernel with its launch; the code of a loop that was compiled elsewhere.
+Out: whether nothing runs ahead; `Ring` of such a loop; bytes of shared memory that are free.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from math import prod
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.tiles.rings import Ring, rings_of
 
-__all__ = ["Ring", "ring_in_code", "rings_of", "single_stage", "spare_bytes"]
+__all__ = ["ring_in_code", "single_stage", "spare_bytes"]
 
-_LOOP = re.compile(r"^( *)for pipelined .*\{num_stages = (\d+)\} body\(%(\w+)", re.MULTILINE)
-_COPY = re.compile(r"\bcopy %\w+, (%\w+)")
-_SHARED = re.compile(r"(%\w+) = alloc shared .*: shared<([\d, ]+), (\w+)> *$", re.MULTILINE)
 _MULTIPROCESSOR = {"sm_90": 228 << 10, "sm_100": 228 << 10, "sm_80": 164 << 10}
 """Bytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities")."""
 _RESERVED = 1 << 10
@@ -26,32 +22,9 @@ _RESERVED = 1 << 10
 _PENDING = re.compile(r"DEPBAR\.LE SB\d, (0x[0-9a-f]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """A loop whose loads run ahead."""
-
-    variable: str
-    """Of the loop; nothing where only its code is known."""
-    stages: int
-    stage_bytes: int
-    """Of shared memory, that one more stage takes."""
-
-
-def rings_of(ir: str) -> tuple[Ring, ...]:
-    """The pipelined loops that load tiles into shared memory, those of the fewest stages first."""
-    sizes = {name: _bytes(shape, dtype) for name, shape, dtype in _SHARED.findall(ir)}
-    found = []
-    for loop in _LOOP.finditer(ir):
-        body, _, _ = ir[loop.end() :].partition(f"\n{loop[1]}}}")
-        targets = set(_COPY.findall(body)) & sizes.keys()
-        if targets:
-            found.append(Ring(loop[3], int(loop[2]), sum(sizes[each] for each in targets)))
-    return tuple(sorted(found, key=lambda ring: ring.stages))
-
-
 def single_stage(case: KernelCase) -> bool:
     """Whether its author wrote a pipelined loop of one stage: nothing runs ahead in it."""
-    rings = rings_of(case.ir)
+    rings = rings_of(case.tiles)
     return bool(rings) and rings[0].stages == 1
 
 
@@ -76,13 +49,6 @@ def ring_in_code(case: KernelCase, code: KernelCode, loop: range) -> Ring | None
 def _turns_ago(pending: int, groups: list[int], wait: int) -> int:
     before = sum(group < wait for group in groups)
     return 0 if before > pending else (pending - before) // len(groups) + 1
-
-
-def _bytes(shape: str, dtype: str) -> int:
-    bits = re.search(r"\d+", dtype)
-    return (
-        prod(int(extent) for extent in shape.split(",")) * max(int(bits[0]) if bits else 8, 8) // 8
-    )
 
 
 def spare_bytes(case: KernelCase) -> int | None:

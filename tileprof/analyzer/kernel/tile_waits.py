@@ -6,14 +6,16 @@ wait for an asynchronous copy while nobody issues, as a share of the time of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.kernel.loops import COPIES, loop_around, slow_paths, turns
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import COPIES, KernelCode
+from tileprof.analyzer.machine.loops import is_innermost, loop_around, slow_paths, turns
 
-__all__ = ["TileWait", "loading_apart", "waits_for_tiles"]
+__all__ = ["TileWait", "in_turn", "loading_apart", "waits_for_tiles"]
 
 _READY = 50
 """Cycles that a wait takes whose tile is there: 45 in an H200's product that lacks no data."""
@@ -25,6 +27,7 @@ class TileWait:
     """A loop that waits for its tiles."""
 
     loop: range
+    """Whose turns count; of several in turn the one with the most."""
     where: tuple[int, ...]
     exposed: Weights
     """By row, samples that wait while nobody issues, beyond what a wait takes that need not."""
@@ -48,6 +51,35 @@ def waits_for_tiles(code: KernelCode) -> Iterator[TileWait]:
     for loop in users or loops:
         where = tuple(index for index in at if index in loop)
         yield _wait(code, loop, where, max(code.whole - loading_apart(code, loop), 1.0))
+
+
+def in_turn(code: KernelCode, waits: Iterable[TileWait]) -> Iterator[TileWait]:
+    """Waits of loops that take the tiles of one pipeline in turn, together: one that was rotated or
+    peeled is several loops. The one that turns most often says what a turn is, also for a loop
+    around them; what asks an mbarrier apart is a part of its loop."""
+    found = list(waits)
+    asking = {index for each in found for index in slow_paths(code, each.loop)}
+    loops = [each for each in found if each.loop[0] not in asking]
+    parts = [each for each in loops if is_innermost(code, each.loop)]
+    if len(parts) < 2:
+        yield from found
+        return
+    often = [turns(code, each.loop) for each in parts]
+    steady, turned = parts[often.index(max(often))].loop, max(sum(often), 1.0)
+    yield _together(parts, steady, sum(a.cycles * n for a, n in zip(parts, often)) / turned)
+    for each in loops:
+        if each not in parts:
+            late = each.cycles * turns(code, each.loop)
+            around = steady[0] in each.loop
+            yield replace(each, loop=steady, cycles=late / turned) if around else each
+
+
+def _together(parts: Sequence[TileWait], steady: range, cycles: float) -> TileWait:
+    return TileWait(
+        steady, tuple(sorted(index for each in parts for index in each.where)),
+        np.sum([each.exposed for each in parts], axis=0),
+        sum(each.share for each in parts), sum(each.inside for each in parts), cycles,
+    )  # fmt: skip
 
 
 def loading_apart(code: KernelCode, loop: range) -> int:

@@ -20,12 +20,18 @@ from tileprof.errors import Location
 from tileprof.profile import PcFunction, PcInstruction, PcSamples
 from tileprof.profile.pc_samples import NOT_ISSUED
 
-__all__ = ["ISSUED", "Instruction", "KernelCode", "opcode_of", "same_line"]
+__all__ = [
+    "COPIES", "ISSUED", "PRODUCTS", "Instruction", "KernelCode", "opcode_of", "same_line",
+]  # fmt: skip
 
 _Mask = npt.NDArray[np.bool_]
 _Weights = npt.NDArray[np.float64]
 ISSUED = "selected"
 """The reason of samples of warps that did issue."""
+COPIES = ("UTMALDG", "UBLKCP", "LDGSTS")
+"""Instructions that copy to shared memory while the warp goes on."""
+PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
+"""Matrix products of a warp group, by type."""
 _PREDICATE = re.compile(r"^@!?U?P\w+\s+")
 
 

@@ -1,4 +1,4 @@
-"""Where machine code jumps to: loops, what a branch steps over, subroutines.
+"""Where machine code jumps to: what a branch leads to, what it steps over, subroutines.
 
 In: the code of a kernel with its samples.  Out: places of instructions. Targets are read from the
 text of branches and calls; a jump whose target is not in it (`BRX`, `RET`) is not followed.
@@ -7,16 +7,18 @@ text of branches and calls; a jump whose target is not in it (`BRX`, `RET`) is n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 
-__all__ = ["loop_around", "loops", "shown", "skipped", "subroutines", "targets"]
+__all__ = ["shown", "skipped", "subroutines", "targets"]
 
 _TARGET = re.compile(r"\b(0x[0-9a-f]+)\s*$")
 
 
-def targets(code: KernelCode) -> dict[int, int]:
+@lru_cache(maxsize=4)
+def targets(code: KernelCode) -> Mapping[int, int]:
     """By place of a branch, that of the instruction that it goes to."""
     return dict(_jumps(code, "BRA"))
 
@@ -27,18 +29,6 @@ def _jumps(code: KernelCode, name: str) -> Iterator[tuple[int, int]]:
         found = _TARGET.search(code.instructions[index].text)
         if found and (to := at.get(int(found[1], 16))) is not None:
             yield index, to
-
-
-def loops(code: KernelCode) -> list[range]:
-    """The instructions of each loop, without what was moved away from between its ends."""
-    back = ((to, end) for end, to in targets(code).items() if to <= end)
-    return [range(to, end + 1) for to, end in back if code.instructions[end].depth > 0]
-
-
-def loop_around(code: KernelCode, index: int) -> range:
-    """The smallest loop around an instruction; nothing where there is none."""
-    around = (each for each in loops(code) if index in each)
-    return min(around, key=len, default=range(0))
 
 
 def skipped(code: KernelCode) -> Iterator[tuple[int, range]]:

@@ -77,7 +77,15 @@ class _Walk:
         self.code = [_parsed(each.text) for each in code.instructions]
         self.effects = [effects(each) for each in self.code]
         self.loops = [(to, end) for end, to in targets(code).items() if to <= end]
-        self.branches = [inside for _, inside in skipped(code)]
+        self.ends: dict[int, list[int]] = {}
+        """By place of the last instruction of loops, their begins."""
+        for to, end in self.loops:
+            self.ends.setdefault(end, []).append(to)
+        self.ways: dict[int, list[range]] = {}
+        """By place, what branches to it step over."""
+        for _, inside in skipped(code):
+            self.ways.setdefault(inside.stop, []).append(inside)
+        self.branches = {inside.start - 1 for ways in self.ways.values() for inside in ways}
         self.unsure: dict[int, set[str]] = {to: set() for to, _ in self.loops}
         """By begin of a loop, registers of which its turns leave something else."""
         self.found: dict[int, list[Lanes]] = {}
@@ -88,15 +96,15 @@ class _Walk:
         at_branch, at_begin = dict[int, _State](), dict[int, _State]()
         self.found = {}
         for index, each in enumerate(self.code):
-            for inside in (way for way in self.branches if way.stop == index):
+            for inside in self.ways.get(index, ()):
                 self._join(state, at_branch[inside.start - 1], inside)
             if index in self.unsure:
                 state.update(dict.fromkeys(self.unsure[index]))
                 at_begin[index] = dict(state)
             self._step(index, each, state)
-            if any(inside.start - 1 == index for inside in self.branches):
+            if index in self.branches:
                 at_branch[index] = dict(state)
-            for to in (to for to, end in self.loops if end == index):
+            for to in self.ends.get(index, ()):
                 unlike = self._unlike(at_begin[to], state, range(to, index + 1))
                 changed |= bool(unlike - self.unsure[to])
                 self.unsure[to] |= unlike

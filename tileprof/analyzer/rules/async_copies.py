@@ -27,10 +27,11 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
-from tileprof.analyzer.kernel.loops import is_innermost, loop_around, loops_with
 from tileprof.analyzer.kernel.pace import pace_of
-from tileprof.analyzer.kernel.pipelines import rings_of, single_stage
+from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
+from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -196,7 +197,7 @@ def _draft(
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
     """All of it, down to what tensor cores, or the tiles' way, take; half of it at least."""
-    rings = rings_of(case.ir)
+    rings = rings_of(case.tiles)
     pace = pace_of(case, code, waits.loop, rings[0].stage_bytes if rings else 0)
     inside, gone = code.n(waits.loop) / code.whole, float(waits.rows.sum())
     high = min((1 - pace.least) * inside, 0.98)

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Column, Contexts, Mask, duration, plain
+from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, duration, percent, plain
 from tileprof.profile import Symbol
 
 __all__ = ["RULE"]

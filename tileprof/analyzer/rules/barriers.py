@@ -39,7 +39,8 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.late_warps import late_at, of_lines
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import Instruction, KernelCode
-from tileprof.analyzer.machine.jumps import loop_around, shown, targets
+from tileprof.analyzer.machine.jumps import shown, targets
+from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.tiles.tile_loops import NarrowLoop, narrow_loops
 
 __all__ = ["RULE"]
@@ -107,7 +108,7 @@ def _always_issues(code: KernelCode) -> bool:
 def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     """Loops with work for some of the threads; those with as much are one fault."""
     alike = dict[tuple[int, int], list[NarrowLoop]]()
-    for loop in narrow_loops(case.info.ir, case.info.code) if case.info else ():
+    for loop in narrow_loops(case.tiles, case.cuda):
         alike.setdefault((loop.elements, loop.threads), []).append(loop)
     for (elements, threads), loops in alike.items():
         where = of_lines(case, code, frozenset[int]().union(*(each.lines for each in loops)))

@@ -41,10 +41,9 @@ from tileprof.analyzer.kernel.global_memory import (
     told_at,
     worked_out,
 )
-from tileprof.analyzer.kernel.loops import PRODUCTS
 from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
 from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 
 __all__ = ["RULE"]
 

@@ -28,7 +28,8 @@ from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import KernelCode
-from tileprof.analyzer.machine.jumps import loop_around, loops, targets
+from tileprof.analyzer.machine.jumps import targets
+from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of
 from tileprof.analyzer.tiles.tile_loops import unrolled
 from tileprof.errors import Location
 
@@ -133,24 +134,19 @@ def _loop(code: KernelCode, late: list[int]) -> range:
     """Around the instruction that is late most often."""
     mask = code.rows(late, _REASON)
     waits = np.bincount(code.at[mask], weights=code.counts[mask])
-    return loop_around(code, int(waits.argmax()))
+    return loop_around(code, int(waits.argmax())) or range(0)
 
 
 def _longest(code: KernelCode) -> range:
     """The longest innermost loop."""
-    found = loops(code)
-    inner = (
-        each
-        for each in found
-        if not any(o != each and o[0] in each and o[-1] in each for o in found)
-    )
+    inner = (each for each in loops_of(code) if is_innermost(code, each))
     return max(inner, key=len, default=range(0))
 
 
 def _shown(case: KernelCase, place: Place, size: int) -> tuple[Evidence, Place]:
     """How long it is; the line that unrolls it, where that is known, instead of one of its body."""
     text, at = f"{size / 1024:.1f} KB of code in a turn", place.location
-    known = unrolled(case.info.ir, case.info.code) if case.info and at else ()
+    known = unrolled(case.tiles, case.cuda) if at else ()
     around = [each for each in known if at and at.line in each.lines]
     longest = max(around, key=lambda each: each.turns, default=None)
     if longest is None or at is None:

@@ -41,10 +41,10 @@ from tileprof.analyzer.kernel.global_memory import (
     width_of,
     worked_out,
 )
-from tileprof.analyzer.kernel.loops import PRODUCTS, loop_around, loops_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loop_around, loops_of
 
 __all__ = ["RULE"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask, duration, plain
+from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, duration, percent, plain
 
 __all__ = ["RULE"]
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask, duration
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, duration, percent
 
 __all__ = ["RULE"]
 

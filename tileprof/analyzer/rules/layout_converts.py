@@ -25,11 +25,12 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import has_products
-from tileprof.analyzer.kernel.loops import PRODUCTS, groups_of, loop_around
 from tileprof.analyzer.kernel.pace import pace_of
-from tileprof.analyzer.kernel.pipelines import rings_of
+from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_waits import loading_apart
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 
@@ -144,7 +145,7 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
 
 def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:
     """How many times as fast it can become while its tiles come as they do."""
-    rings = rings_of(case.ir)
+    rings = rings_of(case.tiles)
     if loop is None or not rings or not has_products(code, loop):
         return math.inf
     whole = max(code.whole - loading_apart(code, loop), 1.0)

@@ -30,9 +30,7 @@ warps, kernels with more than half of all warps, and kernels near what their wor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
@@ -47,8 +45,8 @@ from tileprof.analyzer.kernel.launches import (
     launch_of,
     launch_place,
 )
+from tileprof.analyzer.kernel.next_step import MOST_WARPS, Step, next_step
 from tileprof.analyzer.machine.code import KernelCode
-from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 
 __all__ = ["RULE"]
 
@@ -65,8 +63,6 @@ _OTHER = 0.1
 """Of the samples, that are at spills, or in full queues: above, that is what to look at."""
 _LEFT = 0.1
 """Of the time, at most left beyond what its work takes: below, a kernel is near its roof."""
-_MOST = 0.5
-"""Of all warps, from which more of them bring little."""
 _NOTABLE = 0.05
 """Of the time, below which the next step is not worth its price in registers."""
 _SURE = 0.5
@@ -74,33 +70,18 @@ _ALIKE = 0.75
 """Of registers or memory, what the next step has to leave so that it is likely within reach."""
 _SMALL_STEP = 0.85
 """The same, where nothing was measured."""
-_FEWEST_REGISTERS = 24
 _COMPILER = (
     "See which values are alive across the loop, and whether the bound on registers, or the number"
     " of stages, could be that of one block more."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What the next step needs."""
-
-    blocks: int
-    warps: float
-    """Of a multiprocessor, after it."""
-    needs: str
-    left: float
-    """Of what it needs least of, the part that stays."""
-    further: float
-    """Warps of a multiprocessor that a change for more than this step leads to."""
-
-
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel that a few registers, or some memory, keep from hiding its latency."""
     launch, share = launch_of(case), case.number("occupancy") or 0.0
-    if launch is None or not 0 < share <= _MOST or launch.waves < 1 or is_pipelined(case):
+    if launch is None or not 0 < share <= MOST_WARPS or launch.waves < 1 or is_pipelined(case):
         return
-    step, left = _next(case, launch), reach.left(case)
+    step, left = next_step(case, launch), reach.left(case)
     if step is None or (left is not None and left.high < _LEFT):
         return
     static = Evidence("static", _static(case, launch, share, step))
@@ -112,7 +93,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 
 def _seen(
-    case: KernelCase, code: KernelCode, launch: Launch, step: _Step, static: Evidence,
+    case: KernelCase, code: KernelCode, launch: Launch, step: Step, static: Evidence,
     left: Saving | None,
 ) -> Iterator[Draft]:  # fmt: skip
     """Where samples say that warps wait for latency, and nobody issues meanwhile."""
@@ -149,7 +130,7 @@ def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
 
 
 def _saving(
-    code: KernelCode, waiting: int, launch: Launch, step: _Step, left: Saving | None
+    code: KernelCode, waiting: int, launch: Launch, step: Step, left: Saving | None
 ) -> Saving:
     """Of the cycles in which nobody issues, those that more warps cover."""
     idle, busy, warps = code.n(idle=True), busy_share(code), float(launch.held * launch.warps)
@@ -169,75 +150,7 @@ def _covered(ready: float, warps: float, after: float) -> float:
     return 1 - 1 / more_warps(ready, warps, after)
 
 
-def _next(case: KernelCase, launch: Launch) -> _Step | None:
-    """The next step; None where no size helps, or the grid has no blocks for it."""
-    limits = str(case.attributes.get("limited_by", "")).split(", ")
-    rules = _multiprocessor(case)
-    if rules is None or "threads" in limits:
-        return None
-    room = rules.warps
-    if limits == ["blocks"]:
-        warps = min(2 * launch.held * launch.warps, room)
-        return _Step(launch.held, warps, f"blocks of {2 * launch.threads} threads", 1.0, warps)
-    registers, shared = case.number("registers"), _shared(case)
-    if registers is None or set(limits) - {"registers", "shared memory"}:
-        return None
-    blocks = launch.held + 1
-    fewer = _fewest_change(int(registers), shared, launch.threads, blocks, rules)
-    if fewer is None:
-        return None
-    # A grid of one wave is made to fit, so it grows; another one has the blocks that it has.
-    there = min(blocks, launch.each) if launch.waves > 1 else blocks
-    needs, left = _needs(fewer, (int(registers), shared), limits)
-    after, further = there * launch.warps, there * launch.warps
-    if launch.held == 1 and launch.waves > 1:
-        further = max(after, min(_MOST * room, launch.each * launch.warps))
-    return _Step(blocks, after, _told(case) or needs, left, further)
-
-
-def _told(case: KernelCase) -> str:
-    """What the compiler says that the next step needs, or nothing."""
-    said = (
-        each.rejected[0][1] for each in case.remarks if each.op == "occupancy" and each.rejected
-    )
-    return next(said, "").removeprefix("they need ")
-
-
-def _fewest_change(
-    registers: int, shared: int, threads: int, blocks: int, rules: Multiprocessor
-) -> tuple[int, int] | None:
-    """The most registers, and bytes, with which as many blocks fit; None where none do."""
-    memory = min(shared, rules.shared // blocks // rules.shared_unit * rules.shared_unit
-                 - rules.reserved_shared)  # fmt: skip
-    for fewer in range(registers, _FEWEST_REGISTERS - 1, -1):
-        if memory >= 0 and occupancy(fewer, memory, threads, rules).blocks >= blocks:
-            return fewer, memory
-    return None
-
-
-def _needs(after: tuple[int, int], before: tuple[int, int], limits: list[str]) -> tuple[str, float]:
-    said, left = list[str](), 1.0
-    if "registers" in limits:
-        said.append(f"at most {after[0]} registers a thread instead of {before[0]}")
-        left = min(left, after[0] / before[0])
-    if "shared memory" in limits:
-        said.append(f"at most {after[1] / 1024:.1f} KB of shared memory instead of"
-                    f" {before[1] / 1024:.1f}")  # fmt: skip
-        left = min(left, after[1] / before[1])
-    return " and ".join(said), left
-
-
-def _multiprocessor(case: KernelCase) -> Multiprocessor | None:
-    described = case.program.profile.tables.provenance.get(case.device, "")
-    found = re.search(r"\bsm_(\d+)(\d)\b", described)
-    return MULTIPROCESSORS.get((int(found[1]), int(found[2]))) if found else None
-
-
-def _shared(case: KernelCase) -> int:
-    return sum(int(case.number(f"{kind}_shared_bytes") or 0) for kind in ("static", "dynamic"))
-
-
-def _static(case: KernelCase, launch: Launch, share: float, step: _Step) -> str:
+def _static(case: KernelCase, launch: Launch, share: float, step: Step) -> str:
     blocks = "1 block" if launch.held == 1 else f"{launch.held} blocks"
     limit = case.attributes.get("limited_by", "")
     return (
@@ -246,7 +159,7 @@ def _static(case: KernelCase, launch: Launch, share: float, step: _Step) -> str:
     )
 
 
-def _advice(step: _Step) -> str:
+def _advice(step: Step) -> str:
     return (
         f"Make room for the next step, which needs {step.needs}: a smaller tile, fewer stages, or a"
         " bound on registers. Look at the spills that it may bring."

@@ -29,17 +29,12 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
-from tileprof.analyzer.kernel.loops import COPIES, loops_with
 from tileprof.analyzer.kernel.pace import Pace, pace_of
-from tileprof.analyzer.kernel.pipelines import (
-    Ring,
-    ring_in_code,
-    rings_of,
-    single_stage,
-    spare_bytes,
-)
-from tileprof.analyzer.kernel.tile_waits import TileWait, waits_for_tiles
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
+from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
+from tileprof.analyzer.machine.code import COPIES, KernelCode
+from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -91,9 +86,11 @@ def find(case: KernelCase) -> Iterator[Draft]:
         elif code and (not case.remarks or single_stage(case)):
             yield from _by_hand(case, code)
         return
-    found = max(waits_for_tiles(code), key=lambda each: each.share, default=None)
+    rings, waits = rings_of(case.tiles), waits_for_tiles(code)
+    if len(rings) == 1:
+        waits = in_turn(code, waits)
+    found = max(waits, key=lambda each: each.share, default=None)
     if found is not None and found.share >= _COLD:
-        rings = rings_of(case.ir)
         ring = rings[0] if rings else ring_in_code(case, code, found.loop)
         yield from _draft(case, code, found, _Loads(ring, said))
     elif said:
@@ -190,7 +187,7 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             Evidence("static", f"{seen} that runs ahead"),
             Evidence("samples", text, int(gone.sum())),
         )
-        rings = rings_of(case.ir)
+        rings = rings_of(case.tiles)
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
         most = min((1 - pace.least) * inside, 1 - _LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)

@@ -85,7 +85,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> list[int]:
     """All arithmetic of the lines of which these instructions are a part worth the name, or that
     call the function by its name."""
-    calling = lines_calling(case.info.code, form.calls) if case.info else frozenset()
+    calling = lines_calling(case.cuda, form.calls)
     if not signs and not calling:
         return []
     held = dict[Location | None, list[int]]()

@@ -36,7 +36,9 @@ from tileprof.analyzer.kernel.launches import (
     launch_place,
     working_share,
 )
-from tileprof.analyzer.kernel.loops import PRODUCTS, groups_of, loops_with
+from tileprof.analyzer.kernel.tensor_use import groups_of
+from tileprof.analyzer.machine.code import PRODUCTS
+from tileprof.analyzer.machine.loops import loops_with
 
 __all__ = ["RULE"]
 

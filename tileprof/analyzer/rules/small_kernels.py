@@ -29,11 +29,10 @@ from tileprof.analyzer.contexts import (
     LATE,
     Column,
     Contexts,
-    duration,
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, duration, percent
 
 __all__ = ["RULE"]
 

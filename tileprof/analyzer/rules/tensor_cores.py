@@ -22,8 +22,8 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
-from tileprof.analyzer.kernel.loops import is_innermost, loops_of
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
 

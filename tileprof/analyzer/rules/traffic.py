@@ -1,7 +1,7 @@
 """More bytes from and to the device's memory than the work has: what was read is read again.
 
 Static: the bytes of a kernel's tensors, by its IR, and of what its blocks read in their order
-(`tile_schedule`). Dynamic: bytes of DRAM and the hits of L2, by hardware counters, beside the time
+(`block_order`). Dynamic: bytes of DRAM and the hits of L2, by hardware counters, beside the time
 and what the memory was measured to give.
 
     share that goes = use of DRAM × (1 - needed / moved)
@@ -25,19 +25,16 @@ can not be told: traffic near the roof that the L2 serves badly is a symptom the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.block_order import Traffic, grouped, traffic_of
 from tileprof.analyzer.kernel.by_hand import MATRIX
-from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
-from tileprof.analyzer.tiles.tile_schedule import schedule_of
-from tileprof.analyzer.tiles.work import tensor_bytes, written_share
+from tileprof.analyzer.kernel.launches import has_products
 
 __all__ = ["RULE"]
 
@@ -61,13 +58,11 @@ at least."""
 _STREAMED = (1.05, 0.97, 0.85)
 """The same of what is read side by side, without products (`reach`)."""
 _LONG = "long_scoreboard"
-_CANDIDATES = (1, 2, 4, 8, 16, 32)
 _SURE = 0.5
 """Of a gain, where what the L2 keeps is not known."""
 _IMPOSSIBLE = 1.2
 """Of the time, what modelled traffic can not have taken: then less of it was read again."""
 _LONGEST = 0.98
-_GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 _AGAIN = (
     "Let blocks that run at the same time share operands in L2: number them in groups of rows"
     " (`T.use_swizzle`), use larger tiles, or fuse kernels that read the same tensor."
@@ -102,7 +97,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _counted(case: KernelCase) -> Iterator[Draft]:
     moved, needed, peak = case.total("dram_bytes"), case.roofs.needed_bytes, case.roofs.memory_peak
-    traffic = _traffic(case)
+    traffic = traffic_of(case)
     if traffic:
         needed = max(needed, min(traffic.best, traffic.now))
     if moved < _MORE * needed:
@@ -114,7 +109,7 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
     )
     title = f"{moved / needed:.1f} times the bytes that are needed come from memory"
     beside = bool(asked) and moved > _MORE * asked
-    rows, place = _grouped(case)
+    rows, place = grouped(case)
     author = _BESIDE if beside else _GROUPED if rows > 1 else _AGAIN
     compiler = "" if beside else _COMPILER
     if not case.time or peak is None:
@@ -140,40 +135,9 @@ def _saving(case: KernelCase, use: float, kept: float) -> Saving:
     return Saving(_SURE * mid if use >= _BOUND else 0.0, mid, high)
 
 
-@dataclass(frozen=True, slots=True)
-class _Traffic:
-    """Bytes that all launches move, by the order of their blocks."""
-
-    now: float
-    best: float
-    group: int
-    """Rows of the best groups."""
-    rows: int
-    """Of blocks, that there are."""
-    streamed: bool
-    """Whether it is read side by side, and by no product."""
-
-
-def _traffic(case: KernelCase) -> _Traffic | None:
-    ir, launch = case.ir, launch_of(case)
-    schedule = schedule_of(ir)
-    if schedule is None or launch is None or len(schedule.grid) < 2:
-        return None
-    running = launch.multiprocessors * launch.held
-    written = tensor_bytes(ir) * written_share(ir)
-
-    def moved(group: int) -> float:
-        return (schedule.read(group, running) + written) * case.launches
-
-    best = min((*_CANDIDATES, schedule.grid[1]), key=moved)
-    streamed = not has_products(case) and not any(each.asked for each in schedule.panels)
-    now, rows = moved(_grouped(case)[0]), schedule.grid[1]
-    return _Traffic(now, moved(best), best, rows, streamed)
-
-
 def _modelled(case: KernelCase) -> Iterator[Draft]:
     """What the order of blocks tells, where nothing was counted."""
-    traffic, peak, code = _traffic(case), case.roofs.memory_peak, case.sampled
+    traffic, peak, code = traffic_of(case), case.roofs.memory_peak, case.sampled
     if traffic is None or peak is None or not case.time or code is None:
         return
     now, best = (each / peak.value * 1e9 / case.time for each in (traffic.now, traffic.best))
@@ -181,7 +145,7 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     at_all = _MOST_OF_IT <= now <= _IMPOSSIBLE
     if not at_all or now < _FEWER * best or waits < _WAITING:
         return
-    rows, place = _grouped(case)
+    rows, place = grouped(case)
     title = f"the order of blocks has L2 read {traffic.now / traffic.best:.1f} times what it could"
     author = f"Number blocks in groups of {traffic.group} rows, not of {rows}: those that run"
     author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
@@ -200,7 +164,7 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
 
 
-def _launched(case: KernelCase, traffic: _Traffic) -> str:
+def _launched(case: KernelCase, traffic: Traffic) -> str:
     now, best = (each / case.launches / 1e9 for each in (traffic.now, traffic.best))
     read = f"in the order of blocks {now:.3g} GB a launch come from memory, as what they share is"
     return f"{read} read again; in groups of {traffic.group} rows {best:.3g}"
@@ -238,14 +202,6 @@ def _of(needed: float, asked: float) -> str:
 def _hits(case: KernelCase) -> str:
     rate = case.rate("l2_hit_rate")
     return "" if rate is None else f", and L2 has {percent(rate, 0)} of what it is asked for"
-
-
-def _grouped(case: KernelCase) -> tuple[int, Place]:
-    """How many rows of blocks are in a group, and where that is said; 1 where they are in none."""
-    for remark in case.remarks:
-        if found := _GROUPS.match(remark.chosen):
-            return int(found[1]), case.place(remark.location, remark.op)
-    return 1, launch_place(case)
 
 
 RULE = KernelRule("excess-traffic", find, ("counters",))

@@ -18,18 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import (
-    AFTER_COPY,
-    AFTER_WAIT,
-    LATE,
-    ONLY_COPIES,
-    Contexts,
-    Mask,
-    duration,
-)
+from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES, Contexts, Mask
+from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, duration, percent
 
 __all__ = ["RULE"]
 
@@ -39,9 +32,6 @@ _SLOW_LINK = 12.0
 """GB/s of copies from pinned memory by PCIe 3.0 with 16 lanes, as devices have had since 2012."""
 _LARGE = 1e6
 """Bytes of a copy, below which it is its beginning that takes time, not the link."""
-_READS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
-_SIZES = ("aten::nonzero", "aten::masked_select", "aten::unique", "aten::_unique2")
-_PAGEABLE, _PINNED = "pageable", "pinned"
 _READ = (
     "Do not read a number of the device at each step: keep it there (sum losses on the device, read"
     " them every hundredth step), or copy it with non_blocking=True and read it one step later."
@@ -103,18 +93,9 @@ def _gaps(tree: Contexts) -> tuple[float, float]:
     """
     direct, late = tree.idle(AFTER_WAIT, AFTER_COPY), tree.idle(LATE) & ~tree.compiling
     direct &= ~tree.compiling
-    if _copies(tree, _PAGEABLE).any():
-        direct &= ~_held_up(tree)
+    if copies(tree, PAGEABLE).any():
+        direct &= ~held_up(tree)
     return tree.avoidable(direct), tree.avoidable(late)
-
-
-def _held_up(tree: Contexts) -> Mask:
-    """Gaps of launches, not of copies, that came late after a copy held the host up."""
-    calls = np.zeros(len(tree.profile), bool)
-    copies = tree.kind("memcpy") & (tree.parents >= 0)
-    calls[tree.parents[copies]] = True
-    before = (tree.parents >= 0) & calls[np.maximum(tree.parents, 0)]
-    return tree.idle(AFTER_COPY) & ~tree.compiling & ~before
 
 
 def _by_function(tree: Contexts) -> Iterator[_Wait]:
@@ -139,9 +120,9 @@ def _by_function(tree: Contexts) -> Iterator[_Wait]:
 
 
 def _waiting(tree: Contexts) -> list[int]:
-    copies = _copies(tree, "HtoD", _PAGEABLE)
-    told = tree.share(float(tree.time[copies].sum())) >= _COLD
-    ops = {int(op) for op in tree.ops[copies] if op >= 0} if told else set[int]()
+    unpinned = copies(tree, "HtoD", PAGEABLE)
+    told = tree.share(float(tree.time[unpinned].sum())) >= _COLD
+    ops = {int(op) for op in tree.ops[unpinned] if op >= 0} if told else set[int]()
     waits = tree.kind("sync") & tree.steps.inside & ~tree.compiling
     return [node for node in np.flatnonzero(waits).tolist() if int(tree.ops[node]) not in ops]
 
@@ -181,9 +162,9 @@ def _and(numbers: list[int]) -> str:
 def _reason(tree: Contexts, node: int) -> tuple[str, str]:
     """What waits, and what to do about it."""
     op = tree.op(node)
-    if op in _READS:
+    if op in READS:
         return ".item()", _READ
-    if op in _SIZES:
+    if op in SIZES:
         return op, _SIZE
     return "a wait of the host", _WAIT
 
@@ -195,29 +176,16 @@ def _by(tree: Contexts, node: int) -> str:
     return " → ".join(names[each] for each in path if kinds[each] in ("op", "api", "sync"))
 
 
-def _copies(tree: Contexts, *words: str, again: bool = True) -> Mask:
-    """Copies with these words in their names; with `again` those that are of each step."""
-    named = tree.where(
-        lambda symbol: symbol.kind == "memcpy" and all(word in symbol.name for word in words)
-    )
-    if again:
-        reads = tree.where(lambda symbol: symbol.kind == "op" and symbol.name in _READS + _SIZES)
-        named &= tree.steps.inside & ~tree.compiling & ~tree.below(reads)
-        for node in np.flatnonzero(named).tolist():
-            named[node] = tree.repeated(node, float(tree.count[node]))
-    return named
-
-
 def _pageable(tree: Contexts, direction: str) -> Iterator[Draft]:
-    nodes = _copies(tree, direction, _PAGEABLE)
+    nodes = copies(tree, direction, PAGEABLE)
     if not nodes.any():
         return
     # What was alone on the device, and what followed, is dealt out over the copies.
     alone = float(tree.gaps[tree.idle(ONLY_COPIES)].sum())
     time, copied = (float(tree.time[mask].sum()) for mask in (nodes, tree.kind("memcpy")))
     exposed = min(time, alone * time / copied) if copied else 0.0
-    every = float(tree.count[_copies(tree, _PAGEABLE)].sum())
-    held = float(tree.gaps[_held_up(tree)].sum()) * float(tree.count[nodes].sum()) / every
+    every = float(tree.count[copies(tree, PAGEABLE)].sum())
+    held = float(tree.gaps[held_up(tree)].sum()) * float(tree.count[nodes].sum()) / every
     if tree.share(time + held) < _COLD:
         return
     yield from _of_copies(tree, nodes, direction, exposed, held)
@@ -227,7 +195,7 @@ def _of_copies(
     tree: Contexts, nodes: Mask, direction: str, exposed: float, held: float
 ) -> Iterator[Draft]:
     most = int(np.where(nodes, tree.time, -1.0).argmax())
-    slow, fast = _rate(tree, nodes), _rate(tree, _copies(tree, direction, _PINNED, again=False))
+    slow, fast = rate(tree, nodes), rate(tree, copies(tree, direction, PINNED, again=False))
     pace = f" at {slow:.3g} GB/s" if slow else ""
     alone = f"are alone on the device for {percent(tree.share(exposed))} of {tree.whose}"
     text = f"{tree.count[nodes].sum():,.0f} copies{pace} {alone}"
@@ -247,12 +215,6 @@ def _of_copies(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
         Saving(low, (low + high) / 2, high), confidence="low",
     )  # fmt: skip
-
-
-def _rate(tree: Contexts, nodes: Mask) -> float:
-    """Of copies, in GB/s; 0 where nothing is known."""
-    time, moved = (float(column[nodes].sum()) for column in (tree.own("time"), tree.own("bytes")))
-    return moved / time if time else 0.0
 
 
 RULE = ProgramRule("transfers", find)

@@ -75,7 +75,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _outside(case: KernelCase) -> Iterator[Draft]:
     """Of all ops with such tiles, the products if there are any: they are what takes time."""
-    ops = [each for each in padded_ops(case.ir) if each.inside < 1]
+    ops = [each for each in padded_ops(case.tiles) if each.inside < 1]
     ops = [each for each in ops if each.op == _PRODUCT] or ops
     if not ops or 1 - ops[0].inside < _OUTSIDE:
         return

@@ -24,9 +24,10 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.kernel.loops import PRODUCTS, loops_with, tensor_use
 from tileprof.analyzer.kernel.spilled import spill_samples
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.kernel.tensor_use import tensor_use
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loops_with
 from tileprof.profile import RemarkInfo
 
 __all__ = ["RULE"]
@@ -53,6 +54,7 @@ class _Serial:
     """Loops in which each product is waited for at once, and what they spend."""
 
     loops: tuple[range, ...]
+    """The one with the most samples first."""
     where: tuple[int, ...]
     """Places of products and waits."""
     waiting: float
@@ -117,7 +119,8 @@ def _loops_waits(code: KernelCode, serial: _Serial) -> Weights:
 
 
 def _serial(case: KernelCase, code: KernelCode) -> _Serial:
-    loops = tuple(loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
+    found = (loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
+    loops = tuple(sorted(found, key=lambda loop: -code.n(loop)))
     where = tuple(index for loop in loops for index in loop if _takes_part(code, index))
     if not code.whole:
         return _Serial(loops, where, 0.0, 0.0)

@@ -1,31 +1,32 @@
 """How far the tiles of a kernel reach beyond its tensors, as its IR has them.
 
-In: a kernel's IR as text.  Out: for each matrix product, and each guarded access to global memory,
-the part of its tiles that is inside. Indices are bounded by intervals: sums and products of block
-indices, loop variables and constants. Where a bound is known at launch only, or an index may be
-negative (the rim of a window), nothing is said of that dimension.
+In: a kernel, as its text has it.  Out: for each matrix product, and each guarded access to global
+memory, the part of its tiles that is inside. Indices are bounded by intervals: sums and products of
+block indices, loop variables and constants. Where a bound is known at launch only, or an index may
+be negative (the rim of a window), nothing is said of that dimension.
+
+What is inside is a part of all tiles along a dimension, from its begin to where the last one ends.
+So a product whose loop was rotated or peeled is one, though its text has it two or three times, of
+which only the last piece reaches beyond.
+
+    for 0 … 31: gemm %Q_shared, %K_shared, %scores       up to 4,096 of 4,100 rows of K
+    for 32 … 33: gemm %Q_shared, %K_shared, %scores      up to 4,224: 97 % of the product is inside
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-__all__ = ["Outside", "Padded", "padded_ops"]
+from tileprof.analyzer.tiles.ops import COPIES, PRODUCTS, Op, TileKernel
+from tileprof.analyzer.tiles.values import turns_of, values_of
+
+__all__ = ["Outside", "Padded", "padded_ops", "products_inside"]
 
 _Interval: TypeAlias = tuple[int, int]
-_PARAMETER = re.compile(r"(%\w+): (?:out )?global<([\d, ]+), \w+")
-_RESULT = re.compile(r"^(%\w+) = (\w+) (.*)$")
-_NAMED = re.compile(r"%\w+")
-_RANGES = re.compile(r"^(?:launch|parallel) \[([^\]]*)\].* body\((.*)\) \{$")
-_LOOP = re.compile(r"^for \w+ (%\w+), (%\w+), %\w+.* body\((%\w+): index\) \{$")
-_ACCESS = re.compile(r"\b(view|load|store|atomic)\b[^\[]*?(%\w+), \[([^\]]*)\]")
-_SIZES = re.compile(r"sizes = \[([\d, ]+)\]")
-_COPY = re.compile(r"^copy (%\w+), (%\w+)")
-_GEMM = re.compile(r"^gemm (%\w+), (%\w+), %\w+(.*)$")
+_ACCESSES = ("view", "load", "store", "atomic")
 _MATRIX = 2
 """Dimensions of an operand."""
 
@@ -59,109 +60,130 @@ class Padded:
         return self.beyond[0].tensor
 
 
-def padded_ops(ir: str) -> tuple[Padded, ...]:
+def padded_ops(kernel: TileKernel) -> tuple[Padded, ...]:
     """The ops with tiles that reach beyond their tensors, those that waste most first."""
-    return tuple(sorted(_Reader().read(ir), key=lambda each: each.inside))
+    reader = _Reader(kernel)
+    products = (_padded("gemm", each.number, each.beyond) for each in reader.products.values())
+    found = [*reader.accesses, *(each for each in products if each.beyond)]
+    return tuple(sorted(found, key=lambda each: each.inside))
+
+
+def products_inside(kernel: TileKernel) -> float:
+    """Of the work of all matrix products, the part that is inside; 1 where there are none."""
+    products = _Reader(kernel).products.values()
+    whole = sum(each.work for each in products)
+    inside = (_padded("gemm", 0, each.beyond).inside * (each.work / whole) for each in products)
+    return sum(inside) if whole else 1.0
 
 
 @dataclass
+class _Product:
+    """All ops that multiply tiles of the same tensors, and add to the same buffer."""
+
+    number: int
+    """Of the op that reaches furthest."""
+    work: float = 0.0
+    """Multiplications; what goes with them, where it is not known how often loops turn."""
+    beyond: dict[tuple[str, int], Outside] = field(default_factory=dict)
+    """By tensor and dimension."""
+
+
 class _Reader:
-    """What is known at a line of the IR."""
+    """What is known of the values of a kernel, op after op."""
 
-    extents: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By tensor."""
-    known: dict[str, _Interval] = field(default_factory=dict)
-    views: dict[str, tuple[Outside | None, ...]] = field(default_factory=dict)
-    """By view, or by the buffer that it is copied to: what its two dimensions reach beyond."""
-    guards: list[bool] = field(default_factory=list)
-    """Of each block that is open, whether it is that of an `if`."""
-    products: int = 0
+    def __init__(self, kernel: TileKernel) -> None:
+        self.kernel = kernel
+        self.known: dict[str, _Interval] = {}
+        self.views: dict[str, tuple[Outside | None, ...]] = {}
+        """By view, or by the buffer that it is copied to: what its two dimensions reach beyond."""
+        self.tensors: dict[str, str] = {}
+        """By the same, whose tile it is."""
+        self.accesses: list[Padded] = []
+        self.products: dict[tuple[str, ...], _Product] = {}
+        self.count = 0
+        for op, around in kernel.nested:
+            self._value(op)
+            if op.name in _ACCESSES:
+                self._access(op, guarded=any(each.name == "if" for each in around))
+            elif op.name in COPIES and len(op.operands) > 1:
+                self.views[op.operands[1]] = self.views.get(op.source, ())
+                self.tensors[op.operands[1]] = self.tensors.get(op.source, op.operands[1])
+            elif op.name in PRODUCTS and len(op.operands) > 2:
+                self._product(op, around)
 
-    def read(self, ir: str) -> Iterator[Padded]:
-        header, _, body = ir.partition("\n")
-        for name, shape in _PARAMETER.findall(header):
-            self.extents[name] = tuple(map(int, shape.split(",")))
-        for line in map(str.strip, body.splitlines()):
-            self._nested(line)
-            self._ranges(line)
-            self._value(line)
-            yield from self._access(line)
-            yield from self._product(line)
-
-    def _nested(self, line: str) -> None:
-        if line.startswith("}") and self.guards:
-            self.guards.pop()
-        if line.endswith("{"):
-            self.guards.append(line.startswith("if ") or "otherwise" in line)
-
-    def _ranges(self, line: str) -> None:
-        if found := _RANGES.match(line):
-            names = _NAMED.findall(found[2])
-            for name, extent in zip(names, _NAMED.findall(found[1])):
+    def _value(self, op: Op) -> None:
+        given = [self.known.get(each) for each in op.operands]
+        if op.name in ("launch", "parallel"):
+            for name, extent in zip(op.arguments, op.listed):
                 self._between(name, (0, 0), self.known.get(extent))
-        elif found := _LOOP.match(line):
-            self._between(found[3], self.known.get(found[1]), self.known.get(found[2]))
+        elif op.name == "for" and len(given) > 1 and op.arguments:
+            self._between(op.arguments[0], given[0], given[1])
+        elif op.name == "constant" and op.type.dtype == "index":
+            self.known[op.result] = int(op.word), int(op.word)
+        elif len(given) == 2 and (bounds := _combined(op.name, *given)) is not None:
+            self.known[op.result] = bounds
 
     def _between(self, name: str, low: _Interval | None, stop: _Interval | None) -> None:
         if low is not None and stop is not None and stop[1] > low[0]:
             self.known[name] = low[0], stop[1] - 1
 
-    def _value(self, line: str) -> None:
-        found = _RESULT.match(line)
-        if not found:
+    def _access(self, op: Op, guarded: bool) -> None:
+        tensor = op.operands[-1] if op.operands else ""
+        if tensor not in self.kernel.extents:
             return
-        name, kind, rest = found.groups()
-        if kind == "constant" and (number := re.match(r"(-?\d+) : index", rest)):
-            self.known[name] = int(number[1]), int(number[1])
-            return
-        given = [self.known.get(each) for each in _NAMED.findall(rest)]
-        if len(given) == 2 and given[0] is not None and given[1] is not None:
-            bounds = _combined(kind, given[0], given[1])
-            if bounds is not None:
-                self.known[name] = bounds
-
-    def _access(self, line: str) -> Iterator[Padded]:
-        found = _ACCESS.search(line)
-        if not found or found[2] not in self.extents:
-            return
-        kind, tensor, name = found[1], found[2], line.partition(" ")[0]
-        sizes = _SIZES.search(line)
-        lengths = tuple(map(int, sizes[1].split(","))) if sizes else ()
-        guarded = "in_bounds = true" not in line or any(self.guards)
-        beyond = self._beyond(tensor, _NAMED.findall(found[3]), lengths) if guarded else ()
+        lengths, kind = op.numbers("sizes"), op.name
+        outside = guarded or not op.says("in_bounds")
+        beyond = self._beyond(tensor, op.listed, lengths) if outside else ()
         if kind == "view":
             wide = tuple(each for each, length in zip(beyond, lengths) if length > 1)
-            self.views[name] = wide if len(wide) == _MATRIX else beyond[-_MATRIX:]
-            kind = "copy"
-        if any(beyond):
-            yield _padded(f"{kind} {tensor[1:]}", self.products, beyond)
+            self.views[op.result] = wide if len(wide) == _MATRIX else beyond[-_MATRIX:]
+            self.tensors[op.result], kind = tensor, "copy"
+        if held := {(each.tensor, each.dim): each for each in beyond if each}:
+            self.accesses.append(_padded(f"{kind} {tensor[1:]}", self.count, held))
 
     def _beyond(
-        self, tensor: str, indices: list[str], lengths: tuple[int, ...]
+        self, tensor: str, indices: tuple[str, ...], lengths: tuple[int, ...]
     ) -> tuple[Outside | None, ...]:
         found = list[Outside | None]()
-        for dim, (index, extent) in enumerate(zip(indices, self.extents[tensor])):
+        for dim, (index, extent) in enumerate(zip(indices, self.kernel.extents[tensor])):
             low, high = self.known.get(index, (-1, 0))
             reach = high + (lengths[dim] if lengths else 1)
             outside = Outside(tensor[1:], dim, extent, reach)
             found.append(outside if low >= 0 and reach > extent else None)
         return tuple(found)
 
-    def _product(self, line: str) -> Iterator[Padded]:
-        if copied := _COPY.match(line):
-            self.views[copied[2]] = self.views.get(copied[1], ())
-        if not (found := _GEMM.match(line)):
-            return
+    def _product(self, op: Op, around: tuple[Op, ...]) -> None:
+        a, b, target = op.operands[:3]
         # The dimension that is summed over is one of both operands, and counts once.
-        kept = slice(-2, -1) if "transpose_b = true" in found[3] else slice(-1, None)
-        beyond = (*self.views.get(found[1], ()), *self.views.get(found[2], ())[kept])
-        if any(beyond):
-            yield _padded("gemm", self.products, beyond)
-        self.products += 1
+        kept = slice(-2, -1) if op.says("transpose_b") else slice(-1, None)
+        first, second = (self.views.get(each, ()) for each in (a, b))
+        key = target, *(self.tensors.get(each, each) for each in (a, b))
+        held = self.products.setdefault(key, _Product(self.count))
+        held.work += self._work(op, around)
+        for each in (*first, *second[kept if first else slice(None)]):
+            if each and each.reach > _reach(held.beyond, each):
+                held.beyond[each.tensor, each.dim], held.number = each, self.count
+        self.count += 1
+
+    def _work(self, op: Op, around: tuple[Op, ...]) -> float:
+        """Multiplications of an op over all turns of the loops around it."""
+        a, target = (self.kernel.types.get(op.operands[which]) for which in (0, 2))
+        rows, columns = (each.extents if each else None for each in (a, target))
+        summed = rows[-_MATRIX:][0 if op.says("transpose_a") else -1] if rows else 1
+        loops = [each for each in around if each.name == "for"]
+        return prod(columns or ()) * summed * turns_of(values_of(self.kernel), loops)
 
 
-def _combined(kind: str, a: _Interval, b: _Interval) -> _Interval | None:
+def _reach(beyond: Mapping[tuple[str, int], Outside], other: Outside) -> int:
+    """How far tiles are known to reach along the same dimension."""
+    held = beyond.get((other.tensor, other.dim))
+    return held.reach if held else 0
+
+
+def _combined(kind: str, a: _Interval | None, b: _Interval | None) -> _Interval | None:
     """The interval of a sum, a difference, a product, or the lesser of two."""
+    if a is None or b is None:
+        return None
     if kind == "add":
         return a[0] + b[0], a[1] + b[1]
     if kind == "sub":
@@ -174,6 +196,6 @@ def _combined(kind: str, a: _Interval, b: _Interval) -> _Interval | None:
     return None
 
 
-def _padded(op: str, number: int, beyond: tuple[Outside | None, ...]) -> Padded:
-    held = tuple(each for each in beyond if each is not None)
+def _padded(op: str, number: int, beyond: Mapping[tuple[str, int], Outside]) -> Padded:
+    held = tuple(beyond.values())
     return Padded(op, number, prod(each.extent / each.reach for each in held), held)

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Numbers", "Panels", "Schedule"]
+from tileprof.analyzer.tiles.values import Numbers
 
-Numbers = npt.NDArray[np.int64]
+__all__ = ["Panels", "Schedule"]
+
 _HELD = 40e6
 """Bytes that stay in an L2 of 50 MB (H100, H200) while others pass."""
 

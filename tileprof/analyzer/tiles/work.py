@@ -1,48 +1,41 @@
 """What a kernel's program says of its work: the bytes of its tensors, the type of its products.
 
-In: the text of a kernel's IR.  Out: numbers and names; 0 and nothing where it does not say.
+In: a kernel, as its text has it.  Out: numbers and names; 0 and nothing where it does not say.
 """
 
 from __future__ import annotations
 
-import math
-import re
+from math import prod
+
+from tileprof.analyzer.tiles.ops import PRODUCTS, TileKernel
 
 __all__ = ["matrix_dtype", "tensor_bytes", "written_share"]
 
-_PARAMETERS = re.compile(r"^kernel @\w+\((.*)\)[^()]*\{$", re.MULTILINE)
-_BUFFER = re.compile(r"(\bout )?global<([^<>]*), (\w+)(?:, strides = \[[^\]]*\])?>")
-_PRODUCT = re.compile(r"\bgemm (%\w+)")
 
-
-def tensor_bytes(ir: str) -> float:
+def tensor_bytes(kernel: TileKernel) -> float:
     """Bytes of a kernel's tensors, each once; 0 where an extent is known at launch only."""
-    return sum(_tensors(ir))
+    return sum(_tensors(kernel))
 
 
-def written_share(ir: str) -> float:
+def written_share(kernel: TileKernel) -> float:
     """Of the bytes of a kernel's tensors, the part that it only writes."""
-    read, written = _tensors(ir)
+    read, written = _tensors(kernel)
     return written / (read + written) if read + written else 0.0
 
 
-def _tensors(ir: str) -> tuple[float, float]:
+def _tensors(kernel: TileKernel) -> tuple[float, float]:
     """Bytes of tensors that are read, and of those that are only written."""
-    header = _PARAMETERS.search(ir)
-    held = {"": 0.0, "out ": 0.0}
-    for out, shape, dtype in _BUFFER.findall(header[1] if header else ""):
-        extents = shape.split(", ")
-        if not all(each.isdigit() for each in extents):
+    held = [0.0, 0.0]
+    for each in kernel.parameters.values():
+        if each.type.space != "global":
+            continue
+        if each.type.extents is None:
             return 0.0, 0.0
-        bits = re.search(r"\d+", dtype)
-        held[out] += math.prod(map(int, extents)) * (int(bits[0]) / 8 if bits else 1)
-    return held[""], held["out "]
+        held[each.out] += prod(each.type.extents) * each.type.bits / 8
+    return held[False], held[True]
 
 
-def matrix_dtype(ir: str) -> str:
-    """The element type of the operands of its matrix products."""
-    operand = _PRODUCT.search(ir)
-    if not operand:
-        return ""
-    made = re.search(rf"{re.escape(operand[1])} = alloc .*?, (\w+)> *$", ir, re.MULTILINE)
-    return made[1] if made else ""
+def matrix_dtype(kernel: TileKernel) -> str:
+    """The element type of the operands of its matrix products: of the first one."""
+    first = next((op.source for op in kernel.named(*PRODUCTS)), "")
+    return kernel.types[first].dtype if first in kernel.types else ""

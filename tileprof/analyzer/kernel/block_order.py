@@ -1,0 +1,62 @@
+"""What a tile kernel moves from memory, by the order in which its blocks begin.
+
+In: a kernel with its launch.  Out: bytes now, and those of the best order; how its blocks are
+grouped, and where that is said. Tiles that blocks of one wave share come once, and again in the
+next wave if the L2 could not keep them (`panels`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.findings import Place
+from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
+from tileprof.analyzer.tiles.tile_schedule import schedule_of
+from tileprof.analyzer.tiles.work import tensor_bytes, written_share
+
+__all__ = ["Traffic", "grouped", "traffic_of"]
+
+_CANDIDATES = (1, 2, 4, 8, 16, 32)
+_GROUPS = re.compile(r"blocks in groups of (\d+) rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that all launches move, by the order of their blocks."""
+
+    now: float
+    best: float
+    group: int
+    """Rows of the best groups."""
+    rows: int
+    """Of blocks, that there are."""
+    streamed: bool
+    """Whether it is read side by side, and by no product."""
+
+
+def traffic_of(case: KernelCase) -> Traffic | None:
+    """What it moves; None where its text does not tell, or the grid has one axis, and one order."""
+    launch = launch_of(case)
+    schedule = schedule_of(case.tiles)
+    if schedule is None or launch is None or len(schedule.grid) < 2:
+        return None
+    running = launch.multiprocessors * launch.held
+    written = tensor_bytes(case.tiles) * written_share(case.tiles)
+
+    def moved(group: int) -> float:
+        return (schedule.read(group, running) + written) * case.launches
+
+    best = min((*_CANDIDATES, schedule.grid[1]), key=moved)
+    streamed = not has_products(case) and not any(each.asked for each in schedule.panels)
+    now, rows = moved(grouped(case)[0]), schedule.grid[1]
+    return Traffic(now, moved(best), best, rows, streamed)
+
+
+def grouped(case: KernelCase) -> tuple[int, Place]:
+    """How many rows of blocks are in a group, and where that is said; 1 where they are in none."""
+    for remark in case.remarks:
+        if found := _GROUPS.match(remark.chosen):
+            return int(found[1]), case.place(remark.location, remark.op)
+    return 1, launch_place(case)

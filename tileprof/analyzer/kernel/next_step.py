@@ -1,0 +1,102 @@
+"""What one block more on a multiprocessor needs: fewer registers, or less shared memory.
+
+In: a kernel with its launch.  Out: `Step`, or nothing where no size helps, or the grid has no
+blocks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.kernel.launches import Launch
+from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
+
+__all__ = ["MOST_WARPS", "Step", "next_step"]
+
+MOST_WARPS = 0.5
+"""Of all warps, from which more of them bring little."""
+_FEWEST_REGISTERS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the next step needs."""
+
+    blocks: int
+    warps: float
+    """Of a multiprocessor, after it."""
+    needs: str
+    left: float
+    """Of what it needs least of, the part that stays."""
+    further: float
+    """Warps of a multiprocessor that a change for more than this step leads to."""
+
+
+def next_step(case: KernelCase, launch: Launch) -> Step | None:
+    """The next step; None where no size helps, or the grid has no blocks for it."""
+    limits = str(case.attributes.get("limited_by", "")).split(", ")
+    rules = _multiprocessor(case)
+    if rules is None or "threads" in limits:
+        return None
+    room = rules.warps
+    if limits == ["blocks"]:
+        warps = min(2 * launch.held * launch.warps, room)
+        return Step(launch.held, warps, f"blocks of {2 * launch.threads} threads", 1.0, warps)
+    registers, shared = case.number("registers"), _shared(case)
+    if registers is None or set(limits) - {"registers", "shared memory"}:
+        return None
+    blocks = launch.held + 1
+    fewer = _fewest_change(int(registers), shared, launch.threads, blocks, rules)
+    if fewer is None:
+        return None
+    # A grid of one wave is made to fit, so it grows; another one has the blocks that it has.
+    there = min(blocks, launch.each) if launch.waves > 1 else blocks
+    needs, left = _needs(fewer, (int(registers), shared), limits)
+    after, further = there * launch.warps, there * launch.warps
+    if launch.held == 1 and launch.waves > 1:
+        further = max(after, min(MOST_WARPS * room, launch.each * launch.warps))
+    return Step(blocks, after, _told(case) or needs, left, further)
+
+
+def _told(case: KernelCase) -> str:
+    """What the compiler says that the next step needs, or nothing."""
+    said = (
+        each.rejected[0][1] for each in case.remarks if each.op == "occupancy" and each.rejected
+    )
+    return next(said, "").removeprefix("they need ")
+
+
+def _fewest_change(
+    registers: int, shared: int, threads: int, blocks: int, rules: Multiprocessor
+) -> tuple[int, int] | None:
+    """The most registers, and bytes, with which as many blocks fit; None where none do."""
+    memory = min(shared, rules.shared // blocks // rules.shared_unit * rules.shared_unit
+                 - rules.reserved_shared)  # fmt: skip
+    for fewer in range(registers, _FEWEST_REGISTERS - 1, -1):
+        if memory >= 0 and occupancy(fewer, memory, threads, rules).blocks >= blocks:
+            return fewer, memory
+    return None
+
+
+def _needs(after: tuple[int, int], before: tuple[int, int], limits: list[str]) -> tuple[str, float]:
+    said, left = list[str](), 1.0
+    if "registers" in limits:
+        said.append(f"at most {after[0]} registers a thread instead of {before[0]}")
+        left = min(left, after[0] / before[0])
+    if "shared memory" in limits:
+        said.append(f"at most {after[1] / 1024:.1f} KB of shared memory instead of"
+                    f" {before[1] / 1024:.1f}")  # fmt: skip
+        left = min(left, after[1] / before[1])
+    return " and ".join(said), left
+
+
+def _multiprocessor(case: KernelCase) -> Multiprocessor | None:
+    described = case.program.profile.tables.provenance.get(case.device, "")
+    found = re.search(r"\bsm_(\d+)(\d)\b", described)
+    return MULTIPROCESSORS.get((int(found[1]), int(found[2]))) if found else None
+
+
+def _shared(case: KernelCase) -> int:
+    return sum(int(case.number(f"{kind}_shared_bytes") or 0) for kind in ("static", "dynamic"))

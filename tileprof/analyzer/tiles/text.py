@@ -1,0 +1,111 @@
+"""The text of a tile kernel's IR, read once.
+
+In: text as `tileprof.ir.printer` writes it, after any pass: one op a line, blocks in braces.
+Out: `TileKernel`.
+
+The analyzer reads profiles, which outlive a version of the IR: an op that nobody knows is an op
+like any other, and text that is cut off ends its blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tileprof.analyzer.tiles.ops import Attribute, Block, Op, Parameter, TileKernel, Type
+
+__all__ = ["read"]
+
+_RESULTS = re.compile(r"(%\w+(?:, %\w+)*) = ")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|%\w+|[\[\]{}=,:]|[^\s\[\]{}=,:"%]+')
+_OPENS = re.compile(r"(.*?) ?\b([a-z]\w*)(?:\(([^()]*)\))? \{")
+"""The end of a line that opens a block: what is before it, the block's name, its arguments."""
+_TYPE = re.compile(r"(\w+)(?:<([^<>]*)>)?")
+_STRIDES = re.compile(r", strides = \[[^\]]*\]")
+_PARAMETER = re.compile(r"(%\w+): (out )?(\w+(?:<[^<>]*>)?)")
+_VALUE = re.compile(r"%\w+")
+
+
+def read(ir: str) -> TileKernel:
+    """The kernel of a text."""
+    lines = filter(None, map(str.strip, ir.splitlines()))
+    parameters, ops = dict[str, Parameter](), list[Op]()
+    for line in lines:
+        if line.startswith("kernel "):
+            found = _PARAMETER.findall(line)
+            parameters = {name: Parameter(_type(text), bool(out)) for name, out, text in found}
+        elif not line.startswith("}"):
+            ops.append(_op(line, lines))
+    return TileKernel(parameters, Block("", (), tuple(ops)))
+
+
+def _op(line: str, lines: Iterator[str]) -> Op:
+    opened = _OPENS.fullmatch(line)
+    head, blocks = opened[1] if opened else line, list[Block]()
+    while opened:
+        ops, last = list[Op](), ""
+        for each in lines:
+            if each.startswith("}"):
+                last = each[1:].strip()
+                break
+            ops.append(_op(each, lines))
+        blocks.append(Block(opened[2], tuple(_VALUE.findall(opened[3] or "")), tuple(ops)))
+        opened = _OPENS.fullmatch(last)  # `} otherwise {`
+    return _head(head, tuple(blocks))
+
+
+def _head(text: str, blocks: tuple[Block, ...]) -> Op:
+    named = _RESULTS.match(text)
+    results = tuple(named[1].split(", ")) if named else ()
+    words, operands, lists = list[str](), list[str](), list[tuple[str, ...]]()
+    attributes, type = dict[str, Attribute](), Type()
+    tokens = (each[0] for each in _TOKEN.finditer(text, named.end() if named else 0))
+    for token in tokens:
+        if token == "[":
+            lists.append(tuple(each for each in _bracketed(tokens) if isinstance(each, str)))
+        elif token == "{":
+            attributes = _attributes(tokens)
+        elif token == ":":
+            type = _type(text.rpartition(" : ")[2])
+            break
+        elif token[0] == "%" or token == "_":
+            operands.append(token)
+        elif token != ",":
+            words.append(token)
+    name = words.pop(0) if words else ""
+    return Op(name, results, tuple(words), tuple(operands), tuple(lists), attributes, type, blocks)
+
+
+def _attributes(tokens: Iterator[str]) -> dict[str, Attribute]:
+    """Up to the brace that closes them."""
+    found, name = dict[str, Attribute](), ""
+    for token in tokens:
+        if token == "}":
+            break
+        if token == "=":
+            found[name] = _attribute(next(tokens, ""), tokens)
+        name = token
+    return found
+
+
+def _attribute(token: str, tokens: Iterator[str]) -> Attribute:
+    return _bracketed(tokens) if token == "[" else token.strip('"')
+
+
+def _bracketed(tokens: Iterator[str]) -> tuple[Attribute, ...]:
+    """Up to the bracket that closes them."""
+    found = list[Attribute]()
+    for token in tokens:
+        if token == "]":
+            break
+        if token != ",":
+            found.append(_attribute(token, tokens))
+    return tuple(found)
+
+
+def _type(text: str) -> Type:
+    found = _TYPE.match(text)
+    if found is None or found[2] is None:
+        return Type(found[1] if found else "")
+    *shape, dtype = _STRIDES.sub("", found[2]).split(", ")
+    return Type(dtype, found[1], tuple(shape))
