@@ -222,6 +222,7 @@ def test_remarks():
     [
         ({"seen": listed}, "a number in its condition is not known before the loop"),
         ({"seen": modular}, "it changes elements in every iteration"),
+        ({"seen": told, "keys": 16}, "the loop has one iteration at most"),
     ],
 )
 def test_refused(given, reason):

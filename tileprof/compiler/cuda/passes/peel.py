@@ -184,7 +184,9 @@ class _Finder:
         return True
 
     def _reason(self, loop: ir.For) -> str:
-        """Why a loop cannot become several; '' where it can."""
+        """Why a loop does not become several; '' where it does."""
+        if is_nonnegative(self._ranges.of(loop.start).plus(1) - self._ranges.of(loop.stop)):
+            return "the loop has one iteration at most"
         asked = self._lowering.controls.stages
         stages = loop.num_stages if asked is None else asked
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
