@@ -18,6 +18,7 @@ A form is a set of words; each adds something to the loop that a lowering may ge
     again    a second pipelined loop with the same tiles
     leave    the loop is left where a number given at launch says so
     next     the rest of a turn is left out likewise
+    masked   sums are cleared where a condition on the turn does not hold
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tileprof.compiler.passes import prove_bounds, simplify
 
 WORDS = (
     "two", "same", "chain", "computed", "before", "rows", "touch", "plain", "skip", "late", "outer",
-    "again", "leave", "next",
+    "again", "leave", "next", "masked",
 )  # fmt: skip
 
 
@@ -192,6 +193,10 @@ def _pipeline(p: Pipeline):
                             else:
                                 f[i, j] = T.cast(a[i, j], sums)
                         T.reduce_sum(f, r, dim=1, clear=False)
+                    if "masked" in words:
+                        for i, j in T.Parallel(bm, bn):
+                            kept = T.all_of(k * bk + j < by * bm + i + 100, k + n > 3)
+                            c[i, j] = T.if_then_else(kept, c[i, j], 0)
                     if "leave" in words:
                         if k == n - 2:
                             break

@@ -133,3 +133,14 @@ def test_found(name: str, target: str) -> None:
     """Loops that were once lowered wrongly."""
     pipeline, controls = FOUND[name]
     assert check(pipeline, target, controls)
+
+
+@pytest.mark.parametrize("words", [("two", "again"), ("outer", "rows"), ("chain", "before")])
+def test_masked(words: tuple[str, ...]) -> None:
+    """One loop as three, beside others and inside of one."""
+    pipeline = Pipeline(m=256, k=256, words=frozenset({"masked", *words}))
+    assert check(pipeline, "sm_90a", Controls())
+    remarks = compile_cuda(pipeline.kernel(), find_target("sm_90a")).remarks
+    said = [r.chosen for r in remarks if r.op == "loop k"]
+    assert len(said) == 1
+    assert said[0].startswith("the first and the last iterations have the mask")

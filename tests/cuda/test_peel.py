@@ -220,8 +220,9 @@ def test_remarks():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"seen": listed}, "a number in its condition is computed anew in each iteration"),
+        ({"seen": listed}, "a number in its condition is not known before the loop"),
         ({"seen": modular}, "it changes elements in every iteration"),
+        ({"seen": told, "keys": 16}, "the loop has one iteration at most"),
     ],
 )
 def test_refused(given, reason):
@@ -231,6 +232,26 @@ def test_refused(given, reason):
     ((chosen, rejected),) = said(program)
     assert chosen.startswith("every iteration has the mask of line")
     assert rejected == ("iterations without", reason)
+
+
+def test_numbers_that_the_kernel_writes():
+    """They may be others when the loop is reached by another thread."""
+    kernel = simplify(with_condition("k < p", 0, False))
+
+    def rule(op, builder):
+        if not isinstance(op, ir.Load) or op.buffer.name != "Numbers":
+            return None
+        builder.emit(op)
+        builder.emit(ir.Store(op.result, op.buffer, op.indices, True))
+        return op.results
+
+    lowering = Lowering(TARGETS["sm_90a"], Controls())
+    assert loops(peel(ir.rewrite(kernel, rule), lowering)) == [True]
+    (remark,) = lowering.remarks.all()
+    reason = "a number in its condition is not known before the loop"
+    assert remark.rejected == (("iterations without", reason),)
+    assert loops(peel(kernel, lowering)) == [False, True]
+    assert loops(peel(kernel, replace(lowering, aliased=True))) == [True]
 
 
 def test_choices_by_value_are_no_masks():

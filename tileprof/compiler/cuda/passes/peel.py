@@ -10,8 +10,10 @@
 A mask at the begin and at the end of a range of keys (a sliding window) gives three loops, one
 that is proved to change nothing gives one.  The loops load the same tiles in turn, which a producer
 warp group does without a pause; copies by cp.async run ahead within one loop only, so loops with
-them stay, as a loop does that has the hint ("peel", False).  Which iterations, says
-`peel_turns.py`; what a mask is, `peel_masks.py`; and how the loops are made, `peel_loops.py`.
+them stay, as a loop does that has the hint ("peel", False).
+
+What a mask is, `peel_masks.py` says; where it changes nothing, `peel_turns.py` finds, with values
+by `peel_numbers.py`; the loops are made by `peel_loops.py`.
 In: elementwise ops as `parallel`, instructions chosen.  Out: the same, loops without masks.
 """
 
@@ -108,7 +110,9 @@ class _Finder:
     def _is_free(self, op: ir.OpBase) -> bool:
         if isinstance(op, ir.Load):
             held = base(op.buffer)
-            if held.buffer.space != "global" or held in self._written:
+            # Another tensor may be the same memory.
+            written = self._written if self._lowering.aliased else self._written & {held}
+            if held.buffer.space != "global" or written:
                 return False
         elif not is_pure(op):
             return False
@@ -127,7 +131,6 @@ class _Finder:
         found: dict[Mask, Span] = {}
         reasons: list[tuple[Mask, str]] = []
         for mask in masks:
-            turns.reason = ""
             span = turns.where(mask.kept)
             if span is None or turns.is_empty(span):
                 reasons.append((mask, turns.reason or EVERY))
@@ -142,7 +145,7 @@ class _Finder:
         if not whole and (reason := EVERY if turns.is_empty(span) else self._reason(loop)):
             self._refused(loop, [(mask, reason) for mask in masks])
             return
-        before = _needed(turns.before.block.ops, {first, stop})
+        before = _needed(turns.before, {first, stop})
         in_turn = whole or not self._is_crowded(loop)
         plan = Plan(list(found), before, first, stop, in_turn)
         self.plans[loop] = plan
@@ -181,7 +184,9 @@ class _Finder:
         return True
 
     def _reason(self, loop: ir.For) -> str:
-        """Why a loop cannot become several; '' where it can."""
+        """Why a loop does not become several; '' where it does."""
+        if is_nonnegative(self._ranges.of(loop.start).plus(1) - self._ranges.of(loop.stop)):
+            return "the loop has one iteration at most"
         asked = self._lowering.controls.stages
         stages = loop.num_stages if asked is None else asked
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
