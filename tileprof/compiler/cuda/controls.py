@@ -53,6 +53,8 @@ class Controls:
     """Whether blocks may be renumbered for reuse in L2."""
     delayed_release: bool = True
     """Whether a wait may leave the youngest matrix product running."""
+    late_sums: bool = True
+    """Whether sums of a loop may be added up across threads once, after it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):
