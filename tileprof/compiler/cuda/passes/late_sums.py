@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout
@@ -34,7 +33,8 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 
 from .layout_apply import shared_scratch
-from .linear_uses import clears, other_use, uses
+from .linear_uses import clears, is_own_sum, other_use, uses
+from .running_sums import join_totals
 from .walking import per_launch, with_originals
 
 __all__ = ["delay_sums"]
@@ -47,7 +47,7 @@ def delay_sums(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with sums of loops added up across threads after them."""
     if not lowering.controls.late_sums:
         return kernel
-    return per_launch(kernel, lambda launch: _delayed(launch, lowering))
+    return per_launch(kernel, lambda launch: _delayed(join_totals(launch), lowering))
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class _Sum:
 def _delayed(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     found: list[_Sum] = []
     for alloc, block in _fragments(launch.body):
-        reductions = (o for o in ir.walk(block) if _is_sum(o, alloc.result))
+        reductions = (o for o in ir.walk(block) if is_own_sum(o, alloc.result))
         exchange = next((e for e in map(_exchange, reductions) if _sharing(e) > 1), None)
         if exchange is None:
             continue
@@ -95,16 +95,6 @@ def _fragments(block: ir.Block) -> Iterator[tuple[ir.Alloc, ir.Block]]:
         elif not isinstance(op, ir.Parallel):
             for inner in op.blocks():
                 yield from _fragments(inner)
-
-
-def _is_sum(op: ir.OpBase, fragment: ir.Value) -> TypeGuard[ir.Reduce]:
-    """Whether an op adds up another fragment into this one."""
-    return (
-        isinstance(op, ir.Reduce)
-        and op.kind in ("sum", "abssum")
-        and op.target is fragment
-        and op.source is not fragment
-    )
 
 
 def _exchange(op: ir.Reduce) -> Exchange:
@@ -162,7 +152,7 @@ class _Uses:
 
     def _adds(self, op: ir.OpBase) -> bool:
         """Whether an op may add to parts: in their type, what lies in the same threads."""
-        if not _is_sum(op, self.fragment) or self._rounds(op):
+        if not is_own_sum(op, self.fragment) or self._rounds(op):
             return False
         return _exchange(op) == self.exchange
 
@@ -180,7 +170,7 @@ class _Uses:
         return state
 
     def _keep(self, op: ir.OpBase) -> None:
-        if self._loops and _is_sum(op, self.fragment) and not op.clear:
+        if self._loops and is_own_sum(op, self.fragment) and not op.clear:
             self.kept.append((op, self._why))
 
     def _collect(self, op: ir.OpBase, state: _Sum | None, *, repeated: bool) -> None:
@@ -217,7 +207,7 @@ class _Uses:
         match op:
             case ir.Break() | ir.Continue():
                 return f"the {op.mnemonic} of {line} leaves before the end"
-            case ir.Reduce() if _is_sum(op, self.fragment):
+            case ir.Reduce() if is_own_sum(op, self.fragment):
                 if self._rounds(op):
                     return f"the parts of `{name}` would be rounded to {self.fragment.dtype}"
                 return f"{line} adds up what lies in other threads"

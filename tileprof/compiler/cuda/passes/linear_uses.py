@@ -10,12 +10,23 @@ In: an op and a fragment.  Out: the first op in it that takes the fragment for a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from tileprof import ir
 
 from .walking import accesses, base, touches
 
-__all__ = ["clears", "other_use", "uses"]
+__all__ = ["clears", "covers", "is_own_sum", "other_use", "uses"]
+
+
+def is_own_sum(op: ir.OpBase, fragment: ir.Value) -> TypeGuard[ir.Reduce]:
+    """Whether an op adds up another fragment into this one."""
+    return (
+        isinstance(op, ir.Reduce)
+        and op.kind in ("sum", "abssum")
+        and op.target is fragment
+        and op.source is not fragment
+    )
 
 
 def uses(op: ir.OpBase, fragment: ir.Value) -> bool:
@@ -72,17 +83,17 @@ def _is_own(loop: ir.Parallel, indices: Sequence[ir.Value]) -> bool:
 
 def clears(loop: ir.Parallel, fragment: ir.Value) -> bool:
     """Whether a loop sets all of the fragment to 0."""
-    inside = list(ir.walk(loop.body))
+    inside = ir.walk(loop.body)
     found = [o for o in inside if any(base(t.value) is fragment for t in touches(o))]
-    return (
-        all(isinstance(o, ir.Store) and _is_zero(o.value) for o in found)
-        and any(isinstance(o, ir.Store) and _covers(loop, o) for o in found)
-        and not any(isinstance(o, ir.Continue) for o in inside)
+    return all(isinstance(o, ir.Store) and _is_zero(o.value) for o in found) and any(
+        isinstance(o, ir.Store) and covers(loop, o) for o in found
     )
 
 
-def _covers(loop: ir.Parallel, store: ir.Store) -> bool:
-    """Whether a loop stores to each element of a buffer, whatever it meets."""
+def covers(loop: ir.Parallel, store: ir.Store) -> bool:
+    """Whether a store of a loop reaches each element of its buffer, whatever the loop meets."""
+    if any(isinstance(o, ir.Continue) for o in ir.walk(loop.body)):
+        return False
     extents = dict(zip(loop.body.args, loop.extents, strict=True))
     shape = store.buffer.buffer.shape
     indices = [i for i, extent in zip(store.indices, shape, strict=True) if extent != 1]
