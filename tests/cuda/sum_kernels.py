@@ -8,6 +8,9 @@ is a row of words, in order:
     sum      add the sums of the rows of this turn's tile to the totals
     abs      add the sums of absolute values
     odd      the same as `sum`, in odd turns
+    join     sum the rows apart, and add that to the totals times numbers of this turn
+    fma      the same in one operation, of floats
+    shown    the same as `join`, and write what was summed to a row of the result
     scale    times numbers of this turn, one a row
     double   times 2
     clear    begin anew
@@ -30,7 +33,7 @@ from tileprof.compiler.passes import prove_bounds, simplify
 __all__ = ["JUMPS", "PLACES", "TURNS", "WORDS", "SumKernel"]
 
 PLACES = ("once", "loop", "branch", "nested")
-WORDS = ("sum", "abs", "odd", "scale", "double", "clear", "use")
+WORDS = ("sum", "abs", "odd", "join", "fma", "shown", "scale", "double", "clear", "use")
 JUMPS = ("leave", "next")
 """At most one in a part; they are of its loop."""
 TURNS = 4
@@ -100,6 +103,11 @@ class _Model:
                     self.total = self.total + abs(self.tiles[turn]).sum(1)
                 case "odd":
                     self.total = self.total + self.tiles[turn].sum(1) * (turn % 2)
+                case "join" | "fma" | "shown":
+                    sums = self.tiles[turn].sum(1)
+                    self.total = self.total * self.factors[turn] + sums
+                    if word == "shown":
+                        self.out[number] = sums
                 case "scale":
                     self.total = self.total * self.factors[turn]
                 case "double":
@@ -128,6 +136,8 @@ def _sums(form):
             x = T.alloc_fragment((rows, columns), form.dtype)
             factor = T.alloc_fragment((rows,), form.totals)
             total = T.alloc_fragment((rows,), form.totals)
+            part = T.alloc_fragment((rows,), form.totals)
+            shown = T.alloc_fragment((rows,), form.totals)
 
             @T.macro
             def steps(words, k, number):
@@ -139,6 +149,20 @@ def _sums(form):
                     if word == "odd":
                         if k % 2 == 1:
                             T.reduce_sum(x, total, dim=1, clear=False)
+                    if word == "join":
+                        T.reduce_sum(x, part, dim=1)
+                        for i in T.Parallel(rows):
+                            total[i] = total[i] * factor[i] + part[i]
+                    if word == "fma":
+                        T.reduce_sum(x, part, dim=1)
+                        for i in T.Parallel(rows):
+                            total[i] = T.fma(total[i], factor[i], part[i])
+                    if word == "shown":
+                        T.reduce_sum(x, shown, dim=1)
+                        for i in T.Parallel(rows):
+                            total[i] = total[i] * factor[i] + shown[i]
+                        for i in T.Parallel(rows):
+                            Y[number, i] = shown[i]
                     if word == "scale":
                         for i in T.Parallel(rows):
                             total[i] *= factor[i]

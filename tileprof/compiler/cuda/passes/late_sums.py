@@ -213,7 +213,7 @@ class _Uses:
                 return f"{line} adds up what lies in other threads"
             case ir.ConvertLayout():
                 return f"{line} needs `{name}` in another layout"
-            case ir.Store():
+            case ir.Store(buffer=buffer) if buffer is self.fragment:
                 return f"{line} sets `{name}`, and not to 0 or a multiple"
             case _:
                 return f"{line} uses `{name}`, and not to scale it"
