@@ -337,9 +337,8 @@ def test_shuffles_of_a_turn(name: str) -> None:
         program = compile_cuda(kernel, find_target("sm_90a"), Controls(late_sums=late))
         whole = function(program)
         loops = [[i.name for i in whole.inside(loop)] for loop in whole.loops]
-        counts.append(
-            Counter(min((n for n in loops if n.count("HGMMA") == 16), key=lambda n: len(n)))
-        )
+        turn = min((n for n in loops if n.count("HGMMA") == 16), key=len)
+        counts.append(Counter(turn))
         assert not {"LDL", "STL"} & {i.name for i in whole.reachable()}
     assert [c["SHFL"] for c in counts] == [8, 4]
     assert [c["FADD"] for c in counts] == [68, 64]
