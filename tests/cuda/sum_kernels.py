@@ -12,7 +12,7 @@ is a row of words, in order:
     fma      the same in one operation, of floats
     shown    the same as `join`, and write what was summed to a row of the result
     scale    times numbers of this turn, one a row
-    double   times 2
+    negate   times -1
     clear    begin anew
     use      write the totals to their row of the result
     leave    leave the loop in turn 2
@@ -33,7 +33,7 @@ from tileprof.compiler.passes import prove_bounds, simplify
 __all__ = ["JUMPS", "PLACES", "TURNS", "WORDS", "SumKernel"]
 
 PLACES = ("once", "loop", "branch", "nested")
-WORDS = ("sum", "abs", "odd", "join", "fma", "shown", "scale", "double", "clear", "use")
+WORDS = ("sum", "abs", "odd", "join", "fma", "shown", "scale", "negate", "clear", "use")
 JUMPS = ("leave", "next")
 """At most one in a part; they are of its loop."""
 TURNS = 4
@@ -59,12 +59,10 @@ class SumKernel:
         return prove_bounds(simplify(tileprof.compile(_sums(self)).program.kernel))
 
     def arguments(self, seed: int = 0) -> list[np.ndarray]:
-        """Tiles and factors, small whole numbers and halves, so that sums are exact; results."""
+        """Tiles and factors, such that no sum is too large for float32 to be exact; results."""
         rng = np.random.default_rng(seed)
         x = rng.integers(-3, 4, (TURNS, self.rows, self.columns))
-        factors = rng.choice(
-            [0, 1, -1, 2] if self.totals == "int32" else [0.5, 1, -1, 2], x.shape[:2]
-        )
+        factors = rng.integers(-1, 2, x.shape[:2])
         out = np.full((len(self.parts) + 1, self.rows), 77)
         totals = ir.dtype(self.totals).to_numpy()
         return [
@@ -110,8 +108,8 @@ class _Model:
                         self.out[number] = sums
                 case "scale":
                     self.total = self.total * self.factors[turn]
-                case "double":
-                    self.total = self.total * 2
+                case "negate":
+                    self.total = -self.total
                 case "clear":
                     self.total = self.total * 0
                 case "use":
@@ -166,9 +164,9 @@ def _sums(form):
                     if word == "scale":
                         for i in T.Parallel(rows):
                             total[i] *= factor[i]
-                    if word == "double":
+                    if word == "negate":
                         for i in T.Parallel(rows):
-                            total[i] = 2 * total[i]
+                            total[i] = -1 * total[i]
                     if word == "clear":
                         T.clear(total)
                     if word == "use":

@@ -115,7 +115,7 @@ TAKEN: dict[str, tuple[Parts, int]] = {
     "in a row": ((("once", ("sum",)), ("once", ("scale", "sum"))), 1),
     "loops in a row": ((*LOOP, ("once", ("sum",)), *LOOP), 1),
     "a loop in a loop": ((("nested", ("scale", "sum", "odd")),), 1),
-    "a loop that is left": ((("loop", ("sum", "leave", "double")),), 1),
+    "a loop that is left": ((("loop", ("sum", "leave", "negate")),), 1),
     "a turn that is cut short": ((("loop", ("sum", "next", "abs")),), 1),
     "in a branch": ((("branch", ("sum", "scale")), *LOOP), 1),
     "cleared on the way": ((("loop", ("sum", "clear", "abs")),), 1),
