@@ -255,7 +255,6 @@ class _Rewrite:
         lanes, warps = each.exchange
         plan, threads = _plan(each)
         size = exchange_scratch(plan, threads, each.fragment.dtype)
-        builder.span = each.reductions[-1].span
         scratch = shared_scratch(builder, size) if size else None
         builder.emit(ir.AllReduce("sum", self.fragments[each.fragment], lanes, warps, scratch))
 
