@@ -11,12 +11,14 @@ is a row of words, in order:
     join     sum the rows apart, and add that to the totals times numbers of this turn
     fma      the same in one operation, of floats
     shown    the same as `join`, and write what was summed to a row of the result
+    flip     the same as `join`, and change the tile's sign before the sums are added
+    peek     the same as `join`, and write the totals to a row of the result at once
     scale    times numbers of this turn, one a row
     negate   times -1
     clear    begin anew
     use      write the totals to their row of the result
     leave    leave the loop in turn 2
-    next     leave out the rest of turn 1
+    next     leave out the rest of odd turns
 """
 
 from __future__ import annotations
@@ -33,7 +35,20 @@ from tileprof.compiler.passes import prove_bounds, simplify
 __all__ = ["JUMPS", "PLACES", "TURNS", "WORDS", "SumKernel"]
 
 PLACES = ("once", "loop", "branch", "nested")
-WORDS = ("sum", "abs", "odd", "join", "fma", "shown", "scale", "negate", "clear", "use")
+WORDS = (
+    "sum",
+    "abs",
+    "odd",
+    "join",
+    "fma",
+    "shown",
+    "flip",
+    "peek",
+    "scale",
+    "negate",
+    "clear",
+    "use",
+)
 JUMPS = ("leave", "next")
 """At most one in a part; they are of its loop."""
 TURNS = 4
@@ -93,19 +108,22 @@ class _Model:
 
     def turn(self, words, turn, number):
         """One turn; whether there is another."""
+        tile = self.tiles[turn]
         for word in words:
             match word:
                 case "sum":
-                    self.total = self.total + self.tiles[turn].sum(1)
+                    self.total = self.total + tile.sum(1)
                 case "abs":
-                    self.total = self.total + abs(self.tiles[turn]).sum(1)
+                    self.total = self.total + abs(tile).sum(1)
                 case "odd":
-                    self.total = self.total + self.tiles[turn].sum(1) * (turn % 2)
-                case "join" | "fma" | "shown":
-                    sums = self.tiles[turn].sum(1)
+                    self.total = self.total + tile.sum(1) * (turn % 2)
+                case "join" | "fma" | "shown" | "flip" | "peek":
+                    sums = tile.sum(1)
                     self.total = self.total * self.factors[turn] + sums
-                    if word == "shown":
-                        self.out[number] = sums
+                    if word in ("shown", "peek"):
+                        self.out[number] = sums if word == "shown" else self.total
+                    if word == "flip":
+                        tile = -tile
                 case "scale":
                     self.total = self.total * self.factors[turn]
                 case "negate":
@@ -116,7 +134,7 @@ class _Model:
                     self.out[number] = self.total
                 case "leave" if turn == 2:
                     return False
-                case "next" if turn == 1:
+                case "next" if turn % 2:
                     return True
         return True
 
@@ -161,6 +179,12 @@ def _sums(form):
                             total[i] = total[i] * factor[i] + shown[i]
                         for i in T.Parallel(rows):
                             Y[number, i] = shown[i]
+                    if word == "flip":
+                        T.reduce_sum(x, part, dim=1)
+                        for i, j in T.Parallel(rows, columns):
+                            x[i, j] = -x[i, j]
+                        for i in T.Parallel(rows):
+                            total[i] = total[i] * factor[i] + part[i]
                     if word == "scale":
                         for i in T.Parallel(rows):
                             total[i] *= factor[i]
@@ -171,6 +195,11 @@ def _sums(form):
                         T.clear(total)
                     if word == "use":
                         for i in T.Parallel(rows):
+                            Y[number, i] = total[i]
+                    if word == "peek":
+                        T.reduce_sum(x, part, dim=1)
+                        for i in T.Parallel(rows):
+                            total[i] = total[i] * factor[i] + part[i]
                             Y[number, i] = total[i]
 
             @T.macro
@@ -184,7 +213,7 @@ def _sums(form):
                         if k == 2:
                             break
                     if jump == "next":
-                        if k == 1:
+                        if k % 2 == 1:
                             continue
                     steps(after, k, number)
 

@@ -138,6 +138,14 @@ def test_taken(name: str, totals: str) -> None:
     assert not reasons(program)
 
 
+@pytest.mark.parametrize("word", ["shown", "flip", "peek"])
+def test_a_part_that_is_more(word: str) -> None:
+    """It is used itself, or what it is of has changed, or the total is used at once."""
+    program = check(SumKernel((("loop", (word,)),)))
+    assert partial(program) == [False]
+    assert not ends(program)
+
+
 @pytest.mark.parametrize("parts", [(("once", ("sum",)),), (("loop", ("clear", "sum", "use")),)])
 def test_a_sum_that_would_be_added_up_as_often(parts: Parts) -> None:
     """It stays as it is."""
