@@ -23,7 +23,7 @@ LONGEST = (
     "cuda/test_cuda_sass.py", "cuda/test_gemm.py", "test_plant.py", "test_differential.py",
     "cpu/test_tiles.py", "cuda/test_cuda_random.py", "cli/test_cli_view.py",
     "binary/test_line_table.py", "cuda/test_multicast.py", "cuda/test_cuda_differential.py",
-    "native/test_native_clock.py", "profiler/test_profiler_program.py",
+    "native/test_native_clock.py", "profiler/test_profiler_program.py", "cuda/test_late_sums.py",
 )  # fmt: skip
 """Files whose tests take more than ten seconds of processor time together."""
 

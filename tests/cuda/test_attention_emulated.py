@@ -28,6 +28,14 @@ def study(name: str) -> Any:
 def run(kernel: Any, given: Sequence[Any], **extents: int) -> dict[str, Any]:
     """All tensors of a kernel by name, after one launch."""
     held: ir.Kernel = kernel.program.kernel
+    arrays = arguments(held, given, extents)
+    source = compile_cuda(held, find_target("sm_90a")).source
+    emulate(source, held, arrays, extents, seed=1)
+    return dict(zip([p.name for p in held.params], arrays, strict=True))
+
+
+def arguments(held: ir.Kernel, given: Sequence[Any], extents: dict[str, int]) -> list[Any]:
+    """What is given, and zeros for results."""
     arrays = list(given)
     for param in held.params[len(given) :]:
         assert isinstance(param.type, ir.BufferType)
@@ -35,9 +43,7 @@ def run(kernel: Any, given: Sequence[Any], **extents: int) -> dict[str, Any]:
         shape = [extents.get(str(d), d) for d in param.type.shape]
         dtype = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name)
         arrays.append(np.zeros(shape, dtype))
-    source = compile_cuda(held, find_target("sm_90a")).source
-    emulate(source, held, arrays, extents, seed=1)
-    return dict(zip([p.name for p in held.params], arrays, strict=True))
+    return arrays
 
 
 def forward(name: str, causal: bool, **options: int) -> tuple[Any, Any]:

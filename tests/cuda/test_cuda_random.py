@@ -67,7 +67,7 @@ def pipelines(draw: st.DrawFn, smooth: bool) -> Pipeline:
 @st.composite
 def allowed(draw: st.DrawFn, smooth: bool) -> Controls:
     """What the compiler may use."""
-    names = ["vectorize", "rasterize", "delayed_release", "peel"]
+    names = ["vectorize", "rasterize", "delayed_release", "overlap", "peel", "late_sums"]
     if not smooth:
         names += ["swizzle", "async_copy", "tma", "wgmma", "tensor_cores", "warp_specialization"]
     options: dict[str, Any] = dict.fromkeys(

@@ -160,13 +160,14 @@ def test_attention_records_its_steps() -> None:
             continue
         turn = [
             "wait for K_shared", "gemm → scores", "wait for gemm → scores", "reduce max → top",
-            "compute correction (exp2)", "compute scores (exp2)", "reduce sum → tile_sum",
-            "compute row_sum", "compute output", "convert layout of scores", "wait for V_shared",
-            "gemm → output",
+            "compute correction (exp2)", "compute scores (exp2)", "compute row_sum",
+            "reduce sum → row_sum", "compute output", "convert layout of scores",
+            "wait for V_shared", "gemm → output",
         ]  # fmt: skip
-        known = {*turn, "wait for Q_shared", "compute output (div)"}
+        end = ["all-reduce sum → row_sum", "compute output (div)"]
+        known = {*turn, "wait for Q_shared", *end}
         assert [s for s in steps if s in known] == [
-            "wait for Q_shared", *(turn * 2), "compute output (div)",
+            "wait for Q_shared", *(turn * 2), *end,
         ]  # fmt: skip
         for path in (
             "scores / gemm → scores", "softmax / reduce max → top", "values / gemm → output",

@@ -21,10 +21,18 @@ from tileprof.compiler.codegen.writer import Names, Writer
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
-from tileprof.compiler.cuda.emit.reduce import emit_convert, emit_reduce, emit_scan
+from tileprof.compiler.cuda.emit.reduce import (
+    emit_all_reduce,
+    emit_convert,
+    emit_reduce,
+    emit_scan,
+)
 from tileprof.compiler.cuda.layouts.candidates import candidates, distributed
 from tileprof.compiler.cuda.layouts.exchange import (
     convert_scratch,
+    exchange_scratch,
+    plan_all_reduce,
+    plan_reduce,
     reduce_scratch,
     scan_scratch,
     unreduced,
@@ -249,6 +257,62 @@ def test_accumulators_take_two_shuffles() -> None:
     assert text.count("tp_shuffle_xor") == 2
 
 
+def summed_in_parts(layout: RegisterLayout, dim: int, dtype: str, *, keep: bool = False) -> str:
+    """Add up a tile twice in each thread, then across threads, and compare; gives the text."""
+    shape = layout.shape
+    left = tuple(1 if d == dim else e for d, e in enumerate(shape) if d != dim or keep)
+    source, target = buffer(shape, dtype), buffer(left, dtype)
+    parts = [ir.Reduce("sum", source, target, dim, clear, partial=True) for clear in (True, False)]
+    result = down(layout.select(unreduced(parts[0]), left), tuple(range(len(left))), left)
+    machine = Machine(layout.threads)
+    plan = plan_reduce(layout, dim)
+    end = ir.AllReduce("sum", target, plan.masks, plan.radices)
+    whole = plan_all_reduce(result, end.lanes, end.warps)
+    needed = exchange_scratch(whole, layout.threads, target.dtype)
+    assert bool(needed) == bool(reduce_scratch(layout, dim, target.dtype))
+    if needed:
+        end.scratch = buffer((needed,), "uint8", "shared")
+        machine.shared(end.scratch, SharedLayout((needed,), ir.dtype("uint8")), 0)
+    machine.fragment(source, layout, "x")
+    machine.fragment(target, result, "y")
+    tile = numbers(shape, dtype)
+    machine.registers("x", layout, spread(tile, layout, 99), store=False)
+    for op in parts:
+        emit_reduce(machine.ctx, op)
+    text = "\n".join(line.text for line in machine.ctx.writer.lines)
+    assert "shuffle" not in text
+    assert "barrier" not in text
+    emit_all_reduce(machine.ctx, end)
+    out = np.zeros((layout.threads, result.registers_per_thread), tile.dtype)
+    machine.registers("y", result, out, store=True)
+    machine.run()
+    found = gathered(out, result, left)
+    np.testing.assert_array_equal(found, 2 * tile.sum(dim).reshape(left))
+    return "\n".join(line.text for line in machine.ctx.writer.lines)
+
+
+def test_parts_in_lanes() -> None:
+    """The layout of a matrix product: two shuffles in all."""
+    layout = parse_layout(
+        "regs (0,1) (8,0) (0,8) (0,16) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)",
+        (64, 32),
+    )
+    assert summed_in_parts(layout, 1, "float32").count("tp_shuffle_xor") == 2
+
+
+def test_parts_in_three_warp_groups() -> None:
+    """A digit of the warp number with three values."""
+    text = "regs (0,1) | lanes (0,2) (0,4) (0,8) (0,16) (1,0) | warps (2,0) 3x(0,32)"
+    assert "% 3" in summed_in_parts(parse_layout(text, (4, 96)), 1, "float32")
+
+
+def test_copies_are_no_parts() -> None:
+    """What several threads hold is added once."""
+    summed_in_parts(blocked((16,), 128), 0, "float32", keep=True)
+    summed_in_parts(blocked((2, 8), 256), 0, "float32")
+    summed_in_parts(blocked((2, 8), 256), 1, "float64")
+
+
 SHAPES = st.sampled_from([(8, 32), (5, 12), (64, 4), (3, 4, 16), (48,), (2, 96)])
 
 
@@ -267,6 +331,14 @@ def test_any_layout_reduces(layout: RegisterLayout, data: st.DataObject) -> None
     """Sums along each dimension."""
     dim = data.draw(st.integers(0, len(layout.shape) - 1))
     reduced("sum", layout, dim, "int32", "int32", keep=len(layout.shape) == 1)
+
+
+@settings(max_examples=12, deadline=None)
+@given(layouts(), st.data())
+def test_any_layout_is_summed_in_parts(layout: RegisterLayout, data: st.DataObject) -> None:
+    """Along each dimension."""
+    dim = data.draw(st.integers(0, len(layout.shape) - 1))
+    summed_in_parts(layout, dim, "int32", keep=len(layout.shape) == 1)
 
 
 # -- changes of layout

@@ -22,6 +22,21 @@ INSIDE = "launch [%n] {{threads = [32]}} body(%b: index) {{\n{0}\n}}"
         (INSIDE.format("yield [%n]"), "it ends a block of `if`"),
         (INSIDE.format("%0 = load %x, [%n, %n] : float32"), "2 indices for global<64, float32>"),
         (INSIDE.format("store %n, %x, [%n]"), "stores index into global<64, float32>"),
+        (
+            INSIDE.format(
+                "%a = alloc fragment {{shape = [4, 8]}} : fragment<4, 8, float32>\n"
+                "%c = alloc fragment {{shape = [4]}} : fragment<4, float32>\n"
+                "reduce max %a, %c {{dim = 1, partial = true}}"
+            ),
+            "a partial max",
+        ),
+        (
+            INSIDE.format(
+                "%a = alloc fragment {{shape = [4]}} : fragment<4, float32>\n"
+                "all_reduce max %a {{lanes = [1, 2]}}"
+            ),
+            "combines parts of a max",
+        ),
         ("if %n then {\n} otherwise {\n}", "the condition is index, not bool"),
         (
             INSIDE.format(

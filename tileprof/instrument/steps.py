@@ -131,6 +131,9 @@ class Steps:
             case ir.Reduce(kind=kind, target=target) | ir.Scan(kind=kind, target=target):
                 name = f"{op.mnemonic} {kind}"
                 return Step("compute", f"{name} → {buffer_name(target)}", (name,))
+            case ir.AllReduce(kind=kind, target=target):
+                name = f"all-reduce {kind}"
+                return Step("compute", f"{name} → {buffer_name(target)}", (name,))
             case ir.ConvertLayout(source=source):
                 name = "convert layout"
                 return Step("compute", f"{name} of {buffer_name(source)}", (name,))

@@ -11,6 +11,7 @@ from .builder import Builder
 from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
 from .core import OPS, Block, Effect, OpBase, Value, walk
 from .device import (
+    AllReduce,
     AsyncCopy,
     AsyncGemm,
     Barrier,
@@ -46,14 +47,15 @@ Op = (
 """Any op of the author's program; a `match` over it that ends in `assert_never` is complete."""
 
 DeviceOp = (
-    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Mark | Ring
-    | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
+    AllReduce | AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition
+    | Mark | Ring | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
 
 __all__ = [
     "DTYPES",
     "OPS",
+    "AllReduce",
     "Alloc",
     "Annotate",
     "Assert",

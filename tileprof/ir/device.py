@@ -11,11 +11,21 @@ from collections.abc import Iterator
 from typing import Literal
 
 from .core import Block, Effect, OpBase, Value, attribute, op, operand, operands, region
-from .tile import Gemm, Hints, Policy
+from .tile import Gemm, Hints, Policy, ReduceKind
 from .types import Type, index, ring, token
 
-__all__ = ["AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence", "GridPosition"]
-__all__ += ["Mark", "Ring", "RingAcquire", "RingCommit", "RingRelease", "RingWait", "Roles", "Wait"]
+__all__ = ["AllReduce", "AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence"]
+__all__ += [
+    "GridPosition",
+    "Mark",
+    "Ring",
+    "RingAcquire",
+    "RingCommit",
+    "RingRelease",
+    "RingWait",
+    "Roles",
+    "Wait",
+]
 
 Queue = Literal["wgmma", "cp.async", "bulk"]
 """What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
@@ -125,6 +135,26 @@ class ConvertLayout(OpBase):
     target: Value = operand()
     scratch: Value | None = operand(default=None)
     """A shared buffer that it goes through; None where shuffles do."""
+
+
+@op("all_reduce", effect=Effect.READ | Effect.WRITE)
+class AllReduce(OpBase):
+    """Combine the parts of a fragment that partial reductions left in each thread: after it all
+    threads that hold an element have the whole."""
+
+    kind: ReduceKind = attribute(positional=True)
+    target: Value = operand()
+    lanes: tuple[int, ...] = attribute(default=())
+    """Distances in lanes of the butterfly."""
+    warps: tuple[tuple[int, int], ...] = attribute(default=())
+    """Digits of the warp number that tell the parts of an element apart: weight and radix."""
+    scratch: Value | None = operand(default=None)
+    """A shared buffer through which warps combine their parts; None where none do."""
+
+    def verify(self) -> Iterator[str]:
+        """Parts are of sums."""
+        if self.kind != "sum":
+            yield f"combines parts of a {self.kind}"
 
 
 @op("grid")

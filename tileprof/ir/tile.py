@@ -117,9 +117,13 @@ class Reduce(OpBase):
     clear: bool = attribute(default=True)
     scratch: Value | None = operand(default=None)
     """Shared memory through which a GPU's warps combine their parts; None where none is needed."""
+    partial: bool = attribute(default=False)
+    """Whether each thread of a GPU combines only what it holds; an `all_reduce` does the rest."""
 
     def verify(self) -> Iterator[str]:
-        """The target has the source's shape without `dim`."""
+        """The target has the source's shape without `dim`; parts are of sums."""
+        if self.partial and (self.kind not in ("sum", "abssum") or self.scratch is not None):
+            yield f"a partial {self.kind}{' through shared memory' if self.scratch else ''}"
         shape = self.source.buffer.shape
         if not 0 <= self.dim < len(shape):
             yield f"dim {self.dim} of {self.source.type}"

@@ -57,6 +57,8 @@ class Controls:
     """Whether the last product of a loop's turn runs beside the arithmetic of the next turn."""
     peel: bool = True
     """Whether iterations that no mask changes may have a loop of their own."""
+    late_sums: bool = True
+    """Whether sums of a loop may be added up across threads once, after it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

@@ -21,6 +21,7 @@ from .passes.access_costs import count_accesses
 from .passes.barriers import insert_barriers
 from .passes.choose import choose
 from .passes.expand import expand
+from .passes.late_sums import delay_sums
 from .passes.layouts import infer_layouts
 from .passes.masks import narrow_masks
 from .passes.memory import plan_memory
@@ -65,6 +66,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("slices", slice_operands),
     # Before buffers are multiplied and code is moved: each tile still has one place.
     Pass("layouts", infer_layouts),
+    # Now it is known which threads share a row, and what is converted; loops are still whole.
+    Pass("late_sums", delay_sums),
     # Before blocks are numbered anew: addresses still follow from the author's indices.
     Pass("multicast", form_clusters),
     # Loops over tiles stand before loads move into roles: rings then outlive a tile.

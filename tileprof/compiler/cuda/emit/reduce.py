@@ -8,7 +8,8 @@
     tp_barrier();  …[warp] = …;  tp_barrier();  …                    // warps, through `scratch`
     sum[0] = sum_part[0];
 
-All threads that hold an element of the target get the result.
+All threads that hold an element of the target get the result.  A partial reduction ends after the
+registers; `all_reduce` is what it leaves out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tileprof.compiler.codegen.expressions import bare
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.compiler.cuda.layouts.exchange import (
     Reduction,
+    plan_all_reduce,
     plan_reduce,
     unreduced,
     working_type,
@@ -35,7 +37,7 @@ from .convert import emit_convert
 from .points import thread_coordinates
 from .scan import emit_scan
 
-__all__ = ["emit_convert", "emit_reduce", "emit_scan", "joined"]
+__all__ = ["emit_all_reduce", "emit_convert", "emit_reduce", "emit_scan", "joined"]
 
 _INFIX = {"sum": "+", "abssum": "+", "bitand": "&", "bitor": "|", "bitxor": "^"}
 _CALLS = {"max": "tp_max", "absmax": "tp_max", "min": "tp_min"}
@@ -82,10 +84,20 @@ def emit_reduce(ctx: Context, op: ir.Reduce) -> None:
             part = ctx.names.fresh(f"{target.array}_part")
             ctx.writer.line(f"{value_type(working)} {part}[{len(plan.groups)}];")
             _in_threads(ctx, op, source, plan, working, part)
-            _between_lanes(ctx, op, plan, working, part)
-            if len(plan.warps) > 1:
-                _between_warps(ctx, op, source.layout, plan, working, part)
+            if not op.partial:
+                _between_threads(ctx, op, source.layout, plan, working, part)
             _stored(ctx, op, source, target, working, part)
+        ctx.writer.close("}")
+
+
+def emit_all_reduce(ctx: Context, op: ir.AllReduce) -> None:
+    """The parts of a fragment, each register with the same register of other threads."""
+    target = ctx.fragment(op.target)
+    plan = plan_all_reduce(target.layout, op.lanes, op.warps)
+    with ctx.names.scope():
+        ctx.writer.line("{")
+        with ctx.writer.deeper():
+            _between_threads(ctx, op, target.layout, plan, op.target.dtype, target.array)
         ctx.writer.close("}")
 
 
@@ -145,16 +157,28 @@ def _padding(ctx: Context, layout: RegisterLayout, dim: int) -> tuple[str, list[
     return name, offsets, limit
 
 
-def _between_lanes(
-    ctx: Context, op: ir.Reduce, plan: Reduction, working: ir.DType, part: str
+def _between_threads(
+    ctx: Context,
+    op: ir.Reduce | ir.AllReduce,
+    layout: RegisterLayout,
+    plan: Reduction,
+    working: ir.DType,
+    part: str,
 ) -> None:
+    """`part[r]`: what all threads together hold of result r."""
+    _between_lanes(ctx, op.kind, plan, working, part)
+    if len(plan.warps) > 1:
+        _between_warps(ctx, op, layout, plan, working, part)
+
+
+def _between_lanes(ctx: Context, kind: str, plan: Reduction, working: ir.DType, part: str) -> None:
     if not plan.masks:
         return
     ctx.headers.add("shuffle.cuh")
     name, at = _each(ctx, plan, part)
     for mask in plan.masks:
         other = f"tp_shuffle_xor({at}, {mask})"
-        text = f"{at} = {bare(joined(op.kind, working, at, other))};"
+        text = f"{at} = {bare(joined(kind, working, at, other))};"
         ctx.writer.line(f"{name}{text}")
 
 
@@ -169,7 +193,7 @@ def _each(ctx: Context, plan: Reduction, part: str) -> tuple[str, str]:
 
 def _between_warps(
     ctx: Context,
-    op: ir.Reduce,
+    op: ir.Reduce | ir.AllReduce,
     layout: RegisterLayout,
     plan: Reduction,
     working: ir.DType,

@@ -66,6 +66,8 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             gemm.emit_async_gemm(ctx, op)
         case ir.Reduce():
             reduce.emit_reduce(ctx, op)
+        case ir.AllReduce():
+            reduce.emit_all_reduce(ctx, op)
         case ir.Scan():
             reduce.emit_scan(ctx, op)
         case ir.ConvertLayout():

@@ -17,7 +17,9 @@ from .shuffles import plan_shuffles
 
 __all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
 __all__ += [
+    "exchange_scratch",
     "has_thread_lines",
+    "plan_all_reduce",
     "scan_scratch",
     "staged_row",
     "staged_shape",
@@ -67,27 +69,53 @@ def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
         elif not digit.is_copy:
             groups = [[r + n for r in g] for n in numbers for g in groups]
         weight *= digit.radix
-    radices, weight, distances = [], 1, [0]
+    radices, weight = [], 1
     for digit in source.warps:
         if digit.step[dim]:
             radices.append((weight, digit.radix))
-            distances = [d + k * weight for k in range(digit.radix) for d in distances]
         weight *= digit.radix
     return Reduction(
         tuple(tuple(sorted(g)) for g in groups),
         tuple(1 << i for i, d in enumerate(source.lanes) if d.step[dim]),
-        tuple(distances),
+        _distances(radices),
         tuple(radices),
         tuple(i for i, d in enumerate(source.lanes) if not d.is_copy and not d.step[dim]),
     )
 
 
-def reduce_scratch(source: RegisterLayout, dim: int, working: ir.DType) -> int:
+def plan_all_reduce(
+    layout: RegisterLayout, lanes: Sequence[int], radices: Sequence[tuple[int, int]]
+) -> Reduction:
+    """How to combine the parts of a fragment of this layout, each register with the same register
+    of other threads; `lanes` and `radices` are the masks and radices of the reductions that left
+    the parts."""
+    return Reduction(
+        tuple((register,) for register in range(layout.registers_per_thread)),
+        tuple(lanes),
+        _distances(radices),
+        tuple(radices),
+        tuple(i for i, d in enumerate(layout.lanes) if not d.is_copy),
+    )
+
+
+def _distances(radices: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """All numbers that these digits of a warp number can form."""
+    found = [0]
+    for weight, radix in radices:
+        found = [d + k * weight for k in range(radix) for d in found]
+    return tuple(found)
+
+
+def exchange_scratch(plan: Reduction, threads: int, working: ir.DType) -> int:
     """Bytes of shared memory for partial results of type `working`; 0 where shuffles do."""
-    plan = plan_reduce(source, dim)
     if len(plan.warps) == 1:
         return 0
-    return len(plan.groups) * (source.threads // 32) * plan.slots * working.bytes
+    return len(plan.groups) * (threads // 32) * plan.slots * working.bytes
+
+
+def reduce_scratch(source: RegisterLayout, dim: int, working: ir.DType) -> int:
+    """Bytes of shared memory that a reduction along `dim` takes; 0 where none."""
+    return exchange_scratch(plan_reduce(source, dim), source.threads, working)
 
 
 def working_type(source: ir.DType, target: ir.DType) -> ir.DType:

@@ -22,7 +22,7 @@ from .layout_once import fills
 from .layout_solve import Solution
 from .walking import with_originals
 
-__all__ = ["apply"]
+__all__ = ["apply", "shared_scratch"]
 
 
 @dataclass(eq=False)
@@ -110,7 +110,7 @@ class _Writer:
         working = working_type(op.source.dtype, op.target.dtype)
         needed = reduce_scratch(self.known[op.source], op.dim, working)
         if needed:
-            new.scratch = _memory(builder, needed)
+            new.scratch = shared_scratch(builder, needed)
 
 
 def _planned(graph: Graph, solution: Solution, lowering: Lowering) -> _Plan:
@@ -152,11 +152,12 @@ def _convert(
     after: RegisterLayout,
 ) -> None:
     needed = convert_scratch(before, after, source.dtype)
-    scratch = _memory(builder, needed) if needed else None
+    scratch = shared_scratch(builder, needed) if needed else None
     builder.emit(ir.ConvertLayout(source, target, scratch))
 
 
-def _memory(builder: ir.Builder, size: int) -> ir.Value:
+def shared_scratch(builder: ir.Builder, size: int) -> ir.Value:
+    """So many bytes of shared memory, with which an op exchanges between threads."""
     alloc = ir.Alloc("shared", (size,), ir.dtype("uint8"), layout="rows", hint="scratch")
     return builder.emit(alloc).result
 

@@ -77,6 +77,10 @@ def touches(op: ir.OpBase) -> Iterator[Touch]:
             scratch = getattr(op, "scratch", None)
             if scratch is not None:
                 yield Touch(scratch, True, True)
+        case ir.AllReduce(target=target, scratch=scratch):
+            yield Touch(target, True, True)
+            if scratch is not None:
+                yield Touch(scratch, True, True)
         case ir.TileAtomic(source=source, target=target):
             yield Touch(source, True, False)
             yield Touch(target, True, True)

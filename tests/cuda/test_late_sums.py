@@ -1,0 +1,352 @@
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+"""Sums of loops that are added up across threads once, after them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cuda import test_attention_emulated as attention
+from tests.cuda.compiled_kernels import function
+from tests.cuda.sum_kernels import JUMPS, PLACES, WORDS, SumKernel
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+
+Parts = tuple[tuple[str, tuple[str, ...]], ...]
+LOOP: Parts = (("loop", ("scale", "sum")),)
+
+
+def lowered(form: SumKernel, late: bool = True) -> CudaProgram:
+    """What a kernel becomes."""
+    return compile_cuda(form.kernel(), find_target("sm_90a"), Controls(late_sums=late))
+
+
+def check(form: SumKernel, seed: int = 0) -> CudaProgram:
+    """It computes what NumPy does in float64; the numbers are such that float32 is exact."""
+    program = lowered(form)
+    found = form.arguments(seed)
+    expected = form.expected(found)
+    emulate(program.source, form.kernel(), found, seed=seed)
+    np.testing.assert_array_equal(np.asarray(found[-1], np.float64), expected)
+    return program
+
+
+def ends(program: CudaProgram) -> list[ir.AllReduce]:
+    """Where sums become whole."""
+    return [o for o in program.kernel.ops() if isinstance(o, ir.AllReduce)]
+
+
+def partial(program: CudaProgram) -> list[bool]:
+    """Of each sum, whether threads keep their parts."""
+    return [o.partial for o in program.kernel.ops() if isinstance(o, ir.Reduce)]
+
+
+def reasons(program: CudaProgram) -> list[str]:
+    """Why sums are not late, with lines as distances from the first line of `steps`."""
+    return [r.rejected[0][1] for r in program.remarks if r.op.startswith("reduce") and r.rejected]
+
+
+def line_of(text: str) -> int:
+    """The first line of `sum_kernels.py` that begins so."""
+    from tests.cuda import sum_kernels
+
+    with open(sum_kernels.__file__, encoding="utf-8") as file:
+        return next(n for n, line in enumerate(file, 1) if line.strip().startswith(text))
+
+
+# -- what the pass leaves
+
+
+def test_the_pass(golden: Callable[[str], None]) -> None:
+    """The kernel after it: parts in the loop, the sum in front of its use, as the text says."""
+    stages: dict[str, ir.Kernel] = {}
+    form = SumKernel((("loop", ("scale", "sum", "join")),), rows=4, columns=256)
+    compile_cuda(form.kernel(), find_target("sm_90a"), observe=lambda n, k: stages.update({n: k}))
+    made = stages["late_sums"]
+    ir.verify(made)
+    text = ir.print_kernel(made)
+    assert ir.print_kernel(ir.parse(text)) == text
+    golden(text)
+
+
+@pytest.mark.parametrize("rows", [8, 2])
+def test_a_loop_exchanges_nothing(rows: int) -> None:
+    """Neither by shuffles nor, where several warps share a row, through shared memory."""
+    form = SumKernel(LOOP, rows=rows, columns=512, threads=128)
+    before, after = lowered(form, late=False), check(form)
+    (end,) = ends(after)
+    assert (end.scratch is not None) == bool(end.warps) == (rows == 2)
+    for program, count in ((before, 1), (after, 0)):
+        whole = function(program)
+        (loop,) = whole.loops
+        found = Counter(i.name for i in whole.inside(loop))
+        assert bool(found["SHFL"]) == bool(count)
+        assert bool(found["BAR"]) == bool(count and end.warps)
+    # The memory of the exchange is there once.
+    assert sum("scratch" in (o.result.name or "") for o in _shared(after)) == bool(end.warps)
+
+
+def _shared(program: CudaProgram) -> list[ir.Alloc]:
+    found = [o for o in program.kernel.ops() if isinstance(o, ir.Alloc)]
+    return [o for o in found if o.space == "shared"]
+
+
+@pytest.mark.parametrize("word", ["join", "fma"])
+def test_a_part_that_is_added_to_a_total(word: str) -> None:
+    """The sum of a turn goes into the total; its own fragment is no more."""
+    program = check(SumKernel((("loop", (word,)),)))
+    assert partial(program) == [True]
+    names = {o.result.name for o in program.kernel.ops() if isinstance(o, ir.Alloc)}
+    assert "total" in names
+    assert "part" not in names
+
+
+TAKEN: dict[str, tuple[Parts, int]] = {
+    "in a row": ((("once", ("sum",)), ("once", ("scale", "sum"))), 1),
+    "loops in a row": ((*LOOP, ("once", ("sum",)), *LOOP), 1),
+    "a loop in a loop": ((("nested", ("scale", "sum", "odd")),), 1),
+    "a loop that is left": ((("loop", ("sum", "leave", "negate")),), 1),
+    "a turn that is cut short": ((("loop", ("sum", "next", "abs")),), 1),
+    "in a branch": ((("branch", ("sum", "scale")), *LOOP), 1),
+    "cleared on the way": ((("loop", ("sum", "clear", "abs")),), 1),
+    "used, and cleared for another": ((*LOOP, ("once", ("use", "clear")), *LOOP), 2),
+    "two in each turn of a loop": ((("loop", ("clear", "sum", "abs", "use")),), 1),
+    "two in each turn, and the turn ends": ((("loop", ("use", "clear", "sum", "abs")),), 1),
+    "two in a turn that may be cut short": ((("loop", ("clear", "sum", "abs", "next", "use")),), 1),
+}
+"""Parts of kernels, and how often they add up across threads."""
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("totals", ["float32", "int32"])
+def test_taken(name: str, totals: str) -> None:
+    """Sums that are late, wherever they begin and end."""
+    parts, count = TAKEN[name]
+    program = check(SumKernel(parts, totals=totals, dtype="int8" if totals == "int32" else totals))
+    assert len(ends(program)) == count
+    assert all(partial(program))
+    assert not reasons(program)
+
+
+@pytest.mark.parametrize("word", ["shown", "flip", "peek"])
+def test_a_part_that_is_more(word: str) -> None:
+    """It is used itself, or what it is of has changed, or the total is used at once."""
+    program = check(SumKernel((("loop", (word,)),)))
+    assert partial(program) == [False]
+    assert not ends(program)
+
+
+@pytest.mark.parametrize("parts", [(("once", ("sum",)),), (("loop", ("clear", "sum", "use")),)])
+def test_a_sum_that_would_be_added_up_as_often(parts: Parts) -> None:
+    """It stays as it is."""
+    program = check(SumKernel(parts))
+    assert partial(program) == [False]
+    assert not ends(program)
+    assert not reasons(program)
+
+
+def test_threads_with_rows_of_their_own() -> None:
+    """There is nothing to exchange."""
+    program = check(SumKernel(LOOP, rows=256, columns=4, threads=32))
+    assert partial(program) == [False]
+    assert not [r for r in program.remarks if r.op.startswith("reduce")]
+
+
+# -- refusals
+
+
+STORED = "Y[number, i] = total[i]"
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "used in the loop": (
+        {"parts": (("loop", ("sum", "use")),)},
+        f"line {line_of(STORED)} uses `total`, and not to scale it",
+    ),
+    "used after it, and added to again": (
+        {"parts": (*LOOP, ("once", ("use",)), *LOOP)},
+        f"line {line_of(STORED)} uses `total`, and not to scale it",
+    ),
+    "begins as 1": (
+        {"parts": LOOP, "start": 1},
+        f"line {line_of('T.fill(total, form.start)')} sets `total`, and not to 0 or a multiple",
+    ),
+    "float16": (
+        {"parts": LOOP, "totals": "float16", "dtype": "float16"},
+        "the parts of `total` would be rounded to float16",
+    ),
+    "a sum that is used by itself": (
+        {"parts": (("loop", ("shown", "sum")),)},
+        f"line {line_of('total[i] = total[i] * factor[i] + shown[i]')} uses `total`, and not "
+        "to scale it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    """A remark at the sum says which line is in the way."""
+    given, expected = REFUSED[name]
+    program = check(SumKernel(**given))
+    assert reasons(program) == [expected]
+    said = next(r for r in program.remarks if r.op == "reduce sum" and r.rejected)
+    assert said.location is not None
+    assert said.location.line == line_of("T.reduce_sum(x, total, dim=1, clear=False)")
+    assert re.fullmatch(r"the parts of \d+ threads are added up each turn", said.chosen)
+    assert said.severity == "info"
+
+
+def test_off() -> None:
+    """With the control nothing changes, and nothing is said."""
+    program = lowered(SumKernel((("loop", ("scale", "sum", "join")),)), late=False)
+    assert partial(program) == [False, False]
+    assert not ends(program)
+    assert not [r for r in program.remarks if r.op.startswith("reduce")]
+
+
+# -- any of them
+
+
+@st.composite
+def forms(draw: st.DrawFn) -> SumKernel:
+    """Parts in a row, of any words; rows lie in lanes, in warps, in both, and in copies."""
+
+    def part() -> tuple[str, tuple[str, ...]]:
+        place = draw(st.sampled_from(PLACES))
+        words = draw(st.lists(st.sampled_from(WORDS), max_size=4))
+        if place in ("loop", "nested"):
+            words.insert(draw(st.integers(0, len(words))), draw(st.sampled_from(("", *JUMPS))))
+        return place, tuple(w for w in words if w)
+
+    totals = draw(st.sampled_from(["float32", "float32", "int32"]))
+    parts = tuple(part() for _ in range(draw(st.integers(1, 3))))
+    if totals == "int32":
+        parts = tuple((p, tuple(w for w in words if w != "fma")) for p, words in parts)
+    rows, columns, threads = draw(
+        st.sampled_from(
+            [(16, 32, 64), (4, 64, 64), (1, 96, 128), (2, 512, 128), (5, 33, 32), (4, 8, 128)]
+        )
+    )
+    dtype = draw(st.sampled_from(["float32", "float16"])) if totals == "float32" else "int8"
+    start = draw(st.sampled_from([0, 0, 0, 2]))
+    return SumKernel(parts, rows, columns, threads, dtype, totals, start)
+
+
+@given(form=forms(), seed=st.integers(0, 99))
+@settings(max_examples=30)
+def test_any(form: SumKernel, seed: int) -> None:
+    """Right, whatever was decided."""
+    ir.verify(check(form, seed).kernel)
+
+
+# -- attention
+
+
+Case = tuple[Any, list[Any], dict[str, int], Any]
+"""A kernel, what it is given, extents known at launch, and what comes out."""
+
+
+def forward(name: str, causal: bool, length: int, keys: int, dim: int) -> Case:
+    """Two heads of queries, one of keys."""
+    made, whole = attention.study(name), attention.study("attention")
+    given = list(whole.inputs(1, length, keys, 2, 1, dim))
+    shape = {"batch": 1, "length": length, "heads": 2, "dim": dim, "keys": keys, "groups": 1}
+    kernel = getattr(made, name).compile(**shape, causal=causal)
+    return kernel, given, {}, whole.reference(*given, causal)[0]
+
+
+def several(causal: bool) -> Case:
+    """Sequences of different lengths, one of them empty."""
+    made = attention.study("attention_varlen")
+    given = list(made.inputs((70, 0, 131, 1), (70, 3, 200, 1), 2, 1, 64))
+    shape = {"heads": 2, "dim": 64, "groups": 1, "ends": 5, "longest": 131}
+    kernel = made.attention_varlen.compile(**shape, causal=causal)
+    return kernel, given, {"total_rows": 202, "total_keys": 274}, made.reference(*given, causal)
+
+
+def latent() -> Case:
+    """Two warps share a row."""
+    made = attention.study("mla_decode")
+    given = list(made.inputs(1, 64, 130))
+    shape = {"batch": 1, "heads": 64, "keys": 130, "rank": 512, "rope": 64}
+    return made.mla_decode.compile(**shape, splits=1), given, {}, made.reference(*given)
+
+
+def paged() -> Case:
+    """Eight warps share a row, so that the sum goes through shared memory."""
+    made = attention.study("paged_attention")
+    given = list(made.inputs((70, 128, 1), 16, 2, 64))
+    shape = {"batch": 3, "heads": 16, "groups": 2, "dim": 64, "pages": 5, "size": 64, "most": 2}
+    return made.paged_attention.compile(**shape, splits=1), given, {}, made.reference(*given)
+
+
+def classic(causal: bool) -> Case:
+    """Sums of a turn have a fragment of their own."""
+    made = attention.study("flash_attention")
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal((1, 130, 2, 64), dtype=np.float32) for _ in range(3)]
+    kernel = made.flash_attention(1, 2, 130, 64, causal)
+    return kernel, given, {}, made.reference(*given, causal)
+
+
+ATTENTION: dict[str, Callable[[], Case]] = {
+    "full": lambda: forward("attention", False, 65, 129, 64),
+    "full, wide": lambda: forward("attention", False, 128, 256, 128),
+    "causal": lambda: forward("attention", True, 130, 300, 64),
+    "overlapped": lambda: forward("attention_overlapped", False, 70, 400, 64),
+    "overlapped causal": lambda: forward("attention_overlapped", True, 200, 257, 64),
+    "several": lambda: several(False),
+    "several causal": lambda: several(True),
+    "latent": latent,
+    "paged": paged,
+    "classic": lambda: classic(False),
+    "classic causal": lambda: classic(True),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention(name: str) -> None:
+    """Every sum of softmax is late, once for all loops of a block, and right in several orders of
+    threads."""
+    made, given, extents, expected = ATTENTION[name]()
+    kernel: ir.Kernel = made.program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    sums = [o for o in program.kernel.ops() if isinstance(o, ir.Reduce) and o.kind == "sum"]
+    assert sums
+    assert all(o.partial for o in sums)
+    assert len(ends(program)) == 1
+    for seed in (2, 3):
+        arrays = attention.arguments(kernel, given, extents)
+        emulate(program.source, kernel, arrays, extents, seed=seed)
+        out = next(p for p in kernel.params if p.name in ("Out", "Output"))
+        found = np.asarray(arrays[kernel.params.index(out)], np.float64)
+        error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+        assert error < attention.LIMIT
+
+
+SHAPE = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16, "dim": 128}
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_overlapped"])
+def test_shuffles_of_a_turn(name: str) -> None:
+    """Four for maxima of two rows each, of eight; nothing is spilled, and a turn adds 64 numbers:
+    those of two rows into two totals."""
+    kernel = getattr(attention.study(name), name).compile(**SHAPE).program.kernel
+    counts = []
+    for late in (False, True):
+        program = compile_cuda(kernel, find_target("sm_90a"), Controls(late_sums=late))
+        whole = function(program)
+        loops = [[i.name for i in whole.inside(loop)] for loop in whole.loops]
+        turn = min((n for n in loops if n.count("HGMMA") == 16), key=len)
+        counts.append(Counter(turn))
+        assert not {"LDL", "STL"} & {i.name for i in whole.reachable()}
+    assert [c["SHFL"] for c in counts] == [8, 4]
+    assert [c["FADD"] for c in counts] == [68, 64]
