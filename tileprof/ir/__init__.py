@@ -19,10 +19,13 @@ from .device import (
     Fence,
     GridPosition,
     Mark,
+    NextTile,
     Ring,
     RingAcquire,
     RingCommit,
+    RingReceive,
     RingRelease,
+    RingSend,
     RingWait,
     Roles,
     Wait,
@@ -46,8 +49,9 @@ Op = (
 """Any op of the author's program; a `match` over it that ends in `assert_never` is complete."""
 
 DeviceOp = (
-    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Mark | Ring
-    | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
+    AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Mark
+    | NextTile | Ring | RingAcquire | RingCommit | RingReceive | RingRelease | RingSend | RingWait
+    | Roles | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
 
@@ -89,6 +93,7 @@ __all__ = [
     "Launch",
     "Load",
     "Mark",
+    "NextTile",
     "Op",
     "OpBase",
     "Parallel",
@@ -100,7 +105,9 @@ __all__ = [
     "Ring",
     "RingAcquire",
     "RingCommit",
+    "RingReceive",
     "RingRelease",
+    "RingSend",
     "RingWait",
     "Roles",
     "Rule",

@@ -13,6 +13,7 @@ from tileprof.errors import InternalError
 from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
+from .grid import emit_next_tile
 from .marks import emit_mark
 from .reshape import reinterpreted
 
@@ -82,6 +83,10 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             ctx.define(op.result, _POSITIONS[kind])
         case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
             rings.emit(ctx, op)
+        case ir.RingSend() | ir.RingReceive():
+            rings.emit(ctx, op)
+        case ir.NextTile():
+            emit_next_tile(ctx, op)
         case ir.Mark():
             emit_mark(ctx, op)
         case ir.Roles():
@@ -180,6 +185,12 @@ def _for(ctx: Context, op: ir.For) -> None:
             pragma = "#pragma unroll"
         if pragma:
             ctx.writer.line(pragma)
+        last = op.body.ops[-1] if op.body.ops else None
+        if isinstance(last, ir.Yield):
+            with ctx.writer.braces(f"for ({kind} {name} = {start}; {test};)"):
+                emit_block(ctx, op.body)
+                ctx.writer.line(f"{name} = {ctx.bare(last.values[0])};")
+            return
         head = f"for ({kind} {name} = {start}; {test}; {forward or f'{name} += {step}'})"
         with ctx.writer.braces(head):
             emit_block(ctx, op.body)

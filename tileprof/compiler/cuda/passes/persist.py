@@ -11,6 +11,10 @@ this one, and barriers and tensor maps are set up once.
                                               C_local = …
                                               copy C_local → C, 64 columns at a time
 
+Where a loop's turns depend on the tile, a block takes the next tile that no other has taken once it
+has loaded its own (the hint `order` of the loop): tiles then start in the order of the grid, and all
+blocks end at about the same time.
+
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
 128 bytes a row in turn where the whole does not fit.
 """
@@ -27,7 +31,8 @@ from .choose import ROLES
 from .expand import MATRIX
 from .multicast import cluster_of
 from .roles import is_ring_load
-from .tile_order import indices_of
+from .tile_order import DYNAMIC, indices_of
+from .tile_work import uneven_work
 from .walking import REPORTS, base, per_launch, reports, touches, with_originals
 
 __all__ = ["persist"]
@@ -100,7 +105,7 @@ class _Persistent:
             self.launch.span,
             "persistent: loads of the next tile overlap the end of this one",
         )
-        return self._looped()
+        return self._looped(dynamic=self._is_dynamic())
 
     # -- does it pay, does it fit
 
@@ -166,9 +171,30 @@ class _Persistent:
         outer = [d for d in layout.registers if d.step[-1] >= width]
         return layout.registers[len(layout.registers) - len(outer) :] == tuple(outer)
 
+    # -- the order
+
+    def _is_dynamic(self) -> bool:
+        """Whether blocks take the next tile when they are free; a remark says why."""
+        asked, uneven = self.lowering.controls.tile_order, uneven_work(self.launch)
+        reason = ""
+        if asked == "static":
+            reason = "it is turned off"
+        elif cluster_of(self.launch).size > 1:
+            reason = "the blocks of a cluster take their tiles together"
+        elif not asked and not uneven:
+            reason = "all tiles run the same"
+        if not reason:
+            chosen = f"tiles in turn, to the block that is free: {uneven or 'as asked'}"
+            self.lowering.remarks.add("launch", self.launch.span, chosen)
+        elif asked or uneven:
+            self.lowering.remarks.add(
+                "launch", self.launch.span, "tiles dealt to blocks in advance", ("dynamic", reason)
+            )
+        return not reason
+
     # -- the loop
 
-    def _looped(self) -> ir.Launch:
+    def _looped(self, *, dynamic: bool) -> ir.Launch:
         launch = self._in_chunks() if self.chunked else self.launch
         args = [ir.Value(a.type, a.name) for a in launch.body.args]
         body = ir.Block(args)
@@ -185,7 +211,10 @@ class _Persistent:
             indices = indices_of(self.launch, tile, rank, builder)
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
-        builder.emit(ir.For("persistent", block, total, blocks, inner, span=launch.span))
+        order = (DYNAMIC,) if dynamic else ()
+        builder.emit(
+            ir.For("persistent", block, total, blocks, inner, hints=order, span=launch.span)
+        )
         hints = tuple((k, v) for k, v in self.hints.items() if k != "raster")
         return ir.Launch(
             launch.grid, launch.threads, body, (*hints, ("persistent", 1)), span=launch.span
