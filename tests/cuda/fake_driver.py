@@ -316,8 +316,8 @@ class FakeDriver:
 
     def cuStreamDestroy_v2(self, stream: int) -> None: ...
 
-    def cuStreamGetId(self, stream: int, out: int) -> None:
-        self._out(out, ctypes.c_uint64, self.stream_numbers.get(stream, stream))
+    def cuStreamGetId(self, stream: int | None, out: int) -> None:
+        self._out(out, ctypes.c_uint64, self.stream_numbers.get(stream or 0, stream or 0))
 
     def cuStreamSynchronize(self, stream: int) -> int:
         self._used(stream)

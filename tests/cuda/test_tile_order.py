@@ -15,6 +15,7 @@ import pytest
 
 from tests.cuda.compiled_kernels import function
 from tests.cuda.multicast_kernels import product
+from tests.cuda.test_marks import recorded, shown
 from tests.cuda.tile_order_kernels import tiles_of, triangle
 from tests.emulator import EmulationError, emulate
 from tileprof import ir
@@ -23,6 +24,7 @@ from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import UsageError
+from tileprof.instrument import Mode
 
 Array = np.ndarray[Any, Any]
 
@@ -231,10 +233,15 @@ def test_tiles_without_work() -> None:
     [
         (r"tp_mbarrier_wait\(tiles_empty.*\n", "\n"),
         (r"tp_mbarrier_wait\(tiles_full.*\n", "\n"),
-        (r"tp_next_tile\(tiles_taken, (.*)\);", r"tp_next_tile(tiles_taken, \1 - 1);"),
+        (r"tp_next_tile\(tiles_taken, (.*)\);", r"tp_next_tile(tiles_taken, \1 + 1);"),
         (r"tp_mbarrier_arrive\(tiles_empty.*", ";"),
     ],
-    ids=["a slot that is not free", "a slot that is not full", "a tile too few", "never freed"],
+    ids=[
+        "a slot that is not free",
+        "a slot that is not full",
+        "a counter that goes on",
+        "never freed",
+    ],
 )
 def test_what_keeps_roles_together(before: str, after: str) -> None:
     """Each step of the hand-over is needed, and its lack shows."""
@@ -248,6 +255,30 @@ def test_what_keeps_roles_together(before: str, after: str) -> None:
         except EmulationError:
             return
     pytest.fail("no seed shows it")
+
+
+@pytest.mark.parametrize("mode", ["stages", "ops"])
+def test_marks(mode: Mode) -> None:
+    """Where a role waits for the number of its next tile is measured; a tile each is told."""
+    kernel = triangle(5, 3)
+    program = compile_cuda(
+        kernel, find_target("sm_90a"), Controls(persistent=True), instrument=mode
+    )
+    q, k, want = operands(5, 3)
+    given = [q, k, np.zeros(want.shape, ml_dtypes.bfloat16), np.zeros((5, 3), np.int32)]
+    (*_, found, times), slots = recorded(program, given, seed=1)
+    assert np.array_equal(found, want)
+    assert (times == 1).all()
+    sent = received = 0
+    for _, warp, paths in shown(program, slots):
+        steps = [p.rpartition(" / ")[2] for p in paths]
+        if warp == program.source.launches[0].consumer_warps:
+            sent += steps.count("hand over the next tile")
+            taken = "take the next tile" if mode == "ops" else "load the next tile"
+            assert steps.count("hand over the next tile") == steps.count(taken)
+        elif warp == 0:
+            received += steps.count("wait for the next tile")
+    assert sent == received == 15
 
 
 @pytest.mark.parametrize("name", ["attention", "attention_overlapped"])

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN202, E741
+# ruff: noqa: ANN001, ANN202, E741, SIM102
 """Kernels whose tiles take different time, for `test_tile_order.py`."""
 
 import tileprof

@@ -11,8 +11,8 @@ this one, and barriers and tensor maps are set up once.
                                               C_local = …
                                               copy C_local → C, 64 columns at a time
 
-Where a loop's turns depend on the tile, a block takes the next tile that no other has taken once it
-has loaded its own (the hint `order` of the loop): tiles then start in the order of the grid, and all
+Where a loop's turns depend on the tile, a block that has loaded its tile takes the next one that no
+other has taken (the hint `order` of the loop): tiles then start in the order of the grid, and all
 blocks end at about the same time.
 
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
