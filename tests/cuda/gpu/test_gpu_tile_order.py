@@ -12,6 +12,7 @@ import torch
 import tileprof
 
 pytestmark = pytest.mark.gpu
+cuda: Any = torch.cuda
 study: Any = importlib.import_module("case_studies.attention")
 
 SHAPES = [(1, 4096, 8, 128), (2, 1000, 16, 64)]
@@ -51,7 +52,7 @@ def test_two_streams_at_once() -> None:
     given = [operands(1, 2048, 2, 64, seed) for seed in range(2)]
     kernel = causal("dynamic")
     want = [[x.clone() for x in causal("static")(*each, causal=True)] for each in given]
-    streams = [torch.cuda.Stream() for _ in given]
+    streams = [cuda.Stream() for _ in given]
     torch.cuda.synchronize()
     made: list[list[Any]] = [[], []]
     for _ in range(50):
@@ -75,7 +76,7 @@ def test_graphs() -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         made = [kernel(*given, causal=True) for _ in range(3)]
-    beside = torch.cuda.Stream()
+    beside = cuda.Stream()
     torch.cuda.synchronize()
     for _ in range(3):
         for each in made:

@@ -54,7 +54,7 @@ class Store:
 
 def stores_of(launch: ir.Launch) -> list[Store]:
     """Tiles that go from a fragment through a buffer of their own to a tensor."""
-    found = []
+    found: list[Store] = []
     blocks = [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
     users: dict[ir.Value, list[ir.OpBase]] = {}
     for op in ir.walk(launch.body):
