@@ -45,7 +45,8 @@ def attention_varlen(
         factor = T.alloc_fragment((block_M,), T.float32)
         total = T.alloc_fragment((block_M,), T.float32)
         group = head // (heads // groups)
-        first = bx * block_M
+        # Causal tiles with the most keys first.
+        first = (T.ceildiv(longest, block_M) - 1 - bx if causal else bx) * block_M
         length = Starts[b + 1] - Starts[b]
         keys = Key_starts[b + 1] - Key_starts[b]
         row, key = Starts[b] + first, Key_starts[b]
