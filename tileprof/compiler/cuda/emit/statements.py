@@ -110,6 +110,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
 
 
 def _scalar(ctx: Context, op: ir.OpBase) -> None:
+    if isinstance(op, ir.Binary) and (chosen := _decided(ctx, op)) is not None:
+        ctx.values[op.result] = ctx.text(chosen)
+        return
     if needs_functions(op):
         ctx.headers.add("functions.cuh")
     text = scalar_text(ctx, op)
@@ -119,6 +122,17 @@ def _scalar(ctx: Context, op: ir.OpBase) -> None:
             ctx.raw[op.result] = text.removeprefix("tp_value(").removesuffix(")")
     else:
         ctx.define(op.result, bare(text))
+
+
+def _decided(ctx: Context, op: ir.Binary) -> ir.Value | None:
+    """The operand that a minimum or maximum of indices always is; None where either may be."""
+    if op.kind not in ("min", "max") or op.result.dtype.kind != "index":
+        return None
+    for one, other in ((op.left, op.right), (op.right, op.left)):
+        (_, most), (least, _) = ctx.interval(one), ctx.interval(other)
+        if most is not None and least is not None and most <= least:
+            return one if op.kind == "min" else other
+    return None
 
 
 def scalar_text(ctx: Context, op: ir.OpBase) -> str:
