@@ -186,5 +186,5 @@ def test_a_minimum_that_is_known(least: int, most: int, words: list[str]) -> Non
     found = np.zeros((8, 32), np.float32)
     emulate(program.source, program.kernel, [found], {})
     turns = [min(max(bx + 1, least), most) for bx in range(8)]
-    want = [sum(range(n)) for n in turns]
-    np.testing.assert_array_equal(found, np.repeat(np.float32(want)[:, None], 32, 1))
+    want = np.array([[sum(range(n))] * 32 for n in turns], np.float32)
+    np.testing.assert_array_equal(found, want)
