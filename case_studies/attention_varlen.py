@@ -1,8 +1,8 @@
 """Attention forward over sequences of different lengths that lie one behind the other.
 
 `Starts[b]` is the first row of sequence b and `Starts[batch]` the number of rows, for queries and
-for keys.  The number of rows is known at launch only: one compiled kernel serves every batch.  Causal tiles of a sequence start with
-those that see the most keys.
+for keys.  The number of rows is known at launch only: one compiled kernel serves every batch.
+Causal tiles of a sequence start with those that see the most keys.
 """
 
 from itertools import pairwise
