@@ -2,6 +2,7 @@
 
 `Starts[b]` is the first row of sequence b and `Starts[batch]` the number of rows, for queries and
 for keys.  The number of rows is known at launch only: one compiled kernel serves every batch.
+Causal tiles of a sequence start with those that see the most keys.
 """
 
 from itertools import pairwise
@@ -45,7 +46,7 @@ def attention_varlen(
         factor = T.alloc_fragment((block_M,), T.float32)
         total = T.alloc_fragment((block_M,), T.float32)
         group = head // (heads // groups)
-        first = bx * block_M
+        first = (T.ceildiv(longest, block_M) - 1 - bx if causal else bx) * block_M
         length = Starts[b + 1] - Starts[b]
         keys = Key_starts[b + 1] - Key_starts[b]
         row, key = Starts[b] + first, Key_starts[b]

@@ -173,6 +173,9 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "overlapped 128 by 176": lambda: study("attention_overlapped").attention_overlapped.compile(
         **LONG, dim=128, block_N=176
     ),
+    "overlapped 128 by 176 causal": lambda: study(
+        "attention_overlapped"
+    ).attention_overlapped.compile(**LONG, dim=128, block_N=176, causal=True),
     "overlapped 128 causal": lambda: study("attention_overlapped").attention_overlapped.compile(
         **LONG, dim=128, causal=True
     ),

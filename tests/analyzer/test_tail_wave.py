@@ -87,6 +87,15 @@ def test_tiles_of_a_persistent_kernel() -> None:
     assert not found(on_h200(Made(attributes=launch(132), ir=TILES)), RULE)
 
 
+def test_tiles_that_go_to_the_block_that_is_free() -> None:
+    """They take different time, so there are no rounds of which the last could be empty."""
+    said = [
+        remark("launch", 16, "persistent: loads of the next tile overlap …"),
+        remark("launch", 16, "tiles in turn, to the block that is free: the loop over `k` …"),
+    ]
+    assert not found(on_h200(Made(attributes=launch(132), ir=TILES, remarks=said)), RULE)
+
+
 def test_an_authors_own_loop_over_tiles() -> None:
     """It says how many there are, or of what they are a product; not so where that is known at
     launch only."""

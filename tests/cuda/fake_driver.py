@@ -57,6 +57,8 @@ class FakeDriver:
         self.capturing = 0
         self.capture_mode = 0
         """Of the calling thread: what is forbidden while streams are captured."""
+        self.stream_numbers: dict[int, int] = {}
+        """Of streams, where they are not the handle."""
         self.cluster_dims = 0
         """`__cluster_dims__` of every function."""
         self.resident_clusters = 1000
@@ -311,6 +313,11 @@ class FakeDriver:
         assert flags == 1
         self._new(out)
         self._owners[self._next] = self.context
+
+    def cuStreamDestroy_v2(self, stream: int) -> None: ...
+
+    def cuStreamGetId(self, stream: int | None, out: int) -> None:
+        self._out(out, ctypes.c_uint64, self.stream_numbers.get(stream or 0, stream or 0))
 
     def cuStreamSynchronize(self, stream: int) -> int:
         self._used(stream)

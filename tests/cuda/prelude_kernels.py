@@ -346,6 +346,12 @@ CALLS = (
         (r"SHFL\.IDX", r"STG\.E\.64"),
     ),
     Call(
+        "the next tile",
+        "n[0] = tp_next_tile((uint32_t *)p, n[1]);",
+        (r"ATOMG?\.E\.INC",),
+        ("ATOM.*CAS",),
+    ),
+    Call(
         "atomics of the hardware",
         "tp_atomic<TpAdd>(f + i, 1.0f); tp_atomic<TpAdd>(d + i, 1.0); tp_atomic<TpLarger>(n + i, 1)"
         "; tp_atomic<TpSmaller>((uint32_t *)p + i, 2u); tp_atomic<TpAdd>((int64_t *)p + i,"

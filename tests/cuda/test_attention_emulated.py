@@ -4,7 +4,9 @@ data that comes late."""
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import pytest
 
 from tests.emulator import emulate
 from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 
@@ -161,3 +164,13 @@ def test_results(name: str) -> None:
     found, expected = (np.asarray(x, np.float64) for x in RUNS[name]())
     assert found.shape == expected.shape
     assert np.linalg.norm(found - expected) < LIMIT * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("order", ["static", "dynamic"])
+@pytest.mark.parametrize("name", RUNS)
+def test_persistent_results(name: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of blocks that loop over tiles, in either order."""
+    controls = Controls(persistent=True, tile_order=order)
+    made = partial(compile_cuda, controls=controls)
+    monkeypatch.setattr(sys.modules[__name__], "compile_cuda", made)
+    test_results(name)

@@ -74,6 +74,7 @@ def allowed(draw: st.DrawFn, smooth: bool) -> Controls:
         draw(st.sets(st.sampled_from(names), max_size=2)), False
     )
     options["persistent"] = draw(st.sampled_from([None, True, True, False]))
+    options["tile_order"] = draw(st.sampled_from([None, None, "static", "dynamic"]))
     options["stages"] = draw(st.sampled_from([None, None, 3] if smooth else [None, None, 1, 3]))
     if smooth:
         options["cluster"] = draw(st.sampled_from([None, None, 2, 4]))

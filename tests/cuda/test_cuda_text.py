@@ -162,3 +162,29 @@ def test_a_product_that_wgmma_cannot_read_has_its_headers() -> None:
     np.testing.assert_array_equal(found, given.astype(np.float32) @ given.astype(np.float32))
     pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC of 'cuda'")
     assert program.cubin.bytes
+
+
+@tileprof.jit
+def stairs(A, least: int = 1, most: int = 9):
+    N = T.const("N")
+    A: T.Tensor((8, N), T.float32)
+    with T.Kernel(8, threads=32) as bx:
+        for k in T.serial(T.min(T.max(bx + 1, least), most)):
+            for i in T.Parallel(32):
+                A[bx, i] += k
+
+
+@pytest.mark.parametrize(("least", "most", "words"), [
+    (1, 9, []), (1, 8, []), (0, 8, []), (2, 8, ["tp_max"]), (1, 7, ["tp_min"]), (8, 9, []),
+    (3, 2, []),
+])  # fmt: skip
+def test_a_minimum_that_is_known(least: int, most: int, words: list[str]) -> None:
+    """What an index of a block cannot reach is not compared with; what it can is."""
+    program = lowered(stairs.compile(N=32, least=least, most=most), "sm_90a")
+    text = program.source.text
+    assert [w for w in ("tp_max", "tp_min") if f"{w}<" in text] == words
+    found = np.zeros((8, 32), np.float32)
+    emulate(program.source, program.kernel, [found], {})
+    turns = [min(max(bx + 1, least), most) for bx in range(8)]
+    want = np.array([[sum(range(n))] * 32 for n in turns], np.float32)
+    np.testing.assert_array_equal(found, want)

@@ -25,7 +25,7 @@ HEADERS = tuple(
     f"{name}.cuh"
     for name in (
         *("base", "numbers", "functions", "memory", "barriers"),
-        *("async", "shuffle", "matrix", "atomics", "wgmma"),
+        *("async", "shuffle", "matrix", "atomics", "tiles", "wgmma"),
     )
 )
 OPTIONS = ("--std=c++17", "--diag-suppress=177,550")

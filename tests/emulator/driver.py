@@ -70,6 +70,7 @@ class _Launch(ctypes.Structure):
         ("threads", ctypes.c_int32),
         ("shared", ctypes.c_int32),
         ("cluster", ctypes.c_int32),
+        ("together", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("steps", ctypes.c_int64),
     )
@@ -119,6 +120,7 @@ class _Call:
     arrays: dict[int, DeviceArray] = field(default_factory=dict)
     recording: bytes = bytes(32)
     sampling: bytes = NOT_SAMPLED
+    counter: ctypes.c_uint32 = field(default_factory=ctypes.c_uint32)
     report: _Report = field(default_factory=lambda: _Report(capacity=_PRINTED))
 
     def __post_init__(self) -> None:
@@ -144,6 +146,8 @@ class _Call:
             case "map":
                 wanted = spec.maps[at]
                 return tensor_map(wanted, self.arrays[wanted.param].address, self.symbols)
+            case "counter":
+                return ctypes.addressof(self.counter).to_bytes(8, "little")
             case "report":
                 return ctypes.addressof(self.report).to_bytes(8, "little")
             case "recording":
@@ -170,17 +174,21 @@ def emulate(
     blocks: Sequence[int] | None = None,
     recording: bytes = bytes(32),
     sampling: bytes = NOT_SAMPLED,
+    resident: int | None = None,
 ) -> list[Printed]:
     """Run every launch on arrays (written in place) and scalars, one for each parameter.
 
     `blocks`: numbers of the blocks to run, all by default; `recording`, `sampling`: what a kernel
-    with marks is given (`slots.recording`, `samples.sampling` of `instrument`), by default nothing.
+    with marks is given (`slots.recording`, `samples.sampling` of `instrument`), by default nothing;
+    `resident`: blocks of persistent launches, by default those that the machine holds at once.
     Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
     or get wrong.
     """
     call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
     for spec in source.launches:
-        _launch(call, spec, seed, blocks)
+        _launch(call, spec, seed, blocks, resident)
+        if call.counter.value and blocks is None:
+            raise EmulationError(f"the counter of tiles was left at {call.counter.value}")
     for at, held in call.arrays.items():
         if not held.intact():
             raise EmulationError(f"memory around `{kernel.params[at].name}` was written")
@@ -188,8 +196,13 @@ def emulate(
     return call.report.printed()
 
 
-def _launch(call: _Call, spec: LaunchSpec, seed: int, blocks: Sequence[int] | None) -> None:
+def _launch(
+    call: _Call, spec: LaunchSpec, seed: int, blocks: Sequence[int] | None, resident: int | None
+) -> None:
     grid = _blocks(spec, math.prod(int(v) for v in call.evaluate(spec.grid)))
+    if spec.persistent and resident is not None:
+        grid = resident * spec.cluster
+    shares = any(each.kind == "counter" for each in spec.arguments)
     first = [b for b in range(0, grid, spec.cluster) if blocks is None or _touches(spec, b, blocks)]
     owners = [_aligned(call.argument(spec, each)) for each in spec.arguments]
     pointers = (ctypes.c_void_p * max(len(owners), 1))(*[address for _, address in owners])
@@ -203,6 +216,7 @@ def _launch(call: _Call, spec: LaunchSpec, seed: int, blocks: Sequence[int] | No
         spec.threads,
         spec.shared,
         spec.cluster,
+        grid if shares else 1,
         seed,
         STEPS,
     )

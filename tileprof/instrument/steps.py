@@ -112,6 +112,8 @@ class Steps:
         match op:
             case ir.RingAcquire() | ir.RingWait() | ir.Wait() | ir.Barrier():
                 return self._waiting(op)
+            case ir.NextTile() | ir.RingSend() | ir.RingReceive():
+                return _next_tile(op)
             case ir.AsyncCopy():
                 return self._starting(op)
             case ir.Copy(source=source, target=target):
@@ -226,3 +228,14 @@ def _function(op: ir.OpBase) -> str:
             return kind
         case _:
             return ""
+
+
+def _next_tile(op: ir.NextTile | ir.RingSend | ir.RingReceive) -> Step:
+    """What lies between two tiles of blocks that take the next one when they are free."""
+    match op:
+        case ir.NextTile():
+            return Step("load", "take the next tile", ("the next tile",))
+        case ir.RingSend():
+            return Step("wait slot", "hand over the next tile")
+        case ir.RingReceive():
+            return Step("wait tile", "wait for the next tile")

@@ -20,10 +20,13 @@ from .device import (
     Fence,
     GridPosition,
     Mark,
+    NextTile,
     Ring,
     RingAcquire,
     RingCommit,
+    RingReceive,
     RingRelease,
+    RingSend,
     RingWait,
     Roles,
     Wait,
@@ -48,7 +51,8 @@ Op = (
 
 DeviceOp = (
     AllReduce | AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition
-    | Mark | Ring | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
+    | Mark | NextTile | Ring | RingAcquire | RingCommit | RingReceive | RingRelease | RingSend
+    | RingWait | Roles | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
 
@@ -91,6 +95,7 @@ __all__ = [
     "Launch",
     "Load",
     "Mark",
+    "NextTile",
     "Op",
     "OpBase",
     "Parallel",
@@ -102,7 +107,9 @@ __all__ = [
     "Ring",
     "RingAcquire",
     "RingCommit",
+    "RingReceive",
     "RingRelease",
+    "RingSend",
     "RingWait",
     "Roles",
     "Rule",

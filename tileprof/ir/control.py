@@ -42,7 +42,8 @@ class For(OpBase):
     """Run `body` for start, start + step, … below stop, in order; `step` is positive or negative.
 
     `pipelined` overlaps copies of later iterations with the work of earlier ones and means the
-    same; `persistent` marks the loop of a block over its share of tiles.
+    same; `persistent` marks the loop of a block over its share of tiles.  Where its body yields a
+    number, that is the next one instead of the sum with `step`.
     """
 
     kind: LoopKind = attribute(positional=True)

@@ -15,17 +15,8 @@ from .tile import Gemm, Hints, Policy, ReduceKind
 from .types import Type, index, ring, token
 
 __all__ = ["AllReduce", "AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence"]
-__all__ += [
-    "GridPosition",
-    "Mark",
-    "Ring",
-    "RingAcquire",
-    "RingCommit",
-    "RingRelease",
-    "RingWait",
-    "Roles",
-    "Wait",
-]
+__all__ += ["GridPosition", "Mark", "NextTile", "Ring", "RingAcquire", "RingCommit", "RingReceive"]
+__all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "Wait"]
 
 Queue = Literal["wgmma", "cp.async", "bulk"]
 """What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
@@ -160,13 +151,26 @@ class AllReduce(OpBase):
 @op("grid")
 class GridPosition(OpBase):
     """`block`: the number of this block; `blocks`: how many run; `rank`: the number of this block
-    in its cluster.  A persistent block takes every tile whose number is its own plus a multiple of
-    `blocks`."""
+    in its cluster.  A persistent block takes the tile of its own number first, and then those whose
+    number is its own plus a multiple of `blocks`, or what `next_tile` gives it."""
 
     kind: Literal["block", "blocks", "rank"] = attribute(positional=True)
 
     def result_types(self) -> tuple[Type, ...]:
         """A number."""
+        return (index,)
+
+
+@op("next_tile", effect=Effect.READ | Effect.WRITE)
+class NextTile(OpBase):
+    """Take the number of the next tile from the counter of the launch, which all blocks share:
+    `blocks`, `blocks` + 1, …; `total` or more where none is left.  A block asks once for each tile
+    that it has done, so the counter is asked `total` times in a launch and then starts anew."""
+
+    total: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The number of a tile."""
         return (index,)
 
 
@@ -178,7 +182,7 @@ class Ring(OpBase):
 
     stages: int = attribute()
     bytes: int = attribute()
-    """That arrive in a slot before it is full."""
+    """That arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
     consumers: int = attribute()
     """Arrivals of one block that free a slot."""
     cluster: int = attribute(default=1)
@@ -229,6 +233,25 @@ class RingRelease(OpBase):
     ring: Value = operand()
     lag: int = attribute(default=0)
     last: bool = attribute(default=False)
+
+
+@op("ring_send", effect=Effect.READ | Effect.WRITE)
+class RingSend(OpBase):
+    """Producer: wait until the next slot is free, put a number there and go on."""
+
+    ring: Value = operand()
+    value: Value = operand()
+
+
+@op("ring_receive", effect=Effect.READ | Effect.WRITE)
+class RingReceive(OpBase):
+    """Consumer: wait until the next slot is full, take its number, free it and go on."""
+
+    ring: Value = operand()
+
+    def result_types(self) -> tuple[Type, ...]:
+        """The number, the same in all threads."""
+        return (index,)
 
 
 @op("roles", effect=Effect.CONTROL)

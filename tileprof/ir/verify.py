@@ -103,5 +103,10 @@ def _place(op: OpBase, path: tuple[OpBase, ...], *, last: bool) -> Iterator[str]
             if not last:
                 yield f"{op!r}: ops after it never run"
         case Yield():
-            if not path or not isinstance(path[-1], (If, While)) or not last:
+            ends = path and (isinstance(path[-1], (If, While)) or _is_persistent(path[-1]))
+            if not ends or not last:
                 yield f"{op!r}: it ends a block of `if` or the condition of `while`"
+
+
+def _is_persistent(op: OpBase) -> bool:
+    return isinstance(op, For) and op.kind == "persistent"

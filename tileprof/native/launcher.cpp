@@ -39,6 +39,8 @@ Py_ssize_t PyTuple_Size(PyObject *);
 PyObject *PyDict_GetItem(PyObject *, PyObject *);
 long long PyLong_AsLongLong(PyObject *);
 PyObject *PyLong_FromLong(long);
+PyObject *PyLong_FromUnsignedLongLong(unsigned long long);
+unsigned long long PyLong_AsUnsignedLongLong(PyObject *);
 double PyFloat_AsDouble(PyObject *);
 PyObject *PyErr_Occurred(void);
 void PyErr_Clear(void);
@@ -79,7 +81,7 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 enum ArgumentKind { kByValue, kTensor, kInteger, kFloat };
-enum FieldKind { kPointerField, kIntegerField, kFloatField };
+enum FieldKind { kPointerField, kIntegerField, kFloatField, kCounterField };
 struct Field {
   int32_t kind, slot, offset, size;
 };
@@ -105,6 +107,7 @@ struct Recipe {
   PyObject *arguments;  // of the call that succeeded
   PyObject *failed;     // raises what a code of the driver stands for
   const int32_t *kinds;
+  PyObject *counter;                 // gives the address of the counter of a launch on a stream
   PyObject *scope, *names, *values;  // globals that the kernel was compiled with
   PyObject *const *allocators;       // make the outputs, which take the slots after the arguments
   const int32_t *returned;
@@ -167,7 +170,7 @@ struct Dependency {
 };
 struct Plan {
   std::vector<Expected> arguments;
-  Held failed, scope;
+  Held failed, counter, scope;
   std::vector<Dependency> depends;
   std::vector<Held> allocators;
   std::vector<int32_t> returned;
@@ -177,7 +180,7 @@ struct Plan {
   void *context;
   int32_t device_type, device;
 
-  Plan(const Held &f, const Held &s) : failed(f), scope(s) {}
+  Plan(const Held &f, const Held &c, const Held &s) : failed(f), counter(c), scope(s) {}
 };
 struct Launcher {
   Environment env;
@@ -303,14 +306,32 @@ static const EncodedMap *encode(const Environment &env, Launch &launch, int numb
   return &known.emplace(at, made).first->second;
 }
 
+// The counter that the next launch on a stream uses: the driver is asked anew in each call, since
+// the stream may be recorded into a graph.
+static bool write_counter(uint8_t *to, PyObject *counter, void *stream) {
+  PyObject *held = PyTuple_New(1);
+  PyTuple_SetItem(held, 0, PyLong_FromUnsignedLongLong((uint64_t)stream));
+  PyObject *made = PyObject_CallObject(counter, held);
+  Py_DecRef(held);
+  const uint64_t address = made ? PyLong_AsUnsignedLongLong(made) : 0;
+  if (made)
+    Py_DecRef(made);
+  else
+    PyErr_Clear();
+  memcpy(to, &address, 8);
+  return address != 0;
+}
+
 // The parameters of one launch, in `bytes`.
-static bool fill(const Environment &env, Launch &launch, const Tensor *slots, Given &given,
-                 uint8_t *bytes) {
+static bool fill(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
+                 Given &given, void *stream, uint8_t *bytes) {
   memcpy(bytes, launch.bytes.data(), launch.bytes.size());
   for (const Field &field : launch.fields) {
     if (field.kind == kPointerField) {
       const uint64_t address = slots[field.slot].address();
       memcpy(bytes + field.offset, &address, 8);
+    } else if (field.kind == kCounterField) {
+      if (!write_counter(bytes + field.offset, plan.counter, stream)) return false;
     } else if (!write_scalar(bytes + field.offset, field, given.object(field.slot))) {
       return false;
     }
@@ -325,11 +346,11 @@ static bool fill(const Environment &env, Launch &launch, const Tensor *slots, Gi
 }
 
 enum Outcome { kDone, kMissed, kFailed };
-static Outcome start(const Environment &env, Launch &launch, const Tensor *slots, Given &given,
-                     void *stream, int *code) {
+static Outcome start(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
+                     Given &given, void *stream, int *code) {
   alignas(64) uint8_t bytes[kMostBytes];
   void *pointers[kMostBytes / 8];
-  if (!fill(env, launch, slots, given, bytes)) return kMissed;
+  if (!fill(env, plan, launch, slots, given, stream, bytes)) return kMissed;
   for (size_t at = 0; at < launch.offsets.size(); at++) pointers[at] = bytes + launch.offsets[at];
   LaunchConfig config = launch.config;
   config.stream = stream;
@@ -390,7 +411,7 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   bool first = true;
   for (Launch &launch : plan.launches) {
     int code = 0;
-    const Outcome outcome = start(env, launch, given.tensors, given, stream, &code);
+    const Outcome outcome = start(env, plan, launch, given.tensors, given, stream, &code);
     if (outcome == kMissed && first) return missed(env);
     if (outcome != kDone) {
       PyObject *held = PyTuple_New(1);
@@ -478,7 +499,7 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   Launcher *launcher = (Launcher *)PyCapsule_GetPointer(capsule, kName);
   const Py_ssize_t count = PyTuple_Size(from->arguments);
   if (count + from->output_count >= kSlots) return 0;
-  auto plan = std::make_shared<Plan>(Held(from->failed), Held(from->scope));
+  auto plan = std::make_shared<Plan>(Held(from->failed), Held(from->counter), Held(from->scope));
   Tensor slots[kSlots] = {};
   bool ok = true;
   for (int at = 0; at < count; at++) {

@@ -264,6 +264,9 @@ class CudaExecutable:
     ) -> RunResult:  # fmt: skip
         variant = self.variant(self.need(addresses, symbols))
         calls = self._calls(variant, values, addresses, symbols, stream)
+        for number, function in enumerate(variant.functions):
+            if function.counts:
+                calls[number] = replace(calls[number], counter=self.device.counters.address(stream))
         if heard is not None and variant.sources:
             self._give_recordings(variant, calls, stream, heard)
         if heard is not None and variant.sampled:
@@ -332,7 +335,7 @@ class CudaExecutable:
         report.clear()
         held = Call(
             call.values, call.addresses, call.symbols, call.host, call.grid, call.stream,
-            report.address, call.recording, call.sampling,
+            report.address, call.recording, call.sampling, call.counter,
         )  # fmt: skip
         function.launch(held)
         if captured:

@@ -11,6 +11,7 @@ from functools import cache
 from tileprof.compiler.cuda.target import Target, find_target
 from tileprof.errors import ArgumentError, MissingDependencyError
 
+from .cuda_counters import TileCounters
 from .cuda_driver import (
     CLOCK_RATE,
     COMPUTE_MAJOR,
@@ -41,6 +42,7 @@ class CudaDevice:
         )
         self.capability = (major, minor)
         self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)
+        self.counters = TileCounters(driver)
         self._get_current = driver.function("cuCtxGetCurrent")
         self.target, self.from_ptx = _choose_target(self.capability)
 

@@ -166,6 +166,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuEventSynchronize": (_P,),
     "cuEventElapsedTime": (_P, _P, _P),
     "cuStreamCreate": (_P, c_uint),
+    "cuStreamDestroy_v2": (_P,),
+    "cuStreamGetId": (_P, _P),
     "cuStreamSynchronize": (_P,),
     "cuStreamIsCapturing": (_P, _P),
     "cuThreadExchangeStreamCaptureMode": (_P,),

@@ -62,6 +62,8 @@ class Call:
     """What says where records go."""
     sampling: bytes = NOT_SAMPLED
     """What says where samples are counted."""
+    counter: int = 0
+    """Address of the counter of tiles, 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Function:
         self._cluster = Attribute(id=CLUSTER_DIMENSION, x=spec.cluster, y=1, z=1)
         self._config = LaunchConfig(shared=spec.shared)
         self._config.block = (ctypes.c_uint * 3)(spec.threads, 1, 1)
+        self.counts = any(each.kind == "counter" for each in spec.arguments)
+        """Whether its blocks share a counter of tiles."""
         self._free: list[Frame] = []
         self._allow()
         # A function that was compiled for clusters of a size must not be asked for one again.
@@ -193,6 +197,8 @@ class Function:
             case "map":
                 spec = self.spec.maps[at]
                 return self.maps.get(at, call.addresses[spec.param], call.symbols)
+            case "counter":
+                return call.counter
             case "report":
                 return call.report
             case "recording":
@@ -239,7 +245,7 @@ def _layout(kernel: ir.Kernel, spec: LaunchSpec) -> tuple[list[Parameter], int]:
 def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], int] | None]:
     if argument.kind == "map":
         return BYTES, None
-    if argument.kind in ("pointer", "report"):
+    if argument.kind in ("pointer", "counter", "report"):
         return 8, None
     if argument.kind == "recording":
         return len(NOTHING), None

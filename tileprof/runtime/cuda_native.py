@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Known", "Launcher", "launcher_library", "why_not"]
 
 _BY_VALUE, _TENSOR, _INTEGER, _FLOAT = range(4)
-_POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD = range(3)
+_POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD, _COUNTER_FIELD = range(4)
 
 
 class _Field(ctypes.Structure):
@@ -75,6 +75,7 @@ class _Recipe(ctypes.Structure):
         ("arguments", py_object),
         ("failed", py_object),
         ("kinds", POINTER(c_int32)),
+        ("counter", py_object),
         ("scope", py_object),
         ("names", py_object),
         ("values", py_object),
@@ -235,6 +236,7 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
         known.arguments,
         executable.refuse,
         _array(c_int32, kinds),
+        executable.device.counters.address,
         known.scope,
         known.depends,
         tuple(known.scope.get(n) for n in known.depends),
@@ -284,6 +286,8 @@ def _launch(
             maps.append(_map(function, call, at, slots[spec.param], parameter.offset))
         elif kind == "pointer":
             fields.append(_Field(_POINTER_FIELD, slots[at], parameter.offset, 8))
+        elif kind == "counter":
+            fields.append(_Field(_COUNTER_FIELD, 0, parameter.offset, 8))
         elif kind == "scalar" and at in free:
             held = _INTEGER_FIELD if free[at] == _INTEGER else _FLOAT_FIELD
             fields.append(_Field(held, slots[at], parameter.offset, parameter.size))

@@ -1,5 +1,5 @@
 // What emitted text and the machine that runs it agree on: the thread at hand and its services.
-// One block (or cluster) runs at a time; each CUDA thread is a fiber, and only one runs at once.
+// One block (or cluster, or some blocks that share a counter of tiles) runs at a time; each CUDA thread is a fiber, and only one runs at once.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +40,8 @@ extern Seen *now;
 // Let other threads run, always or by chance; the chance is small where calls are many.
 void yield();
 void glance();
+// As long as memory takes to answer, which is drawn.
+void linger();
 // End the launch with a message; the thread does not come back.
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -64,6 +64,11 @@ void glance() {
   if (random_below(16) == 0) yield();
 }
 
+void linger() {
+  const uint32_t most = random_below(2) ? 4 : 4096;
+  for (uint32_t left = random_below(most); left; left--) yield();
+}
+
 void fail(const char *format, ...) {
   char text[1024];
   va_list values;
@@ -136,22 +141,22 @@ static void start_thread(Block &owner, int number, unsigned char *stack) {
   make_ready(&thread);
 }
 
-static void start_block(Block &owner, int64_t number, int rank) {
+static void start_block(Block &owner, int64_t number, int rank, int place) {
   static std::vector<unsigned char *> shared, shadow, stacks;
   const Launch &launch = *machine.launch;
   owner = Block();
   owner.number = number;
   owner.rank = rank;
   owner.live = launch.threads;
-  owner.shared = kept(shared, rank, SHARED_ROOM);
-  owner.shadow = kept(shadow, rank, SHARED_ROOM);
+  owner.shared = kept(shared, place, SHARED_ROOM);
+  owner.shadow = kept(shadow, place, SHARED_ROOM);
   memset(owner.shared, POISON, SHARED_ROOM);
   memset(owner.shadow, POISON, SHARED_ROOM);
   owner.threads.resize(launch.threads);
   owner.warps.resize((launch.threads + 31) / 32);
   owner.groups.resize((launch.threads + 127) / 128);
   for (int t = 0; t < launch.threads; t++)
-    start_thread(owner, t, kept(stacks, (size_t)rank * launch.threads + t, STACK_BYTES));
+    start_thread(owner, t, kept(stacks, (size_t)place * launch.threads + t, STACK_BYTES));
 }
 
 static void check_block(const Block &owner) {
@@ -226,8 +231,9 @@ static void run_ready() {
   }
 }
 
-static void run_cluster(int64_t first) {
-  const int size = machine.launch->cluster;
+// The blocks of a cluster, or blocks that know nothing of each other.
+static void run_cluster(const std::vector<int64_t> &numbers) {
+  const int size = (int)numbers.size();
   machine.blocks.clear();
   machine.blocks.resize(size);
   machine.ready.clear();
@@ -236,7 +242,8 @@ static void run_cluster(int64_t first) {
   machine.cluster_waiters.clear();
   machine.cluster_arrived = 0;
   machine.cluster_phase = 0;
-  for (int rank = 0; rank < size; rank++) start_block(machine.blocks[rank], first + rank, rank);
+  for (int at = 0; at < size; at++)
+    start_block(machine.blocks[at], numbers[at], machine.launch->cluster > 1 ? at : 0, at);
   // Whole warps that run ahead or lag behind, or single threads.
   if (random_below(2)) {
     for (Block &owner : machine.blocks)
@@ -306,9 +313,16 @@ static void run_clusters() {
   std::vector<int64_t> order(launch.blocks, launch.blocks + launch.clusters);
   if (launch.seed)
     for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[random_below((uint32_t)i)]);
-  for (int64_t first : order) {
-    run_cluster(first);
-    if (!machine.failure.empty()) return;
+  for (size_t at = 0; at < order.size() && machine.failure.empty();) {
+    std::vector<int64_t> numbers;
+    if (launch.cluster > 1) {
+      for (int rank = 0; rank < launch.cluster; rank++) numbers.push_back(order[at] + rank);
+      at++;
+    } else {
+      const size_t end = std::min(at + (size_t)launch.together, order.size());
+      for (; at < end; at++) numbers.push_back(order[at]);
+    }
+    run_cluster(numbers);
   }
 }
 

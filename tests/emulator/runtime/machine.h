@@ -147,13 +147,14 @@ struct Launch {
   int64_t clusters;
   int64_t grid;
   int32_t threads, shared, cluster;
+  int32_t together;  // blocks that run at once, where they are no clusters
   uint64_t seed;
   int64_t steps;
 };
 
 struct Machine {
   const Launch *launch;
-  std::vector<Block> blocks;  // of the cluster that runs
+  std::vector<Block> blocks;  // of the cluster that runs, or those that run together
   std::vector<Thread *> ready;
   std::vector<Thread *> late;  // of a block that has not started
   std::vector<Load> loads;

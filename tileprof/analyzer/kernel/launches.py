@@ -36,6 +36,8 @@ _FORMS = re.compile(r"^(wgmma|tma)\b")
 """How the compiler says that it chose them."""
 _PERSISTENT = "persistent:"
 """How it says that blocks take tile after tile."""
+_IN_TURN = "tiles in turn"
+"""How it says that they take the next one when they are free, because tiles take different time."""
 _BLOCK_NUMBER = re.compile(r"\bSR_CTAID\b")
 
 
@@ -104,7 +106,10 @@ def _described(case: KernelCase) -> str:
 
 
 def _tiles(case: KernelCase) -> int:
-    """Tiles of a persistent kernel; 0 where it is none, or they are known at launch only."""
+    """Tiles of a persistent kernel; 0 where it is none, they are known at launch only, or go to the
+    block that is free, so that there are no rounds of them."""
+    if any(each.chosen.startswith(_IN_TURN) for each in case.remarks):
+        return 0
     own = (op.operands[1:2] for op in case.tiles.named("for") if op.word == "persistent")
     extents = next(own, ())
     if not extents and any(each.chosen.startswith(_PERSISTENT) for each in case.remarks):

@@ -19,6 +19,7 @@ __all__ = ["Controls", "controls_of", "parse_controls"]
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 _LEAST = {"registers": 24, "stages": 1, "cluster": 1}
 _MOST = {"registers": 255, "cluster": 16}
+_CHOICES = {"tile_order": ("static", "dynamic")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Controls:
     warp_specialization: bool = True
     persistent: bool | None = None
     """Whether blocks loop over tiles of the grid."""
+    tile_order: str | None = None
+    """Which tiles a block that loops over them takes: `static`, each so many further on than the
+    one before; `dynamic`, always the next that no block has taken."""
     cluster: int | None = None
     """Blocks of a cluster, which load the tiles that they share once."""
     vectorize: bool = True
@@ -91,6 +95,8 @@ def _fits(name: str, kind: str, value: object) -> bool:
         return "None" in kind
     if isinstance(value, bool):
         return "bool" in kind
+    if name in _CHOICES:
+        return value in _CHOICES[name]
     if isinstance(value, int):
         return "int" in kind and _LEAST[name] <= value <= _MOST.get(name, value)
     return "tuple" in kind and isinstance(value, tuple) and all(type(v) is str for v in value)
@@ -101,6 +107,8 @@ def _wanted(name: str, kind: str) -> str:
         return "a tuple of names"
     if "bool" in kind:
         wanted = "true or false"
+    elif name in _CHOICES:
+        wanted = ", ".join(f"`{choice}`" for choice in _CHOICES[name])
     elif name in _MOST:
         wanted = f"a whole number from {_LEAST[name]} to {_MOST[name]}"
     else:

@@ -15,7 +15,7 @@ MOST_BLOCKS = (1 << 31) - 1
 """Of a launch: blocks are numbered along the first axis of CUDA's grid."""
 
 ArgumentKind = Literal[
-    "pointer", "scalar", "symbol", "host", "map", "report", "recording", "sampling"
+    "pointer", "scalar", "symbol", "host", "map", "counter", "report", "recording", "sampling"
 ]
 
 
@@ -43,7 +43,9 @@ class Argument:
 
     `pointer`, `scalar`: parameter `index` of the kernel; `symbol`: the value of symbol `index`
     (int64); `host`: value `index` of `CudaSource.host` (by its type); `map`: `maps[index]`, 128
-    bytes by value, 64-byte aligned; `report`: address of the report buffer; `recording`: what
+    bytes by value, 64-byte aligned; `counter`: address of 32 bits that are 0
+    before and after each launch and belong to it meanwhile; `report`: address of the report buffer;
+    `recording`: what
     `instrument.slots.recording` gives, `sampling`: what `instrument.samples.sampling` gives, both
     by value and 8-byte aligned.
     """
@@ -71,7 +73,7 @@ class LaunchSpec:
     """Blocks of a cluster along the first axis."""
     persistent: int = 0
     """0: one block for each tile, launched as a one-axis grid of the product of `grid`.
-    n: at most n blocks for each SM, each looping over tiles."""
+    n: at most n blocks for each SM, each looping over tiles, and no more blocks than tiles."""
     in_order: bool = True
     """Whether the number of a block tells its indices in the author's grid."""
     consumer_warps: int = 0

@@ -1,4 +1,4 @@
-"""From the number of a block to the indices of the author's grid."""
+"""From the number of a block to the indices of the author's grid; the number of its next tile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
 
 from .context import INT32, Context
 
-__all__ = ["emit_indices"]
+__all__ = ["COUNTER", "emit_indices", "emit_next_tile", "takes_tiles"]
+
+COUNTER = "tiles_taken"
+"""The parameter of a function whose blocks take tiles when they are free."""
 
 
 def emit_indices(ctx: Context, op: ir.Launch) -> None:
@@ -35,6 +38,19 @@ def emit_indices(ctx: Context, op: ir.Launch) -> None:
     ctx.writer.line(f"const int tp_tile = blockIdx.x / {size};")
     _walk(ctx, names, extents, group)
     ctx.writer.line(f"const int {name} = {names[cluster.axis]} * {size} + tp_cluster_rank();")
+
+
+def takes_tiles(op: ir.Launch) -> bool:
+    """Whether the blocks of a launch share a counter of tiles."""
+    return any(isinstance(o, ir.NextTile) for o in ir.walk(op.body))
+
+
+def emit_next_tile(ctx: Context, op: ir.NextTile) -> None:
+    """The next tile that no block has taken; the counter starts at the tiles that blocks begin
+    with."""
+    ctx.headers.add("tiles.cuh")
+    ctx.known[op.result] = (0, INT32 - 1)
+    ctx.define(op.result, f"tp_next_tile({COUNTER}, {ctx.bare(op.total)})")
 
 
 def _walk(ctx: Context, names: list[str], extents: list[Extent], group: int) -> None:

@@ -4,6 +4,8 @@ A ring has two mbarriers a slot.  `full`: the producer arrives once and names th
 count them down.  `empty`: one lane of every consumer warp arrives.  The producer finds all slots
 free at first: it waits for the phase before the first, which counts as over.
 
+A ring of numbers has them behind its barriers: the producer writes one and arrives.
+
 Where the blocks of a cluster load tiles for each other, a copy counts down `full` of every block
 that it writes to, and a consumer warp arrives at `empty` of every block of the cluster.  No block
 starts before the barriers of all are there, and none ends while another may still arrive.
@@ -17,13 +19,14 @@ from typing import cast
 from tileprof import ir
 from tileprof.errors import InternalError
 
-from .context import Context, RingState
+from .context import INT32, Context, RingState
 from .marks import role_registers
 
 __all__ = ["emit", "emit_roles"]
 
 EmitBlock = Callable[[Context, ir.Block], None]
-RingOp = ir.Ring | ir.RingAcquire | ir.RingCommit | ir.RingWait | ir.RingRelease
+RingOp = ir.Ring | ir.RingAcquire | ir.RingCommit | ir.RingWait | ir.RingRelease | ir.RingSend
+RingOp |= ir.RingReceive
 
 
 def emit(ctx: Context, op_: ir.OpBase) -> None:
@@ -47,6 +50,10 @@ def emit(ctx: Context, op_: ir.OpBase) -> None:
             _take_slot(ctx, op, state)
         case ir.RingRelease(ring=ring):
             _release(ctx, op, ctx.rings[ring])
+        case ir.RingSend(ring=ring):
+            _send(ctx, op, ctx.rings[ring])
+        case ir.RingReceive(ring=ring):
+            _receive(ctx, op, ctx.rings[ring])
 
 
 def _open(ctx: Context, op: ir.Ring) -> None:
@@ -105,6 +112,33 @@ def _release(ctx: Context, op: ir.RingRelease, state: RingState) -> None:
         return
     line(f"{state.previous} = {state.slot};")
     _advance(ctx, state)
+
+
+def _send(ctx: Context, op: ir.RingSend, state: RingState) -> None:
+    """The number, before the arrival that makes the slot full."""
+    line = ctx.writer.line
+    line(f"tp_mbarrier_wait({state.empty} + {state.slot}, {state.phase} ^ 1);")
+    line(f"{_number(state)} = {ctx.bare(op.value)};")
+    line(f"tp_mbarrier_arrive({state.full} + {state.slot});")
+    _advance(ctx, state)
+
+
+def _receive(ctx: Context, op: ir.RingReceive, state: RingState) -> None:
+    """The number, the same in all lanes, which have read it before the slot is freed."""
+    line = ctx.writer.line
+    name = ctx.names.fresh(op.result.name or "number")
+    line(f"tp_mbarrier_wait({state.full} + {state.slot}, {state.phase});")
+    line(f"const int {name} = tp_uniform({_number(state)});")
+    line("tp_warp_barrier();")
+    line(f"if ({_arrives(state)}) {_arrive(state, state.slot)}")
+    _advance(ctx, state)
+    ctx.values[op.result] = name
+    ctx.known[op.result] = (0, INT32 - 1)
+
+
+def _number(state: RingState) -> str:
+    """The number of the slot at hand, behind the barriers of both kinds."""
+    return f"((int *)({state.empty} + {state.stages}))[{state.slot}]"
 
 
 def _arrives(state: RingState) -> str:

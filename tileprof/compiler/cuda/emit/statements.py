@@ -13,6 +13,7 @@ from tileprof.errors import InternalError
 from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
+from .grid import emit_next_tile
 from .marks import emit_mark
 from .reshape import reinterpreted
 
@@ -84,6 +85,10 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             ctx.define(op.result, _POSITIONS[kind])
         case ir.Ring() | ir.RingAcquire() | ir.RingCommit() | ir.RingWait() | ir.RingRelease():
             rings.emit(ctx, op)
+        case ir.RingSend() | ir.RingReceive():
+            rings.emit(ctx, op)
+        case ir.NextTile():
+            emit_next_tile(ctx, op)
         case ir.Mark():
             emit_mark(ctx, op)
         case ir.Roles():
@@ -107,6 +112,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
 
 
 def _scalar(ctx: Context, op: ir.OpBase) -> None:
+    if isinstance(op, ir.Binary) and (chosen := _decided(ctx, op)) is not None:
+        ctx.values[op.result] = ctx.text(chosen)
+        return
     if needs_functions(op):
         ctx.headers.add("functions.cuh")
     text = scalar_text(ctx, op)
@@ -116,6 +124,17 @@ def _scalar(ctx: Context, op: ir.OpBase) -> None:
             ctx.raw[op.result] = text.removeprefix("tp_value(").removesuffix(")")
     else:
         ctx.define(op.result, bare(text))
+
+
+def _decided(ctx: Context, op: ir.Binary) -> ir.Value | None:
+    """The operand that a minimum or maximum of indices always is; None where either may be."""
+    if op.kind not in ("min", "max") or op.result.dtype.kind != "index":
+        return None
+    for one, other in ((op.left, op.right), (op.right, op.left)):
+        (_, most), (least, _) = ctx.interval(one), ctx.interval(other)
+        if most is not None and least is not None and most <= least:
+            return one if op.kind == "min" else other
+    return None
 
 
 def scalar_text(ctx: Context, op: ir.OpBase) -> str:
@@ -182,6 +201,12 @@ def _for(ctx: Context, op: ir.For) -> None:
             pragma = "#pragma unroll"
         if pragma:
             ctx.writer.line(pragma)
+        last = op.body.ops[-1] if op.body.ops else None
+        if isinstance(last, ir.Yield):
+            with ctx.writer.braces(f"for ({kind} {name} = {start}; {test};)"):
+                emit_block(ctx, op.body)
+                ctx.writer.line(f"{name} = {ctx.bare(last.values[0])};")
+            return
         head = f"for ({kind} {name} = {start}; {test}; {forward or f'{name} += {step}'})"
         with ctx.writer.braces(head):
             emit_block(ctx, op.body)

@@ -23,7 +23,7 @@ from tileprof.instrument import Mode
 
 from .buffers import GlobalBuffer
 from .context import INT32, Context
-from .grid import emit_indices
+from .grid import COUNTER, emit_indices, takes_tiles
 from .marks import PRODUCER_THREADS, Marks, marks_of
 from .statements import emit_block
 from .text import render, uses, without_unused
@@ -162,6 +162,9 @@ class _Unit:
         for at, _ in enumerate(ctx.maps):
             parameters.append(f"const __grid_constant__ TpTensorMap map{at}")
             arguments.append(Argument("map", at))
+        if takes_tiles(op):
+            parameters.append(f"uint32_t *const {COUNTER}")
+            arguments.append(Argument("counter", 0))
         if ctx.writes_report[0]:
             parameters.append("TpReport *const report")
             arguments.append(Argument("report", 0))

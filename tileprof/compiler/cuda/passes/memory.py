@@ -21,6 +21,8 @@ __all__ = ["plan_memory"]
 
 BARRIER = 8
 """Bytes of an mbarrier."""
+NUMBER = 4
+"""Bytes of a number that a ring hands over."""
 
 
 def plan_memory(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -54,7 +56,7 @@ def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         if isinstance(op, ir.Ring):
             end = -(-end // BARRIER) * BARRIER
             offsets[op] = end
-            end += 2 * op.stages * BARRIER
+            end += _ring_bytes(op, op.stages)
     _check(launch, spans, end, lowering)
 
     def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
@@ -183,13 +185,18 @@ def _check(launch: ir.Launch, spans: list[_Span], total: int, lowering: Lowering
             fewer.append(replace(span, size=span.size // held * min(held, most)))
         _place(fewer)
         rings = [o for o in ir.walk(launch.body) if isinstance(o, ir.Ring)]
-        barriers = sum(2 * min(o.stages, most) * BARRIER for o in rings)
+        barriers = sum(_ring_bytes(o, min(o.stages, most)) for o in rings)
         return max(s.offset + s.size for s in fewer) + barriers
 
     buffers = [
         SharedBuffer(buffer_name(s.alloc.result), s.size, stages.get(s.alloc, 1)) for s in spans
     ]
     check_shared("the kernel", total, lowering.target, buffers, total_with, launch.span)
+
+
+def _ring_bytes(ring: ir.Ring, stages: int) -> int:
+    """Of the barriers of a ring, and of the numbers that lie behind them."""
+    return stages * (2 * BARRIER + (0 if ring.bytes else NUMBER))
 
 
 def _stages(launch: ir.Launch) -> dict[ir.OpBase, int]:

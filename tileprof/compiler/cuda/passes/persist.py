@@ -11,24 +11,27 @@ this one, and barriers and tensor maps are set up once.
                                               C_local = …
                                               copy C_local → C, 64 columns at a time
 
+Where a loop's turns depend on the tile, a block that has loaded its tile takes the next one that no
+other has taken (the hint `order` of the loop): tiles then start in the order of the grid, and all
+blocks end at about the same time.
+
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
-128 bytes a row in turn where the whole does not fit.
+128 or 64 bytes a row in turn where the whole does not fit.  Tiles of one shape share them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tileprof import ir
-from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 
 from .choose import ROLES
-from .expand import MATRIX
 from .multicast import cluster_of
 from .roles import is_ring_load
-from .tile_order import indices_of
-from .walking import REPORTS, base, per_launch, reports, touches, with_originals
+from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
+from .tile_order import DYNAMIC, indices_of
+from .tile_work import uneven_work
+from .walking import REPORTS, base, per_launch, reports
 
 __all__ = ["persist"]
 
@@ -36,8 +39,6 @@ RASTER = 8
 """Rows of blocks that run together by default."""
 RESERVE = 1024
 """Bytes for the barriers of rings."""
-CHUNK = 128
-"""Bytes of a row of a staged chunk: one panel of the widest swizzle."""
 
 
 def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -69,22 +70,14 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     return ir.Launch(launch.grid, launch.threads, launch.body, hints, span=launch.span)
 
 
-@dataclass(frozen=True)
-class _Store:
-    """A fragment on its way through shared memory, by two copies that follow each other."""
-
-    staged: ir.Alloc
-    into: ir.Copy
-    out: ir.Copy
-
-
 class _Persistent:
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         self.launch = launch
         self.lowering = lowering
         self.hints = dict(launch.hints)
-        self.stores = _stores(launch)
-        self.chunked = False
+        self.stores = stores_of(launch)
+        self.chunk = 0
+        """Bytes of a row of what is stored at once; 0: all of it."""
 
     def done(self) -> ir.Launch:
         """The launch, persistent where that pays."""
@@ -100,7 +93,7 @@ class _Persistent:
             self.launch.span,
             "persistent: loads of the next tile overlap the end of this one",
         )
-        return self._looped()
+        return self._looped(dynamic=self._is_dynamic())
 
     # -- does it pay, does it fit
 
@@ -127,16 +120,18 @@ class _Persistent:
     def _memory_reason(self) -> str:
         limit = self.lowering.target.shared_per_block - RESERVE
         held = self._held()
-        staged = sum(_bytes(s.staged) for s in self.stores)
+        staged = sum(s.bytes for s in self.stores)
         if held + staged <= limit:
             return ""
-        self.chunked = bool(self.stores) and all(self._can_chunk(s) for s in self.stores)
-        if not self.chunked:
-            return f"rings and stored tile need {held + staged:,} bytes, {limit:,} are there"
-        chunks = sum(2 * CHUNK * s.staged.shape[0] for s in self.stores)
-        if held + chunks > limit:
-            return f"rings and stored chunks need {held + chunks:,} bytes, {limit:,} are there"
-        return ""
+        reason = f"rings and stored tile need {held + staged:,} bytes, {limit:,} are there"
+        for self.chunk in CHUNKS:
+            if not self.stores or not all(may_be_chunked(s, self.chunk) for s in self.stores):
+                break
+            chunks = bytes_in_chunks(self.stores, self.chunk)
+            if held + chunks <= limit:
+                return ""
+            reason = f"rings and stored chunks need {held + chunks:,} bytes, {limit:,} are there"
+        return reason
 
     def _held(self) -> int:
         """Bytes of all other shared buffers, rings with all their slots."""
@@ -155,21 +150,33 @@ class _Persistent:
             if isinstance(o, ir.Alloc) and o.space == "shared" and o not in staged
         )
 
-    def _can_chunk(self, store: _Store) -> bool:
-        fragment = store.into.source.owner
-        if not isinstance(fragment, ir.Alloc) or store.into.source is not fragment.result:
-            return False
-        layout = parse_layout(fragment.layout, fragment.shape)
-        width = CHUNK // store.staged.dtype.bytes
-        if store.staged.layout != f"swizzle={CHUNK}" or fragment.shape[-1] % width:
-            return False
-        outer = [d for d in layout.registers if d.step[-1] >= width]
-        return layout.registers[len(layout.registers) - len(outer) :] == tuple(outer)
+    # -- the order
+
+    def _is_dynamic(self) -> bool:
+        """Whether blocks take the next tile when they are free; a remark says why."""
+        asked, uneven = self.lowering.controls.tile_order, uneven_work(self.launch)
+        reason = ""
+        if asked == "static":
+            reason = "it is turned off"
+        elif cluster_of(self.launch).size > 1:
+            reason = "the blocks of a cluster take their tiles together"
+        elif not asked and not uneven:
+            reason = "all tiles run the same"
+        if not reason:
+            chosen = f"tiles in turn, to the block that is free: {uneven or 'as asked'}"
+            self.lowering.remarks.add("launch", self.launch.span, chosen)
+        elif asked or uneven:
+            self.lowering.remarks.add(
+                "launch", self.launch.span, "tiles dealt to blocks in advance", ("dynamic", reason)
+            )
+        return not reason
 
     # -- the loop
 
-    def _looped(self) -> ir.Launch:
-        launch = self._in_chunks() if self.chunked else self.launch
+    def _looped(self, *, dynamic: bool) -> ir.Launch:
+        launch = self.launch
+        if self.chunk:
+            launch = in_chunks(launch, self.stores, self.chunk)
         args = [ir.Value(a.type, a.name) for a in launch.body.args]
         body = ir.Block(args)
         builder = ir.Builder(body, launch.span)
@@ -185,81 +192,15 @@ class _Persistent:
             indices = indices_of(self.launch, tile, rank, builder)
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
-        builder.emit(ir.For("persistent", block, total, blocks, inner, span=launch.span))
+        order = (DYNAMIC,) if dynamic else ()
+        builder.emit(
+            ir.For("persistent", block, total, blocks, inner, hints=order, span=launch.span)
+        )
         hints = tuple((k, v) for k, v in self.hints.items() if k != "raster")
         return ir.Launch(
             launch.grid, launch.threads, body, (*hints, ("persistent", 1)), span=launch.span
         )
 
-    # -- stores in chunks
-
-    def _in_chunks(self) -> ir.Launch:
-        """The launch with every staged store in parts of a panel's width."""
-        allocs = {s.staged: s for s in self.stores}
-        into = {s.into: s for s in self.stores}
-        out = {s.out: s for s in self.stores}
-        sources: dict[ir.Alloc, ir.Value] = {}
-
-        def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-            if before in allocs:
-                return [op.result]  # nothing uses it any more
-            if before in into and isinstance(op, ir.Copy):
-                sources[into[before].staged] = op.source
-                return []
-            if before in out and isinstance(op, ir.Copy):
-                staged = out[before].staged
-                _store_chunks(staged, sources[staged], op, builder)
-                return []
-            return None
-
-        return with_originals(self.launch, rule)
-
-
-def _store_chunks(staged: ir.Alloc, source: ir.Value, op: ir.Copy, builder: ir.Builder) -> None:
-    """Parts of a fragment through two buffers in turn to the tile `op` stores to."""
-    rows, columns = staged.shape
-    width = CHUNK // staged.dtype.bytes
-    layout, name = f"swizzle={CHUNK}", staged.result.name
-    buffers = [
-        builder.emit(ir.Alloc("shared", (rows, width), staged.dtype, layout, hint=name)).result
-        for _ in range(2)
-    ]
-    view = op.target.owner
-    assert isinstance(view, ir.View)
-    for number, start in enumerate(range(0, columns, width)):
-        zero, at = builder.constant(0), builder.constant(start)
-        part = builder.emit(ir.View(source, [zero, at], (rows, width), in_bounds=True)).result
-        buffer = buffers[number % 2]
-        builder.emit(ir.Copy(part, buffer, op.hints, MATRIX))
-        last = builder.emit(ir.Binary("add", view.offsets[-1], at)).result
-        offsets, sizes = [*view.offsets[:-1], last], (*view.sizes[:-1], width)
-        target = builder.emit(ir.View(view.base, offsets, sizes, view.in_bounds)).result
-        builder.emit(ir.Copy(buffer, target, op.hints, "tma"))
-
 
 def _bytes(alloc: ir.Alloc) -> int:
     return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
-
-
-def _stores(launch: ir.Launch) -> list[_Store]:
-    """Tiles that go from a fragment through a buffer of their own to a tensor."""
-    found = []
-    for op in ir.walk(launch.body):
-        if not isinstance(op, ir.Alloc) or op.space != "shared":
-            continue
-        users = [
-            o for o in ir.walk(launch.body) if any(base(t.value) is op.result for t in touches(o))
-        ]
-        if len(users) != 2:
-            continue
-        into, out = users
-        if (
-            isinstance(into, ir.Copy)
-            and isinstance(out, ir.Copy)
-            and (into.lowering, out.lowering) == (MATRIX, "tma")
-            and into.target is op.result
-            and out.source is op.result
-            and isinstance(out.target.owner, ir.View)
-        ):
-            found.append(_Store(op, into, out))
-    return found

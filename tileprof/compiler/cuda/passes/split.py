@@ -2,6 +2,16 @@
 
 Each block of ops is split on its own.  Loads by TMA that are first and last used by the same ops of
 their block share a ring, and so a barrier.  A tile that several loops load in turn has one ring.
+
+Where blocks take tiles when they are free, the producer asks for the next one as soon as it has
+started the last load of a tile, while consumers have full slots before them, and hands its number
+over in a ring of its own.
+
+    for tile (order = dynamic)      producer                   consumer
+      …                       ⇒       …                          …
+                                      next = next_tile           next = receive numbers
+                                      send numbers, next         yield next
+                                      yield next
 """
 
 from __future__ import annotations
@@ -19,11 +29,14 @@ from tileprof.ir.rewrite import clone, rewrite_block
 
 from .multicast import cluster_of, shared_slice, sharers
 from .roles import is_ring_load, written_globals
+from .tile_order import DYNAMIC
 from .walking import accesses, base, threads_of
 
 __all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
 
 Mapping = dict[ir.Value, ir.Value]
+AHEAD = 2
+"""Numbers of tiles that may wait for consumers: the producer is at most two tiles ahead."""
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
 """For each tile the buffer with all its slots, and the slot it is in."""
 
@@ -161,12 +174,28 @@ class _Split:
             producer, consumer = ahead.opened(inner), here.opened(inner)
             theirs[name], ours[name] = producer.block, consumer.block
             self._block(inner, stages, producer, consumer, slots)
+        if isinstance(op, ir.For) and DYNAMIC in op.hints:
+            self._hand_over(op, theirs["body"], ours["body"], ahead)
         ahead.close(op, theirs)
         here.close(op, ours)
         for group in self.lagging:
             last = ir.RingRelease(group.ring, 1, last=True, span=op.span)
             here.block.ops.append(last)
         self.lagging = outer
+
+    def _hand_over(self, op: ir.For, theirs: ir.Block, ours: ir.Block, ahead: _Half) -> None:
+        """Let both roles go on with the next tile that nobody has taken."""
+        warps = threads_of(self.launch) // 32
+        numbers = ir.Ring(AHEAD, 0, warps, span=op.span, hint="tiles")
+        self.before.append(numbers)
+        builder = ir.Builder(theirs, op.span)
+        total = ahead.mapping.get(op.stop, op.stop)
+        found = builder.emit(ir.NextTile(total, hint="next")).result
+        builder.emit(ir.RingSend(numbers.result, found))
+        builder.emit(ir.Yield([found]))
+        builder = ir.Builder(ours, op.span)
+        received = builder.emit(ir.RingReceive(numbers.result, hint="next")).result
+        builder.emit(ir.Yield([received]))
 
     def _replay(self, op: ir.OpBase, ahead: _Half) -> None:
         """Let the producer compute an address too; what it does not need is pruned later."""
@@ -326,7 +355,7 @@ def _prune(block: ir.Block, needed: set[ir.Value]) -> None:
     for op in reversed(block.ops):
         inside = [o for b in op.blocks() for o in ir.walk(b)]
         acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
-        acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.Yield)
+        acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.RingSend | ir.Yield)
         if not acts and not any(r in needed for r in op.results):
             continue
         for inner in reversed(list(op.blocks())):

@@ -13,7 +13,10 @@ from tileprof.ir.scalar import BinaryKind
 
 from .multicast import cluster_of, in_clusters
 
-__all__ = ["indices_of"]
+__all__ = ["DYNAMIC", "indices_of"]
+
+DYNAMIC = ("order", "dynamic")
+"""The hint of a loop over tiles whose next tile is the first that no block has taken."""
 
 
 def indices_of(

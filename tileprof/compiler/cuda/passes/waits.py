@@ -159,12 +159,14 @@ class _Waits(Flow[_State]):
         for op in block.ops:
             if isinstance(op, ir.RingRelease):
                 self._release(op, made, state, late)
+            elif isinstance(op, ir.RingReceive | ir.Yield):
+                # The number of the next tile is waited for when nothing of this one is held.
+                self._release_all(made, state, late)
+                self.emit(op, made)
             else:
                 self._op(op, made, state)
             self._release_late(made, state, late)
-        for release, read in late:
-            self._wait_for(read, made, state, "the slot is freed")
-            made.ops.append(clone(release, self.mapping, {}))
+        self._release_all(made, state, late)
         return made
 
     def _drain(self, block: ir.Block, state: _State) -> None:
@@ -279,6 +281,12 @@ class _Waits(Flow[_State]):
             if not any(g.reads & entry[1] for g in state.wgmma):
                 late.remove(entry)
                 made.ops.append(clone(entry[0], self.mapping, {}))
+
+    def _release_all(self, made: ir.Block, state: _State, late: _Late) -> None:
+        for release, read in late:
+            self._wait_for(read, made, state, "the slot is freed")
+            made.ops.append(clone(release, self.mapping, {}))
+        late.clear()
 
     # -- waiting
 

@@ -25,6 +25,7 @@ register (`acc + 4 * i` names a part of one), and its indices must be constants.
 |           | made for a kernel by `emit/wgmma.py` |
 | atomics   | atomic<Kind>(at, value), combine<Kind>; in global memory, nothing given back:
 |           | atomic_add_vector<N>, atomic_add_global |
+| tiles     | next_tile |
 | report    | what failed, what was printed |
 | sampling  | publish(place, state); sample<WARPS, STATES>: which states warps are in |
 """
