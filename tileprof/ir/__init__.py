@@ -25,6 +25,9 @@ from .device import (
     RingRelease,
     RingWait,
     Roles,
+    TurnPass,
+    TurnStart,
+    TurnWait,
     Wait,
 )
 from .kernel import Kernel, Param, Site, State
@@ -47,7 +50,8 @@ Op = (
 
 DeviceOp = (
     AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition | Mark | Ring
-    | RingAcquire | RingCommit | RingRelease | RingWait | Roles | Wait
+    | RingAcquire | RingCommit | RingRelease | RingWait | Roles | TurnPass | TurnStart | TurnWait
+    | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
 
@@ -112,6 +116,9 @@ __all__ = [
     "State",
     "Store",
     "TileAtomic",
+    "TurnPass",
+    "TurnStart",
+    "TurnWait",
     "Type",
     "Unary",
     "Value",

@@ -53,6 +53,9 @@ class Controls:
     """Whether blocks may be renumbered for reuse in L2."""
     delayed_release: bool = True
     """Whether a wait may leave the youngest matrix product running."""
+    ping_pong: bool | None = None
+    """Whether consumer warp groups take turns, so that the products of one run under the
+    exponentials of the other."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):
