@@ -265,7 +265,7 @@ class _Runs:
         return before.kind == after.kind and not before.queued and not after.queued
 
 
-_WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire, ir.Barrier)
+_WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire, ir.Barrier, ir.TurnWait)
 _Loop = (ir.For, ir.While)
 _Control = (ir.For, ir.While, ir.If)
 

@@ -176,14 +176,14 @@ def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) 
     for number, op in enumerate(inside):
         match op:
             case ir.Wait(queue="wgmma"):
-                return f"a group would have its turn while it waits for products {_at(op)}"
+                return f"a group would keep its turn while it waits for products: {op.reason}"
             case ir.RingRelease():
                 freed.append((number, op))
             case ir.RingWait():
                 for before, release in freed:
                     later = before < split <= number
                     if _needs(launch, op, release, later):
-                        return f"a tile {_at(op)} waits for a slot that is freed in a turn"
+                        return f"the tile {_at(op)} may wait for a slot that is freed in a turn"
     return ""
 
 

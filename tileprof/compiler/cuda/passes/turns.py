@@ -121,7 +121,7 @@ class _Launch:
         if _leaves(loop.body):
             return "an iteration may end early"
         for op in (*around[roles[0] + 1 :], loop):
-            if not all(self._is_uniform(v) for v in _controls(op)):
+            if isinstance(op, ir.While) or not all(map(self._is_uniform, _controls(op))):
                 where = f" in line {op.span.line}" if op.span is not None else ""
                 return f"the `{op.mnemonic}`{where} depends on what threads compute"
         return ""
@@ -143,13 +143,10 @@ class _Launch:
 
 
 def _controls(op: ir.OpBase) -> Iterator[ir.Value]:
-    """What decides how often an op around a loop lets it run."""
+    """What decides how often a loop, or a branch around it, runs."""
     match op:
         case ir.For(start=start, stop=stop, step=step, body=body):
             yield from (start, stop, step)
-            yield from _conditions(body)
-        case ir.While(condition=condition, body=body):
-            yield from condition.ops[-1].operand_values()
             yield from _conditions(body)
         case ir.If(condition=value):
             yield value
@@ -200,6 +197,8 @@ def _at_most(value: ir.Value) -> int | None:
     match value.owner:
         case ir.Constant(value=number):
             return int(number)
+        case ir.Cast(operand=number) if number.dtype.kind in ("int", "index"):
+            return _at_most(number)
         case ir.Binary(kind="min", left=left, right=right):
             known = (_at_most(left), _at_most(right))
             return min((n for n in known if n is not None), default=None)
