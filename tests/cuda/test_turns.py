@@ -124,6 +124,8 @@ def test_a_product_of_matrices_has_none(controls: Controls | None) -> None:
         ("", {"policy": "FullCol"}, {}, "warp groups share rows of the product in line {}", "q, k"),
         ("ahead meet", {}, {}, "all warp groups meet at a barrier in line {}", "extra, told"),
         ("apart", {}, {}, "its arithmetic stands at several places between products", ""),
+        ("ahead touch", {}, {},
+         "a group would keep its turn for the `if` in line {}, which waits", "Limits[1] > 5"),
         ("", {}, {"ping_pong": True, "delayed_release": False},
          "a group would keep its turn while it waits for products: the slot is freed", ""),
         ("late", {}, {"ping_pong": True},
@@ -220,21 +222,22 @@ def check(found: Any, expected: Any) -> None:
     groups=st.sampled_from([2, 2, 3]),
     stages=st.integers(2, 3),
     tiles=st.integers(1, 4),
-    blocks=st.sampled_from([1, 5]),
+    blocks=st.sampled_from([1, 4]),
+    cluster=st.sampled_from([None, None, 2]),
     limits=st.tuples(st.integers(0, 4), st.integers(0, 4)),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=10)
 def test_any_loop(
-    words: set[str], groups: int, stages: int, tiles: int, blocks: int, limits: tuple[int, int],
-    seed: int,
+    words: set[str], groups: int, stages: int, tiles: int, blocks: int, cluster: int | None,
+    limits: tuple[int, int], seed: int,
 ) -> None:  # fmt: skip
-    """With any number of iterations, none too, in any order of threads, for tiles of several blocks
-    too: a right result."""
+    """With any number of iterations, none too, in any order of threads, in blocks that take several
+    tiles or load for each other: a right result."""
     text = " ".join(sorted(words))
     sizes = {"groups": groups, "tiles": tiles, "blocks": blocks}
     given = kernel(text, stages=stages, **sizes)
-    program = lowered(given, Controls(ping_pong=True, persistent=True))
+    program = lowered(given, Controls(ping_pong=True, persistent=True, cluster=cluster))
     refused = "late" in words and "ahead" not in words and stages == 2
     if tiles > 2:
         assert (turns(program) == []) == refused

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202, E731, SIM102
+# ruff: noqa: ANN001, ANN201, ANN202, SIM102
 """Loops whose warp groups could take turns, in many forms, for tests of what becomes of them.
 
 Each computes Out = Σ exp2(Q · Kᵀ) · V over tiles of keys, as often as its loops come to them.
@@ -12,6 +12,7 @@ A form is a set of words:
     either   the loop stands in a branch
     meet     all warp groups exchange something in shared memory
     apart    each product has exponentials of its own
+    touch    scores are changed before values are multiplied, where a number of the launch says so
 """
 
 from __future__ import annotations
@@ -25,12 +26,9 @@ import tileprof.lang as T
 TILE = 64
 
 
-def kernel(
-    words=frozenset(), groups=2, tiles=3, stages=2, dim=64, blocks=1, policy="FullRow", limits=True
-):
+def kernel(words=frozenset(), groups=2, tiles=3, stages=2, dim=64, blocks=1, policy="FullRow"):
     """A kernel of so many tiles of keys and blocks of rows; `Limits` bounds its loops at launch."""
     rows, keys, along = 64 * groups, TILE * tiles, getattr(T.GemmWarpPolicy, policy)
-    limit = lambda Limits, n: T.min(Limits[n], tiles) if limits else tiles
 
     @T.prim_func
     def turned(
@@ -101,6 +99,10 @@ def kernel(
                 for t in T.Pipelined(T.max(count - 1, 0), num_stages=stages):
                     load_k(t + 1)
                     scores()
+                    if "touch" in words:
+                        if Limits[1] > 5:
+                            for i, j in T.Parallel(rows, TILE):
+                                s[i, j] *= 2
                     load_v(t)
                     values()
                     exponentials()
@@ -117,7 +119,7 @@ def kernel(
 
             T.copy(Q[bx * rows, 0], q)
             T.clear(o)
-            count = limit(Limits, 0)
+            count = T.min(Limits[0], tiles)
             if "outer" in words:
                 for _ in T.serial(2):
                     once(count)
@@ -127,7 +129,7 @@ def kernel(
             else:
                 once(count)
             if "again" in words:
-                once(limit(Limits, 1))
+                once(T.min(Limits[1], tiles))
             T.copy(o, Out[bx * rows, 0])
 
     return tileprof.compile(turned).program.kernel

@@ -174,6 +174,9 @@ def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) 
     iteration."""
     freed: list[tuple[int, ir.RingRelease]] = []
     for number, op in enumerate(inside):
+        nested = [o for b in op.blocks() for o in ir.walk(b)]
+        if any(isinstance(o, ir.Wait | ir.RingWait | ir.RingRelease) for o in nested):
+            return f"a group would keep its turn for the `{op.mnemonic}` {_at(op)}, which waits"
         match op:
             case ir.Wait(queue="wgmma"):
                 return f"a group would keep its turn while it waits for products: {op.reason}"
