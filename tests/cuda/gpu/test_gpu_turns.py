@@ -33,7 +33,8 @@ def test_many_launches(name: str, causal: bool, shape: tuple[int, ...]) -> None:
 
     def result(kernel: Any) -> torch.Tensor:
         found = kernel(*given, causal=causal)
-        return found[0] if isinstance(found, tuple) else found
+        out: torch.Tensor = found[0] if isinstance(found, tuple) else found
+        return out
 
     want = result(attention(name, False)).clone()
     kernel = attention(name, True)

@@ -209,6 +209,13 @@ def _at_most(value: ir.Value) -> int | None:
 # -- with turns
 
 
+def _sums(loop: ir.For) -> list[ir.Value]:
+    """What the products of a loop add to."""
+    added = [base(o.c) for o in loop.body.ops if isinstance(o, ir.AsyncGemm) and not o.clear]
+    inside = {v for o in ir.walk(loop.body) for v in o.results}
+    return [v for v in dict.fromkeys(added) if v not in inside]
+
+
 def _rewritten(launch: ir.Launch, plans: list[Plan]) -> ir.Launch:
     """The launch with the turns of some loops."""
     wrapped = [p.loop for p in plans if p.wraps]
@@ -221,6 +228,10 @@ def _rewritten(launch: ir.Launch, plans: list[Plan]) -> ir.Launch:
             return None
         if before not in takes and before not in passes:
             return None
+        if isinstance(op, ir.For):
+            # Otherwise numbers that the loop begins with may be set behind it, where it is left out
+            # and its products would be running: the assembler then runs all of them one by one.
+            builder.emit(ir.Wait("wgmma", [], _sums(op), reason="the loop begins"))
         if before in takes:
             builder.emit(ir.TurnWait())
         builder.emit(op)
