@@ -346,7 +346,7 @@ def test_sums_are_set_before_a_loop_that_may_have_no_iteration(length: int) -> N
     shape = {"batch": 1, "length": length, "heads": 8, "dim": 64, "keys": length, "groups": 8}
     held = study("attention").attention.compile(**shape, causal=True).program.kernel
     program = lowered(held, FORCED)
-    assert turns(program).count(ir.TurnWait) == 4
+    assert ir.TurnWait in turns(program)
     assert not [r for r in program.all_remarks if r.op == "ptxas"]
 
 
