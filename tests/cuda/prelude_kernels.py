@@ -183,6 +183,11 @@ CALLS = (
          r"MEMBAR"),
     ),
     Call(
+        "turns",
+        "tp_turn_start(i >> 7); tp_turn_wait(i >> 7); f[i] = 1; tp_turn_pass<3>(i >> 7);",
+        (r"BAR\.ARV 0x2, 0x100", r"BAR\.SYNC\S* R\d+, 0x100", r"BAR\.ARV R\d+, 0x100"),
+    ),
+    Call(
         "cluster",
         "tp_cluster_arrive(); tp_cluster_wait(); tp_cluster_barrier(); tp_fence_async();"
         "tp_fence_async_global();",

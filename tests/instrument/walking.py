@@ -18,7 +18,7 @@ __all__ = ["Seen", "Warp", "path_of", "roles", "walks"]
 __all__ += ["check_loops", "check_scopes", "check_steps", "check_turns"]
 
 
-_WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire)
+_WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire, ir.TurnWait)
 
 
 @dataclass(frozen=True)

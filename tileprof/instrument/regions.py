@@ -266,6 +266,7 @@ class _Runs:
 
 
 _WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire, ir.RingSend, ir.RingReceive, ir.Barrier)
+_WAITS += (ir.TurnWait,)
 _Loop = (ir.For, ir.While)
 _Control = (ir.For, ir.While, ir.If)
 

@@ -18,11 +18,15 @@ from .stages import NAMES_SHOWN, buffer_name
 __all__ = ["Step", "StepKind", "Steps", "is_glue", "listed"]
 
 StepKind = Literal[
-    "wait slot", "load", "wait tile", "issue", "wait products", "wait copies", "wait stores",
-    "barrier", "compute", "write",
+    "wait slot", "load", "wait tile", "wait turn", "issue", "wait products", "wait copies",
+    "wait stores", "barrier", "compute", "write",
 ]  # fmt: skip
 
-_GLUE = (ir.RingCommit, ir.RingRelease, ir.Commit, ir.Fence, ir.Yield, ir.Break, ir.Continue)
+_GLUE = (
+    ir.RingCommit, ir.RingRelease, ir.Commit, ir.Fence, ir.TurnStart, ir.TurnPass, ir.Yield,
+    ir.Break, ir.Continue,
+)  # fmt: skip
+_Waiting = ir.RingAcquire | ir.RingWait | ir.Wait | ir.Barrier | ir.TurnWait
 _FUNCTIONS_SHOWN = 2
 _RING = "ring of "
 
@@ -110,7 +114,7 @@ class Steps:
     def of(self, op: ir.OpBase) -> Step | None:
         """The step of an op that holds no blocks, or of a `parallel`."""
         match op:
-            case ir.RingAcquire() | ir.RingWait() | ir.Wait() | ir.Barrier():
+            case ir.RingAcquire() | ir.RingWait() | ir.Wait() | ir.Barrier() | ir.TurnWait():
                 return self._waiting(op)
             case ir.NextTile() | ir.RingSend() | ir.RingReceive():
                 return _next_tile(op)
@@ -144,7 +148,7 @@ class Steps:
 
     # -- waits
 
-    def _waiting(self, op: ir.RingAcquire | ir.RingWait | ir.Wait | ir.Barrier) -> Step:
+    def _waiting(self, op: _Waiting) -> Step:
         match op:
             case ir.RingAcquire(ring=ring):
                 of = f" of {listed(self._tiles.get(ring, []))}" if len(self._tiles) > 1 else ""
@@ -165,6 +169,8 @@ class Steps:
                 return Step("wait stores", name, tensors, retires="bulk", pending=pending)
             case ir.Barrier():
                 return Step("barrier", "barrier")
+            case ir.TurnWait():
+                return Step("wait turn", "wait for the turn")
 
     def _queue(self, ring: ir.Value) -> str:
         return f"{_RING}{', '.join(dict.fromkeys(self._tiles.get(ring, [])))}"

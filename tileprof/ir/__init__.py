@@ -29,6 +29,9 @@ from .device import (
     RingSend,
     RingWait,
     Roles,
+    TurnPass,
+    TurnStart,
+    TurnWait,
     Wait,
 )
 from .kernel import Kernel, Param, Site, State
@@ -52,7 +55,7 @@ Op = (
 DeviceOp = (
     AllReduce | AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition
     | Mark | NextTile | Ring | RingAcquire | RingCommit | RingReceive | RingRelease | RingSend
-    | RingWait | Roles | Wait
+    | RingWait | Roles | TurnPass | TurnStart | TurnWait | Wait
 )  # fmt: skip
 """What the lowering for a GPU adds."""
 
@@ -121,6 +124,9 @@ __all__ = [
     "State",
     "Store",
     "TileAtomic",
+    "TurnPass",
+    "TurnStart",
+    "TurnWait",
     "Type",
     "Unary",
     "Value",

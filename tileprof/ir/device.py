@@ -16,7 +16,8 @@ from .types import Type, index, ring, token
 
 __all__ = ["AllReduce", "AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence"]
 __all__ += ["GridPosition", "Mark", "NextTile", "Ring", "RingAcquire", "RingCommit", "RingReceive"]
-__all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "Wait"]
+__all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "TurnPass", "TurnStart", "TurnWait"]
+__all__ += ["Wait"]
 
 Queue = Literal["wgmma", "cp.async", "bulk"]
 """What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
@@ -268,6 +269,22 @@ class Roles(OpBase):
         """No arguments."""
         if self.producer.args or self.consumer.args:
             yield "roles take no arguments"
+
+
+@op("turn_start", effect=Effect.WRITE)
+class TurnStart(OpBase):
+    """The warp groups of the consumers will take turns, one after the other and the first again
+    after the last; the first group has the first turn."""
+
+
+@op("turn_wait", effect=Effect.READ | Effect.WRITE)
+class TurnWait(OpBase):
+    """Consumer: go on once the warp group before this one has passed its turn."""
+
+
+@op("turn_pass", effect=Effect.WRITE)
+class TurnPass(OpBase):
+    """Consumer: the turn goes to the next warp group."""
 
 
 @op("mark", effect=Effect.READ | Effect.WRITE)

@@ -13,6 +13,7 @@ from .kernel import Kernel
 from .memory import Alloc
 from .printer import print_kernel
 from .tile import Copy, Fill, Gemm, Reduce, Scan, TileAtomic
+from .turns import misplaced_turns
 from .types import BufferType, index
 
 __all__ = ["verify"]
@@ -44,6 +45,7 @@ def _problems(kernel: Kernel) -> Iterator[str]:
                 if isinstance(dim, str) and dim not in kernel.symbols:
                     yield f"parameter {param.name} uses symbol {dim}, which is not declared"
     yield from _states(kernel)
+    yield from misplaced_turns(kernel.body)
     yield from _block(kernel.body, (), set())
 
 

@@ -5,6 +5,13 @@
 TP_INLINE void tp_barrier() { tp_emulator::barrier(0, 0, true); }
 TP_INLINE void tp_barrier(int id, int threads) { tp_emulator::barrier(id, threads, true); }
 TP_INLINE void tp_barrier_arrive(int id, int threads) { tp_emulator::barrier(id, threads, false); }
+TP_INLINE void tp_turn_start(int group) {
+  if (group == 0) tp_barrier_arrive(2, 256);
+}
+TP_INLINE void tp_turn_wait(int group) { tp_barrier(2 + group, 256); }
+template <int GROUPS> TP_INLINE void tp_turn_pass(int group) {
+  tp_barrier_arrive(2 + (group + 1) % GROUPS, 256);
+}
 TP_INLINE void tp_warp_barrier() { tp_emulator::meet("tp_warp_barrier", nullptr, nullptr); }
 TP_INLINE bool tp_barrier_any(bool x) { return tp_emulator::barrier_vote(x) > 0; }
 TP_INLINE bool tp_barrier_all(bool x) { return tp_emulator::barrier_vote(!x) == 0; }

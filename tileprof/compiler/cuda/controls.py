@@ -63,6 +63,9 @@ class Controls:
     """Whether iterations that no mask changes may have a loop of their own."""
     late_sums: bool = True
     """Whether sums of a loop may be added up across threads once, after it."""
+    ping_pong: bool | None = None
+    """Whether consumer warp groups take turns, so that the products of one run under the
+    exponentials of the other."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

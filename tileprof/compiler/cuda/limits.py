@@ -10,6 +10,7 @@ import re
 
 from tileprof import ir
 
+from .emit.turns import named_barriers
 from .layouts import parse_layout
 from .lowering import Lowering
 from .passes.walking import base, threads_of
@@ -23,9 +24,10 @@ _NAMED = re.compile(r"\btp_barrier\((\d+),")
 
 def check_launches(kernel: ir.Kernel, source: CudaSource, lowering: Lowering) -> None:
     """KernelError for a launch that cannot run, or whose products do not fit into registers."""
-    barriers = 1 + max((int(n) for n in _NAMED.findall(source.text)), default=0)
+    named = 1 + max((int(n) for n in _NAMED.findall(source.text)), default=0)
     launches = [op for op in kernel.body.ops if isinstance(op, ir.Launch)]
     for launch, spec in zip(launches, source.launches, strict=True):
+        barriers = max(named, named_barriers(launch))
         check(spec, lowering.target, location=launch.span, barriers=barriers)
         limit = _registers(launch, spec.threads, lowering)
         for op in ir.walk(launch.body):

@@ -32,6 +32,7 @@ from .passes.peel import peel
 from .passes.persist import persist
 from .passes.pipeline import pipeline
 from .passes.sample_counts import plan_sample_counts
+from .passes.turns import take_turns
 from .passes.waits import insert_waits
 from .remarks import Remarks
 from .source import CudaSource
@@ -80,6 +81,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("memory", plan_memory),
     # Hazards are between bytes, and buffers share bytes only now.
     Pass("barriers", insert_barriers),
+    # After barriers, which decide with waits whether a group may keep others waiting.
+    Pass("turns", take_turns),
     # Last: waits, barriers and what a role does are what is measured, and no other pass has to know
     # of marks or decides otherwise because of them.
     Pass("marks", lambda kernel, lowering: place_marks(kernel, lowering.instrument)),

@@ -10,7 +10,7 @@ from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.errors import InternalError
 
-from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy
+from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy, turns
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
 from .grid import emit_next_tile
@@ -89,6 +89,8 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             rings.emit(ctx, op)
         case ir.NextTile():
             emit_next_tile(ctx, op)
+        case ir.TurnStart() | ir.TurnWait() | ir.TurnPass():
+            turns.emit(ctx, op)
         case ir.Mark():
             emit_mark(ctx, op)
         case ir.Roles():

@@ -12,6 +12,15 @@ TP_INLINE void tp_barrier(int id, int threads) {
 TP_INLINE void tp_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// Turns of warp groups: group g waits at barrier 2 + g, where the group before it arrives when it
+// passes its turn.  (Barrier 1 is that of a role.)  The first group lets itself go first.
+TP_INLINE void tp_turn_start(int group) {
+  if (group == 0) tp_barrier_arrive(2, 256);
+}
+TP_INLINE void tp_turn_wait(int group) { tp_barrier(2 + group, 256); }
+template <int GROUPS> TP_INLINE void tp_turn_pass(int group) {
+  tp_barrier_arrive(group + 1 < GROUPS ? 3 + group : 2, 256);
+}
 TP_INLINE void tp_warp_barrier() { __syncwarp(); }
 // Whether `x` holds in any (all) threads of the block; a barrier of the whole block.
 TP_INLINE bool tp_barrier_any(bool x) { return __syncthreads_or(x); }

@@ -1,0 +1,45 @@
+"""Warp groups that take turns, on a real GPU: the same results, launch after launch."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import torch
+
+import tileprof
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = [(1, 4096, 8, 128), (2, 1000, 16, 64), (1, 100, 2, 64)]
+
+
+def attention(name: str, ping_pong: bool) -> Any:
+    """A kernel of attention, with turns or without."""
+    study: Any = importlib.import_module(f"case_studies.{name}")
+    controls = tileprof.Controls(ping_pong=ping_pong)
+    return tileprof.jit(getattr(study, name).function, controls=controls)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("name", ["attention", "attention_overlapped"])
+def test_many_launches(name: str, causal: bool, shape: tuple[int, ...]) -> None:
+    """Turns change no number, only when products start; a turn that nobody passed would hang."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    made = (torch.randn(shape, generator=generator, device="cuda") for _ in range(3))
+    given = [x.to(torch.bfloat16) for x in made]
+
+    def result(kernel: Any) -> torch.Tensor:
+        found = kernel(*given, causal=causal)
+        out: torch.Tensor = found[0] if isinstance(found, tuple) else found
+        return out
+
+    want = result(attention(name, False)).clone()
+    kernel = attention(name, True)
+    for _ in range(20):
+        out = result(kernel)
+        torch.cuda.synchronize()
+        assert torch.equal(out, want)
+        out.fill_(7.0)

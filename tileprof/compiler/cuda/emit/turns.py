@@ -1,0 +1,37 @@
+"""Turns of the consumers' warp groups, by named barriers: two groups meet at each.
+
+Barrier 0 is that of the whole block and 1 that of the role.  Barrier 2 + g is where group g waits
+until the group before it has passed: 128 threads wait there, 128 arrive and go on.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.passes.walking import threads_of
+
+from .context import Context
+
+__all__ = ["emit", "named_barriers"]
+
+FIRST = 2
+"""The first barrier of turns, as `prelude/barriers.cuh` has it."""
+WARP_GROUP = 128
+
+
+def emit(ctx: Context, op: ir.TurnStart | ir.TurnWait | ir.TurnPass) -> None:
+    """One op about turns."""
+    ctx.headers.add("barriers.cuh")
+    group = "tp_warp >> 2"
+    match op:
+        case ir.TurnStart():
+            ctx.writer.line(f"tp_turn_start({group});")
+        case ir.TurnWait():
+            ctx.writer.line(f"tp_turn_wait({group});")
+        case ir.TurnPass():
+            ctx.writer.line(f"tp_turn_pass<{ctx.threads // WARP_GROUP}>({group});")
+
+
+def named_barriers(launch: ir.Launch) -> int:
+    """How many named barriers a launch needs for its turns, the two before them included."""
+    turns = any(isinstance(o, ir.TurnStart) for o in ir.walk(launch.body))
+    return FIRST + threads_of(launch) // WARP_GROUP if turns else 0

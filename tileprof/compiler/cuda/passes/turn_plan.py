@@ -1,0 +1,216 @@
+"""Where the warp groups that run a loop could take and pass turns, or why they could not.
+
+A turn begins before the first product after the loop's exponentials and ends behind the last one
+before the next exponentials.  In it a group may only wait for tiles that are loaded without what
+another group does in a turn of its own: whoever waits for the turn could not do it.
+In: a loop of the consumers, with its waits and barriers.  Out: a `Plan`, or a reason against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts.instruction import Wgmma, parse_instruction
+
+__all__ = ["LEAST", "Plan", "Work", "plan_turn", "work_of"]
+
+FLOPS, SPECIAL, ORDINARY = 4096, 16, 128
+"""Of an H100's multiprocessor in a clock: flops of dense products of 16-bit operands (989 TFLOP/s
+of 132 at 1.83 GHz), exponentials and the like, ordinary instructions of 32 bits."""
+LEAST = 3 / 8
+"""Of the time of products, what exponentials take where turns pay.  FlashAttention-3 takes turns
+for heads of 128 columns, where that is 1/2, and not for 256, where it is 1/4."""
+STRAY = 1 / 4
+"""Of a loop's arithmetic, what may stand elsewhere than with its exponentials."""
+_CHEAP = {
+    "neg", "not", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite",
+    "popcount", "clz",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Clocks of a multiprocessor's arithmetic units, for all threads of the block."""
+
+    special: float = 0.0
+    """Of the unit for exponentials."""
+    ordinary: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.special + other.special, self.ordinary + other.ordinary)
+
+    @property
+    def clocks(self) -> float:
+        """Of both."""
+        return self.special + self.ordinary
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The turns of one loop."""
+
+    loop: ir.For
+    first: ir.AsyncGemm
+    """The turn is taken before it."""
+    last: ir.AsyncGemm
+    """The turn is passed behind it."""
+    wraps: bool
+    """Whether a turn begins in one iteration and ends in the next."""
+    share: float
+    """Time of exponentials over that of products."""
+
+
+def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | str:
+    """The turns of a loop that holds products; `groups`: warp groups that run it."""
+    body = loop.body.ops
+    at = [n for n, op in enumerate(body) if isinstance(op, ir.AsyncGemm)]
+    products = [op for op in body if isinstance(op, ir.AsyncGemm)]
+    if reason := _loop_reason(loop, products, groups):
+        return reason
+    # The last of the gaps goes on at the begin of the body.
+    gaps = [body[a + 1 : b] for a, b in pairwise(at)]
+    gaps.append([*body[at[-1] + 1 :], *body[: at[0]]])
+    works = [work_of(gap) for gap in gaps]
+    heavy = max(range(len(gaps)), key=lambda n: works[n].special)
+    total = sum(works, Work())
+    if total.clocks - works[heavy].clocks > STRAY * total.clocks:
+        return "its arithmetic stands at several places between products"
+    wraps = heavy != len(gaps) - 1
+    first, last = products[(heavy + 1) % len(products)], products[heavy]
+    inside = [op for n in range(heavy + 1, heavy + len(gaps)) for op in gaps[n % len(gaps)]]
+    rest = [op for op in body[body.index(first) + 1 :] if op not in products]
+    if reason := _section_reason(inside, len(rest) if wraps else len(inside), launch):
+        return reason
+    share = total.special / sum(map(_clocks, products))
+    return Plan(loop, first, last, wraps, share)
+
+
+def _clocks(op: ir.AsyncGemm) -> float:
+    """Of the tensor cores, for one product."""
+    return 2 * prod(op.gemm.mnk) / FLOPS * op.a.dtype.bits / 16
+
+
+# -- what the loop is made of
+
+
+def _loop_reason(loop: ir.For, products: Sequence[ir.AsyncGemm], groups: int) -> str:
+    if any(isinstance(o, ir.AsyncGemm) and o not in products for o in ir.walk(loop.body)):
+        return "some of its products stand in a loop or branch inside"
+    for product in products:
+        instruction = parse_instruction(product.lowering)
+        if not isinstance(instruction, Wgmma) or instruction.rows != groups:
+            return f"warp groups share rows of the product {_at(product)}"
+    for op in loop.body.ops:
+        for inner in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+            if _meets(inner, op):
+                return f"all warp groups meet at a barrier {_at(inner)}"
+    return ""
+
+
+def _meets(op: ir.OpBase, outer: ir.OpBase) -> bool:
+    """Whether all consumers wait for each other at an op; `outer`: the op of the loop's body that
+    it is, or is in."""
+    if isinstance(op, ir.Atomic):
+        # What one thread gets is told to all.
+        return not isinstance(outer, ir.Parallel)
+    return isinstance(op, ir.Barrier) or getattr(op, "scratch", None) is not None
+
+
+def _at(op: ir.OpBase) -> str:
+    return f"in line {op.span.line}" if op.span is not None else "that a pass made"
+
+
+# -- arithmetic
+
+
+def work_of(ops: Sequence[ir.OpBase]) -> Work:
+    """The arithmetic of some ops; bodies of loops count once."""
+    return sum(map(_work, ops), Work())
+
+
+def _work(op: ir.OpBase) -> Work:
+    match op:
+        case ir.Parallel(extents=extents, body=body):
+            points = prod(_extent(e) for e in extents)
+            special = sum(map(_is_special, ir.walk(body)))
+            others = sum(map(_is_ordinary, ir.walk(body)))
+            return Work(points * special / SPECIAL, points * others / ORDINARY)
+        case ir.Reduce(source=source):
+            return Work(0, prod(source.buffer.static_shape) / ORDINARY)
+        case ir.For() | ir.While() | ir.If():
+            return sum((work_of(b.ops) for b in op.blocks()), Work())
+        case _:
+            return Work()
+
+
+def _extent(value: ir.Value) -> int:
+    return int(value.owner.value) if isinstance(value.owner, ir.Constant) else 1
+
+
+def _is_special(op: ir.OpBase) -> bool:
+    match op:
+        case ir.Unary(kind=kind):
+            return kind not in _CHEAP
+        case ir.Binary(kind=kind):
+            return kind in ("div", "pow", "atan2")
+        case _:
+            return False
+
+
+def _is_ordinary(op: ir.OpBase) -> bool:
+    pure = (ir.Unary, ir.Binary, ir.Compare, ir.Fma, ir.Select, ir.Cast)
+    return isinstance(op, pure) and op.result.type != ir.index and not _is_special(op)
+
+
+# -- what a group may do while it has its turn
+
+
+def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) -> str:
+    """`inside`: ops between the products of a turn; those from `split` on are of the next
+    iteration."""
+    freed: list[tuple[int, ir.RingRelease]] = []
+    for number, op in enumerate(inside):
+        nested = [o for b in op.blocks() for o in ir.walk(b)]
+        if any(isinstance(o, ir.Wait | ir.RingWait | ir.RingRelease) for o in nested):
+            return f"a group would keep its turn for the `{op.mnemonic}` {_at(op)}, which waits"
+        match op:
+            case ir.Wait(queue="wgmma"):
+                return f"a group would keep its turn while it waits for products: {op.reason}"
+            case ir.RingRelease():
+                freed.append((number, op))
+            case ir.RingWait():
+                for before, release in freed:
+                    later = before < split <= number
+                    if _needs(launch, op, release, later):
+                        return f"the tile {_at(op)} may wait for a slot that is freed in a turn"
+    return ""
+
+
+def _needs(launch: ir.Launch, wait: ir.RingWait, release: ir.RingRelease, later: bool) -> bool:
+    """Whether a tile may only be loaded once all groups did a release that comes before it in the
+    same turn; `later`: it is a tile of the next iteration.
+
+    Before tile i of one ring, the producer loads tiles of the other up to i, or up to i - 1 where
+    it comes to that ring later; to load tile j it needs slot j - stages to be free.
+    """
+    acquired = list(_acquired(launch, {wait.ring, release.ring}))
+    ring = release.ring.owner
+    if not isinstance(ring, ir.Ring) or any(len(set(a)) != len(a) for a in acquired):
+        return True
+    both = [a for a in acquired if len(a) == 2]
+    behind = bool(both) and all(a[0] is wait.ring for a in both)
+    return later - behind - ring.stages + release.lag >= 0
+
+
+def _acquired(launch: ir.Launch, rings: set[ir.Value]) -> Iterator[list[ir.Value]]:
+    """By block of the producer, those of some rings whose slots it fills, in order."""
+    for roles in launch.body.ops:
+        if isinstance(roles, ir.Roles):
+            inner = (b for o in ir.walk(roles.producer) for b in o.blocks())
+            for block in (roles.producer, *inner):
+                taken = [o.ring for o in block.ops if isinstance(o, ir.RingAcquire)]
+                yield [ring for ring in taken if ring in rings]
