@@ -243,7 +243,7 @@ MASKS = {
     "chunk_scan": [False, True],
 }
 """Of each loop of the consumers that waits for tiles, whether it compares elements.  Where products
-run under the next turn's arithmetic, the first is of one turn and the last of the end of one."""
+run under the next iteration's arithmetic, the first is of one, and the last of the end of one."""
 
 
 @pytest.mark.parametrize("name", MASKS)

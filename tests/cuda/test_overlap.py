@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN202, ANN201
-"""Loops whose last product runs under the arithmetic of the next turn."""
+"""Loops whose last product runs under the arithmetic of the next iteration."""
 
 import re
 from itertools import takewhile
@@ -130,7 +130,8 @@ def test_rotated(word):
     assert not rotated(lowered(word, controls=Controls(overlap=False))[1])
     (said,) = [r for r in program.remarks if "issued behind" in r.chosen]
     assert said.chosen == (
-        "issued behind the next turn's product into `s`, to run while that turn computes with it"
+        "issued behind the next iteration's product into `s`, "
+        "to run while that one is computed with"
     )
 
 
@@ -141,13 +142,13 @@ def test_rotated(word):
             "one tile",
             "copy",
             "T.copy(K[at, 0], k_s)",
-            "it and the last product of the turn before both use `k_s`",
+            "it and the last product of the iteration before both use `k_s`",
         ),
         (
             "after",
             "parallel",
             "for i, j in T.Parallel(64, 64):",
-            "it needs `c` in the same turn",
+            "it needs `c` in the same iteration",
         ),
         (
             "beside",
@@ -169,7 +170,7 @@ def test_what_prevents_it(word, op, line, reason):
     _, program = lowered(word)
     assert not rotated(program)
     (said,) = [r for r in program.remarks if r.op == "for"]
-    assert said.chosen == "one turn after the other"
+    assert said.chosen == "one iteration after the other"
     ((name, why),) = said.rejected
     number = int(re.search(r"line (\d+)", why)[1])
     assert (name, why) == ("overlap", f"`{op}` of line {number}: {reason}")

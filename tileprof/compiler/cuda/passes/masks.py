@@ -19,6 +19,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.ir.rewrite import clone
 from tileprof.ir.scalar import BinaryKind, CompareKind
 
+from .rotation import taken
 from .walking import folded, per_launch, rebuilt
 
 __all__ = ["narrow_masks"]
@@ -32,21 +33,18 @@ def narrow_masks(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 
 def _narrowed(launch: ir.Launch) -> ir.Launch:
-    points: dict[ir.OpBase, dict[ir.Value, ir.Value]] = {}
+    limits: dict[ir.OpBase, _Limit] = {}
     for op in ir.walk(launch.body):
         if isinstance(op, ir.Parallel) and _fills_fragments(op):
-            extents = dict(zip(op.body.args, op.extents))
+            points = _points(op)
             for inner in ir.walk(op.body):
-                if isinstance(inner, ir.Compare) and inner.kind in _MIRRORED:
-                    points[inner] = extents
-    if not points:
+                if isinstance(inner, ir.Compare) and (found := _split(inner, points)) is not None:
+                    limits[inner] = found
+    if not limits:
         return launch
 
     def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if old not in points or not isinstance(old, ir.Compare) or not isinstance(new, ir.Compare):
-            return None
-        found = _split(old, points[old])
-        return None if found is None else [found.emit(mapping, builder)]
+        return [limits[old].emit(mapping, builder)] if old in limits else None
 
     mapping: dict[ir.Value, ir.Value] = {}
     made = clone(launch, {}, {"body": rebuilt(launch.body, mapping, rule)})
@@ -60,21 +58,40 @@ def _fills_fragments(loop: ir.Parallel) -> bool:
     return bool(stores) and all(o.buffer.buffer.space == "fragment" for o in stores)
 
 
+@dataclass(frozen=True)
+class _Point:
+    """The index of a point along one axis."""
+
+    index: ir.Value
+    extent: ir.Value
+    computed: set[ir.Value]
+    """What is computed from it, itself included."""
+
+
+def _points(loop: ir.Parallel) -> list[_Point]:
+    """The axes of a loop, the last first."""
+    found = [_Point(i, e, {i}) for i, e in zip(loop.body.args, loop.extents)]
+    for op in ir.walk(loop.body):
+        for point in found:
+            if any(v in point.computed for v in taken(op)):
+                point.computed.update(op.results)
+    return found[::-1]
+
+
 @dataclass
 class _Sum:
-    """Values with their signs, and a number."""
+    """Values with their signs."""
 
     plus: list[ir.Value] = field(default_factory=list)
     minus: list[ir.Value] = field(default_factory=list)
 
-    def add(self, value: ir.Value, points: dict[ir.Value, ir.Value], sign: bool = True) -> None:
-        """Take a value apart as far as it depends on a point."""
-        match value.owner:
-            case ir.Binary(kind="add" | "sub" as kind, left=left, right=right) if _depends(
-                value, points
-            ):
-                self.add(left, points, sign)
-                self.add(right, points, sign if kind == "add" else not sign)
+    def add(self, value: ir.Value, computed: set[ir.Value], sign: bool = True) -> None:
+        """Take a value apart as far as it is computed from a point."""
+        owner = value.owner if value in computed else None
+        match owner:
+            case ir.Binary(kind="add" | "sub" as kind, left=left, right=right):
+                self.add(left, computed, sign)
+                self.add(right, computed, sign if kind == "add" else not sign)
             case _:
                 (self.plus if sign else self.minus).append(value)
 
@@ -84,8 +101,7 @@ class _Limit:
     """`point KIND sum`, for a point below an extent."""
 
     kind: CompareKind
-    point: ir.Value
-    extent: ir.Value
+    point: _Point
     sum: _Sum
 
     def emit(self, mapping: dict[ir.Value, ir.Value], builder: ir.Builder) -> ir.Value:
@@ -101,36 +117,29 @@ class _Limit:
             total = make("sub", total, mapping.get(value, value))
         # Beyond these ends the answer is the same for every point.
         total = make("max", total, builder.constant(-1))
-        total = make("min", total, mapping.get(self.extent, self.extent))
-        point = mapping.get(self.point, self.point)
+        total = make("min", total, mapping.get(self.point.extent, self.point.extent))
+        point = mapping.get(self.point.index, self.point.index)
         return builder.emit(ir.Compare(self.kind, point, total)).result
 
 
-def _split(op: ir.Compare, points: dict[ir.Value, ir.Value]) -> _Limit | None:
+def _split(op: ir.Compare, points: list[_Point]) -> _Limit | None:
     """The comparison solved for the last point's index in it; None where it is in that form, or
     cannot be."""
-    if op.left.type != ir.dtype("index") or op.left in points or op.right in points:
+    if op.kind not in _MIRRORED or op.left.type != ir.dtype("index"):
         return None
-    both = _Sum()
-    both.add(op.left, points)
-    both.add(op.right, points, sign=False)
-    for point in reversed(points):
-        sides = [side for side in (both.plus, both.minus) if point in side]
-        held = [v for v in (*both.plus, *both.minus) if _depends(v, {point: point})]
-        if held != [point] or not isinstance(points[point].owner, ir.Constant):
+    if any(point.index in (op.left, op.right) for point in points):
+        return None
+    for point in points:
+        both = _Sum()
+        both.add(op.left, point.computed)
+        both.add(op.right, point.computed, sign=False)
+        held = [v for v in (*both.plus, *both.minus) if v in point.computed]
+        if held != [point.index] or not isinstance(point.extent.owner, ir.Constant):
             continue
-        (side,) = sides
-        side.remove(point)
         # plus + point KIND minus, or plus KIND minus + point.
-        if side is both.plus:
-            return _Limit(op.kind, point, points[point], _Sum(both.minus, both.plus))
-        return _Limit(_MIRRORED[op.kind], point, points[point], both)
+        if point.index in both.plus:
+            both.plus.remove(point.index)
+            return _Limit(op.kind, point, _Sum(both.minus, both.plus))
+        both.minus.remove(point.index)
+        return _Limit(_MIRRORED[op.kind], point, both)
     return None
-
-
-def _depends(value: ir.Value, points: dict[ir.Value, ir.Value]) -> bool:
-    """Whether a value is computed from a point's index."""
-    if value in points:
-        return True
-    owner = value.owner
-    return owner is not None and any(_depends(v, points) for v in owner.operand_values())

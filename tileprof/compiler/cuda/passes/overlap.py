@@ -1,19 +1,21 @@
-"""Loops whose last product runs under the arithmetic of the next turn.
+"""Loops whose last product runs under the arithmetic of the next iteration.
 
-A turn multiplies, computes with the result, and multiplies again.  The last product of a turn and
-the first of the next do not need each other, so both are issued before the arithmetic between:
+An iteration multiplies, computes with the result, and multiplies again.  The last product of an
+iteration and the first of the next do not need each other, so both are issued before the arithmetic
+between:
 
-    for k (pipelined)                  for k in the first turn, if there is one
-      copy K[k] → K_s                    head and middle of turn k
-      gemm Q_s, K_s → s       ┐ head   for k in the other turns
+    for k (pipelined)                  for k in the first iteration, if there is one
+      copy K[k] → K_s                    head and middle of iteration k
+      gemm Q_s, K_s → s       ┐ head   for k in the other iterations
       max, exp, sum of s      ┐ middle   copy K[k] → K_s;      gemm Q_s, K_s → s
       w = s                   ┘      ⇒   copy V[k - 1] → V_s;  gemm w, V_s → o
       copy V[k] → V_s         ┐          max, exp, sum of s;   w = s
-      gemm w, V_s → o         ┘ tail   for k in the last turn, if there is one
-                                         tail of turn k
+      gemm w, V_s → o         ┘ tail   for k in the last iteration, if there is one
+                                         tail of iteration k
 
-Only the head of a turn moves, before the tail of the turn before it; nothing else changes its
-order.  So the tail may touch nothing that the head writes, and write nothing that it touches.
+Only the head of an iteration moves, before the tail of the iteration before it; nothing else
+changes its order.  So the tail may touch nothing that the head writes, and write nothing that it
+touches.
 In: products with instructions, loads chosen, elementwise ops as `parallel`.  Out: the same ops in
 three loops; the waits of the products follow from the order (`waits`).
 """
@@ -21,21 +23,18 @@ three loops; the waits of the products follow from the order (`waits`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
-from tileprof.ir.rewrite import clone, clone_block
-from tileprof.ir.scalar import BinaryKind
-from tileprof.ir.tile import Hints
 
 from .choose import ROLES
-from .peel import HINT as PEEL
 from .roles import is_ring_load, written_globals
-from .walking import accesses, base, folded, per_launch, threads_of, with_originals
+from .rotation import Parts, rotate, taken
+from .walking import accesses, base, per_launch, threads_of, with_originals
 
 __all__ = ["overlap"]
 
@@ -56,34 +55,24 @@ def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not dict(launch.hints).get(ROLES):
         return launch
     written = written_globals(launch)
-    turns: dict[ir.OpBase, _Turn] = {}
+    parts: dict[ir.OpBase, Parts] = {}
     for loop in ir.walk(launch.body):
         if isinstance(loop, ir.For) and loop.kind == "pipelined" and len(_products(loop.body)) > 1:
-            found = _turn(loop, written)
-            if isinstance(found, _Turn) and lowering.controls.overlap is None:
+            found = _parts(loop, written)
+            if isinstance(found, Parts) and lowering.controls.overlap is None:
                 found = _crowded(launch) or found
-            if isinstance(found, _Turn):
-                turns[loop] = found
+            if isinstance(found, Parts):
+                parts[loop] = found
             _note(loop, found, lowering)
 
     def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if old not in turns:
+        if old not in parts:
             return None
         assert isinstance(new, ir.For)
-        _Rotation(new, turns[old], builder).emit()
+        rotate(new, parts[old], builder)
         return []
 
-    return with_originals(launch, rule) if turns else launch
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """The ops of a loop's body that do something, by their positions in it, in three parts; every
-    other one computes an index or takes a part of a tensor, and stands where it is needed."""
-
-    head: tuple[int, ...]
-    middle: tuple[int, ...]
-    tail: tuple[int, ...]
+    return with_originals(launch, rule) if parts else launch
 
 
 @dataclass(frozen=True)
@@ -94,18 +83,18 @@ class _Missed:
     op: ir.OpBase
 
 
-def _note(loop: ir.For, found: _Turn | _Missed, lowering: Lowering) -> None:
+def _note(loop: ir.For, found: Parts | _Missed, lowering: Lowering) -> None:
     if isinstance(found, _Missed):
         line = f" of line {found.op.span.line}" if found.op.span is not None else ""
         reason = f"`{found.op.mnemonic}`{line}: {found.reason}"
-        lowering.remarks.add("for", loop.span, "one turn after the other", ("overlap", reason))
+        lowering.remarks.add("for", loop.span, "one iteration after the other", ("overlap", reason))
         return
     first, *_, last = _products(loop.body)
     lowering.remarks.add(
         "gemm",
         last.span,
-        f"issued behind the next turn's product into `{buffer_name(base(first.c))}`, to run while "
-        "that turn computes with it",
+        f"issued behind the next iteration's product into `{buffer_name(base(first.c))}`, to run "
+        "while that one is computed with",
     )
 
 
@@ -117,7 +106,7 @@ def _products(block: ir.Block) -> list[ir.Gemm]:
 # -- may it be rotated
 
 
-def _turn(loop: ir.For, written: set[ir.Value]) -> _Turn | _Missed:
+def _parts(loop: ir.For, written: set[ir.Value]) -> Parts | _Missed:
     """The parts of a loop's body, or why they cannot be told apart or moved."""
     step = loop.step.owner
     if not isinstance(step, ir.Constant) or step.value != 1:
@@ -137,7 +126,7 @@ def _turn(loop: ir.For, written: set[ir.Value]) -> _Turn | _Missed:
     if missed := _obstacle(head, middle, tail) or _carried(tail, rest):
         return missed
     place = {op: at for at, op in enumerate(loop.body.ops)}
-    return _Turn(*(tuple(place[o] for o in part) for part in (head, middle, tail)))
+    return Parts(*(tuple(place[o] for o in part) for part in (head, middle, tail)))
 
 
 def _only_multiplies(op: ir.OpBase) -> bool:
@@ -174,17 +163,17 @@ def _loads_for(tail: Sequence[ir.OpBase], acting: Sequence[ir.OpBase]) -> list[i
 def _obstacle(
     head: Sequence[ir.OpBase], middle: Sequence[ir.OpBase], tail: Sequence[ir.OpBase]
 ) -> _Missed | None:
-    """What keeps a head from moving before the tail of the turn before, or makes that useless."""
+    """What keeps a head from moving before an earlier tail, or makes that useless."""
     product = next(o for o in tail if isinstance(o, ir.Gemm))
     sums = buffer_name(base(product.c))
     for op in tail[tail.index(product) + 1 :]:
         if _clash(op, [product]):
-            return _Missed(f"it needs `{sums}` in the same turn", op)
+            return _Missed(f"it needs `{sums}` in the same iteration", op)
         if isinstance(op, ir.Parallel | ir.Reduce):
             return _Missed("the last product runs beside it as it is written", op)
     for op in head:
         if name := _clash(op, tail):
-            return _Missed(f"it and the last product of the turn before both use `{name}`", op)
+            return _Missed(f"it and the last product of the iteration before both use `{name}`", op)
     beside = [o for o in middle if not _clash(o, [product])]
     if not any(isinstance(o, ir.Parallel | ir.Reduce) for o in beside):
         return _Missed("nothing is computed that it could run beside", product)
@@ -202,20 +191,12 @@ def _clash(op: ir.OpBase, others: Iterable[ir.OpBase]) -> str:
 
 
 def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | None:
-    """An op of the rest of the turn that gives the tail a value."""
+    """An op of the rest of the iteration that gives the tail a value."""
     given = {result: op for op in rest for result in op.results}
-    for value in (v for op in tail for v in _taken(op)):
+    for value in (v for op in tail for v in taken(op)):
         if value in given:
-            return _Missed("the last product's part of the turn needs its value", given[value])
+            return _Missed("the last product's part of the iteration needs its value", given[value])
     return None
-
-
-def _taken(op: ir.OpBase) -> Iterator[ir.Value]:
-    """Values that an op and everything inside of it take."""
-    yield from op.operand_values()
-    for block in op.blocks():
-        for inner in ir.walk(block):
-            yield from inner.operand_values()
 
 
 def _crowded(launch: ir.Launch) -> _Missed | None:
@@ -229,82 +210,3 @@ def _crowded(launch: ir.Launch) -> _Missed | None:
     if registers <= REGISTERS:
         return None
     return _Missed(f"fragments would take {registers} registers of a thread at once", launch)
-
-
-# -- rotation
-
-
-@dataclass
-class _Rotation:
-    """Three loops in the place of one."""
-
-    loop: ir.For
-    turn: _Turn
-    builder: ir.Builder
-
-    def emit(self) -> None:
-        """Append them."""
-        start, stop, turn = self.loop.start, self.loop.stop, self.turn
-        one = self.builder.constant(1)
-        second = self._computed("add", start, one)
-        last = self._computed("max", start, self._computed("sub", stop, one))
-        # One turn at most: with its mask, wherever it is.
-        whole = (PEEL, False)
-        first = (*turn.head, *turn.middle)
-        self._over(start, self._computed("min", second, stop), first, hints=(whole,))
-        self._over(second, stop, turn.head, turn.tail, turn.middle)
-        self._over(last, stop, turn.tail)
-
-    def _computed(self, kind: BinaryKind, a: ir.Value, b: ir.Value) -> ir.Value:
-        return folded(ir.Binary(kind, a, b), self.builder)
-
-    def _over(
-        self,
-        start: ir.Value,
-        stop: ir.Value,
-        now: Sequence[int],
-        before: Sequence[int] = (),
-        then: Sequence[int] = (),
-        hints: Hints = (),
-    ) -> None:
-        """One loop: ops of this turn, of the turn before, and of this turn again."""
-        loop = self.loop
-        (counter,) = loop.body.args
-        k = ir.Value(counter.type, counter.name)
-        body = ir.Block([k])
-        builder = ir.Builder(body, loop.span)
-        this = _Part(loop, {counter: k}, body)
-        this.place(now)
-        if before:
-            one = builder.constant(1)
-            earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
-            _Part(loop, {counter: earlier}, body).place(before)
-        this.place(then)
-        hints = (*loop.hints, *hints)
-        made = ir.For(loop.kind, start, stop, loop.step, body, loop.num_stages, hints)
-        self.builder.emit(made).span = loop.span
-
-
-@dataclass
-class _Part:
-    """Ops of one turn of the loop, copied to the end of a block."""
-
-    loop: ir.For
-    mapping: dict[ir.Value, ir.Value]
-    """From values of the loop's body to those of the copy."""
-    body: ir.Block
-
-    def place(self, positions: Sequence[int]) -> None:
-        """Append the ops at these positions, and before each what it is computed from."""
-        for at in positions:
-            self._place(self.loop.body.ops[at])
-
-    def _place(self, op: ir.OpBase) -> None:
-        for value in _taken(op):
-            owner = value.owner
-            if value not in self.mapping and owner is not None and owner in self.loop.body.ops:
-                self._place(owner)
-        regions = {n: clone_block(getattr(op, n), self.mapping) for n in op.SPEC.regions}
-        made = clone(op, self.mapping, regions)
-        self.mapping.update(zip(op.results, made.results))
-        self.body.ops.append(made)
