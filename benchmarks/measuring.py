@@ -51,6 +51,8 @@ class Work:
     aim: float
     results: list[Pairs] = field(default_factory=list)
     note: str = ""
+    ways: dict[str, float] = field(default_factory=dict)
+    """Ours in each way that was tried, in ms, by itself and in a few batches only."""
 
     @property
     def decisive(self) -> Pairs | None:
@@ -74,6 +76,7 @@ class Work:
             "ratio": best.ratio if best else None,
             "peers": [{**asdict(p), "rate": self.rate(p.peer_ms)} for p in self.results],
             "note": self.note,
+            "ways": {name: self.rate(ms) for name, ms in self.ways.items()},
         }
 
     def __str__(self) -> str:
@@ -134,13 +137,18 @@ def compare(
     return found
 
 
-def fastest(calls: Mapping[str, Callable[[], Any]]) -> str:
-    """The name of the call that takes the least time."""
+def alone(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """The time of each call by itself, in ms, the fastest first."""
     times = {}
     for name, run in calls.items():
         run()
         times[name] = min(batch_ms(run, 3) for _ in range(3))
-    return min(times, key=lambda name: times[name])
+    return dict(sorted(times.items(), key=lambda each: each[1]))
+
+
+def fastest(calls: Mapping[str, Callable[[], Any]]) -> str:
+    """The name of the call that takes the least time."""
+    return next(iter(alone(calls)))
 
 
 def replayed(calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:

@@ -28,10 +28,14 @@ def on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     def first(calls: Mapping[str, Any]) -> str:
         return next(iter(calls))
 
+    def alone(calls: Mapping[str, Any]) -> dict[str, float]:
+        return dict.fromkeys(calls, 1.0)
+
     monkeypatch.setattr(rows, "normal", normal)
     backend = torch.nn.attention.SDPBackend.MATH
     monkeypatch.setattr(rows, "BACKENDS", dict.fromkeys(rows.BACKENDS, backend))
     monkeypatch.setattr(rows, "fastest", first)
+    monkeypatch.setattr(rows, "alone", alone)
     monkeypatch.setattr(rows, "compare", lambda ours, others: list(others))
     monkeypatch.setattr(rows, "_batch", lambda call: 1.0)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
