@@ -265,8 +265,9 @@ class _Runs:
         return before.kind == after.kind and not before.queued and not after.queued
 
 
-_WAITS = (ir.Wait, ir.RingWait, ir.RingAcquire, ir.RingSend, ir.RingReceive, ir.Barrier)
-_WAITS += (ir.TurnWait,)
+_WAITS = (
+    ir.Wait, ir.RingWait, ir.RingAcquire, ir.RingSend, ir.RingReceive, ir.Barrier, ir.TurnWait
+)  # fmt: skip
 _Loop = (ir.For, ir.While)
 _Control = (ir.For, ir.While, ir.If)
 
