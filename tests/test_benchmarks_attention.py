@@ -41,6 +41,7 @@ def on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(rows, "HEADS", 2)
     monkeypatch.setattr(rows, "TILINGS", rows.TILINGS[:1])
+    monkeypatch.setattr(rows, "SCHEDULES", rows.SCHEDULES[-1:])
 
 
 MEASURES = {

@@ -33,7 +33,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 MODES: tuple[Mode, ...] = ("off", "scopes", "stages", "ops")
 
 slow_draw = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-few = settings(max_examples=40, deadline=None, suppress_health_check=slow_draw)
+few = settings(max_examples=28, deadline=None, suppress_health_check=slow_draw)
 
 
 def _run(case: Case, kernel: ir.Kernel, batch: int | None = None) -> list[Any]:

@@ -469,7 +469,7 @@ def iterations(kernel, numbers):
     return np.where(bare[..., None, None], out - 10_000, out), bare
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     condition=CONDITIONS,
     first=st.integers(0, 3),
