@@ -13,17 +13,20 @@ from hypothesis import settings
 
 # Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
 # tests run side by side.
-settings.register_profile("side by side", max_examples=30, deadline=None)
+settings.register_profile("side by side", max_examples=20, deadline=None)
 settings.load_profile("side by side")
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LONGEST = (
-    "native/test_native_cupti_races.py", "profiler/test_profiler_training.py", "test_docs.py",
-    "cuda/test_cuda_sass.py", "cuda/test_gemm.py", "test_plant.py", "test_differential.py",
-    "cpu/test_tiles.py", "cuda/test_cuda_random.py", "cli/test_cli_view.py",
-    "binary/test_line_table.py", "cuda/test_multicast.py", "cuda/test_cuda_differential.py",
-    "native/test_native_clock.py", "profiler/test_profiler_program.py", "cuda/test_late_sums.py",
+    "test_docs.py", "test_case_studies_attention.py", "native/test_native_cupti_races.py",
+    "profiler/test_profiler_training.py", "cuda/test_cuda_sass.py", "test_differential.py",
+    "cpu/test_tiles.py", "test_plant.py", "cuda/test_late_sums.py", "test_benchmarks_attention.py",
+    "profiler/test_profiler_series.py", "native/test_native_clock.py", "cuda/test_cuda_random.py",
+    "profiler/test_profiler_program.py", "cuda/test_turns.py", "cuda/test_cuda_differential.py",
+    "cli/test_cli_process.py", "cuda/test_public_options.py", "cuda/test_gemm.py",
+    "cuda/test_multicast.py", "cuda/test_attention_emulated.py",
+    "viewer/test_html_timelines_browser.py",
 )  # fmt: skip
 """Files whose tests take more than ten seconds of processor time together."""
 
