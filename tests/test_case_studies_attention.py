@@ -299,7 +299,9 @@ def test_softmax_runs_under_a_product() -> None:
     assert min(steady, masked) >= 64
 
 
-def test_compile_time(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.alone
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_compile_time(causal: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of attention forward with an empty cache, a second of the processor at most; the least of
     three, since the machine does other things too."""
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -307,7 +309,7 @@ def test_compile_time(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         monkeypatch.setenv("TILEPROF_CACHE", str(tmp_path / str(number)))
         start = time.process_time()
-        kernel = study("attention").attention.compile(**LONG, dim=128)
+        kernel = study("attention").attention.compile(**LONG, dim=128, causal=causal)
         program = compile_cuda(kernel.program.kernel, find_target("sm_90a"))
         assert program.cubin.bytes
         times.append(time.process_time() - start)
