@@ -19,8 +19,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.ir.rewrite import clone
 from tileprof.ir.scalar import BinaryKind, CompareKind
 
-from .rotation import taken
-from .walking import folded, per_launch, rebuilt
+from .walking import folded, per_launch, rebuilt, taken
 
 __all__ = ["narrow_masks"]
 

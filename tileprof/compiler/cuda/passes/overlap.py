@@ -22,26 +22,30 @@ three loops; the waits of the products follow from the order (`waits`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
-from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 
 from .choose import ROLES
-from .roles import is_ring_load, written_globals
-from .rotation import Parts, rotate, taken
-from .walking import accesses, base, per_launch, threads_of, with_originals
+from .roles import is_replayed, is_ring_load, written_globals
+from .rotation import Parts, rotate
+from .walking import (
+    accesses,
+    base,
+    fragment_registers,
+    per_launch,
+    taken,
+    threads_of,
+    with_originals,
+)
 
 __all__ = ["overlap"]
 
 REGISTERS = 200
 """That fragments may take of a thread's 240: addresses, counters and descriptors need the rest."""
-REGISTER = 32
-"""Bits."""
 
 
 def overlap(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -54,7 +58,7 @@ def overlap(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not dict(launch.hints).get(ROLES):
         return launch
-    written = written_globals(launch)
+    written = written_globals(launch, aliased=lowering.aliased)
     parts: dict[ir.OpBase, Parts] = {}
     for loop in ir.walk(launch.body):
         if isinstance(loop, ir.For) and loop.kind == "pipelined" and len(_products(loop.body)) > 1:
@@ -135,10 +139,7 @@ def _only_multiplies(op: ir.OpBase) -> bool:
 
 def _floats(op: ir.OpBase, written: set[ir.Value]) -> bool:
     """Whether an op only computes a value, which is the same wherever it is computed."""
-    if isinstance(op, ir.Load):
-        held = base(op.buffer)
-        return held.buffer.space == "global" and held not in written
-    return is_pure(op) or isinstance(op, ir.View | ir.Reinterpret)
+    return is_replayed(op, written) or isinstance(op, ir.View | ir.Reinterpret)
 
 
 def _is_fixed(op: ir.OpBase) -> bool:
@@ -201,12 +202,8 @@ def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | 
 
 def _crowded(launch: ir.Launch) -> _Missed | None:
     """Whether fragments, of which more are alive at once than before, may not fit in registers."""
-    bits = sum(
-        math.prod(o.result.buffer.static_shape) * o.dtype.bits
-        for o in ir.walk(launch.body)
-        if isinstance(o, ir.Alloc) and o.space == "fragment" and len(o.shape) > 1
-    )
-    registers = bits // REGISTER // threads_of(launch)
+    held = [o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc)]
+    registers = int(fragment_registers(held, threads_of(launch)))
     if registers <= REGISTERS:
         return None
     return _Missed(f"fragments would take {registers} registers of a thread at once", launch)

@@ -20,10 +20,8 @@ In: elementwise ops as `parallel`, instructions chosen.  Out: the same, loops wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tileprof import ir
-from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import registers_available
 from tileprof.compiler.passes.affine import is_nonnegative
@@ -35,8 +33,8 @@ from .peel_loops import Plan, planned
 from .peel_masks import Mask, masks_of
 from .peel_turns import EVERY, Span, Turns
 from .pipeline import ROLE_REGISTERS, WARP_GROUP
-from .roles import written_globals
-from .walking import base, per_launch, threads_of, touches
+from .roles import is_replayed, written_globals
+from .walking import base, fragment_registers, per_launch, threads_of, touches
 
 __all__ = ["peel"]
 
@@ -90,7 +88,7 @@ class _Finder:
         for op in block.ops:
             if isinstance(op, ir.Launch):
                 self._launch = op
-                self._written = written_globals(op)
+                self._written = written_globals(op, aliased=self._lowering.aliased)
             self._ranges.enter(op)
             if isinstance(op, ir.For) and op in self._masked:
                 self._loop(op, self._masked[op])
@@ -108,15 +106,7 @@ class _Finder:
         self._known += [v for v in plain if v.dtype.is_integer]
 
     def _is_free(self, op: ir.OpBase) -> bool:
-        if isinstance(op, ir.Load):
-            held = base(op.buffer)
-            # Another tensor may be the same memory.
-            written = self._written if self._lowering.aliased else self._written & {held}
-            if held.buffer.space != "global" or written:
-                return False
-        elif not is_pure(op):
-            return False
-        return all(
+        return is_replayed(op, self._written) and all(
             v in self._free for v in op.operand_values() if not isinstance(v.type, ir.BufferType)
         )
 
@@ -156,12 +146,12 @@ class _Finder:
         launch = self._launch
         threads = threads_of(launch)
         used = {base(t.value) for o in ir.walk(loop.body) for t in touches(o)}
-        held = [v.buffer for v in used if v.buffer.space == "fragment" and v.buffer.rank > 1]
-        words = sum(prod(b.static_shape) * b.dtype.bytes / 4 for b in held)
         roles = dict(launch.hints).get(ROLES, False)
         _, most = ROLE_REGISTERS.get(threads // WARP_GROUP, (0, 0)) if roles else (0, 0)
         most = most or registers_available(threads, self._lowering.target)
-        return words / threads > min(most, self._lowering.controls.registers or most)
+        return fragment_registers(used, threads) > min(
+            most, self._lowering.controls.registers or most
+        )
 
     def _inside(self, block: ir.Block, hoisted: set[ir.Value]) -> None:
         """See the ops of a loop; what could be computed before it becomes known, and `hoisted`."""

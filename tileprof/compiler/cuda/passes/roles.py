@@ -16,8 +16,8 @@ from tileprof.instrument.stages import buffer_name
 
 from .walking import accesses, base, threads_of, touches
 
-__all__ = ["is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason", "role_reason"]
-__all__ += ["written_globals"]
+__all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
+__all__ += ["role_reason", "written_globals"]
 
 PRODUCER_THREADS = 128
 """Of the warp group that only loads."""
@@ -160,14 +160,22 @@ def _uses(block: ir.Block, tile: ir.Value) -> int:
     return sum(base(t.value) is tile for o in ir.walk(block) for t in touches(o))
 
 
-def written_globals(launch: ir.Launch) -> set[ir.Value]:
-    """Global buffers that the launch writes."""
-    return {
-        base(t.value)
-        for op in ir.walk(launch.body)
-        for t in touches(op)
-        if t.writes and base(t.value).buffer.space == "global"
-    }
+def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value]:
+    """Global buffers that the launch writes; where they may be `aliased`, every one of them if it
+    writes any."""
+    found = [t for op in ir.walk(launch.body) for t in touches(op)]
+    held = {base(t.value) for t in found if base(t.value).buffer.space == "global"}
+    written = {base(t.value) for t in found if t.writes} & held
+    return held if aliased and written else written
+
+
+def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:
+    """Whether an op gives the same value wherever it runs, from the same operands: arithmetic, and
+    a load from global memory that nobody writes."""
+    if isinstance(op, ir.Load):
+        held = base(op.buffer)
+        return held.buffer.space == "global" and held not in written
+    return is_pure(op)
 
 
 def replayable(value: ir.Value, written: set[ir.Value], depth: int = 64) -> bool:
@@ -175,13 +183,7 @@ def replayable(value: ir.Value, written: set[ir.Value], depth: int = 64) -> bool
     owner = value.owner
     if owner is None or depth == 0:
         return depth > 0  # a block index, a loop variable, a parameter
-    if isinstance(owner, ir.Load):
-        held = base(owner.buffer)
-        if held.buffer.space != "global" or held in written:
-            return False
-    elif not is_pure(owner):
-        return False
-    return all(
+    return is_replayed(owner, written) and all(
         replayable(v, written, depth - 1)
         for v in owner.operand_values()
         if not isinstance(v.type, ir.BufferType)

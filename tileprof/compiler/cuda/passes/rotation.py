@@ -11,7 +11,7 @@ are computed from stands before them in each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
@@ -20,9 +20,9 @@ from tileprof.ir.scalar import BinaryKind
 from tileprof.ir.tile import Hints
 
 from .peel import HINT as PEEL
-from .walking import folded
+from .walking import folded, taken
 
-__all__ = ["Parts", "rotate", "taken"]
+__all__ = ["Parts", "rotate"]
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,6 @@ class Parts:
 def rotate(loop: ir.For, parts: Parts, builder: ir.Builder) -> None:
     """Append the three loops."""
     _Rotation(loop, parts, builder).emit()
-
-
-def taken(op: ir.OpBase) -> Iterator[ir.Value]:
-    """Values that an op and everything inside of it take."""
-    yield from op.operand_values()
-    for block in op.blocks():
-        for inner in ir.walk(block):
-            yield from inner.operand_values()
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tileprof import ir
@@ -14,6 +15,8 @@ __all__ = ["REDUCE", "REPORTS", "Touch", "accesses", "base", "inline_scopes", "i
 __all__ += ["per_launch", "rebuilt", "reports", "threads_of", "touches", "with_originals"]
 __all__ += ["with_rule"]
 
+_REGISTER = 4
+"""Bytes."""
 REDUCE = "reduce"
 """The hint of a copy by TMA that is joined with what is there, each element at once."""
 
@@ -96,6 +99,21 @@ def accesses(op: ir.OpBase) -> Iterator[Touch]:
     for block in op.blocks():
         for inner in ir.walk(block):
             yield from touches(inner)
+
+
+def taken(op: ir.OpBase) -> Iterator[ir.Value]:
+    """Values that an op and everything inside of it take."""
+    yield from op.operand_values()
+    for block in op.blocks():
+        for inner in ir.walk(block):
+            yield from inner.operand_values()
+
+
+def fragment_registers(buffers: Iterable[ir.Value], threads: int) -> float:
+    """Registers of a thread for those of some buffers that are tiles in fragments, of two axes or
+    more; `threads` hold them together."""
+    held = [v.buffer for v in buffers if v.buffer.space == "fragment" and v.buffer.rank > 1]
+    return sum(math.prod(b.static_shape) * b.dtype.bytes for b in held) / _REGISTER / threads
 
 
 def folded(op: ir.Binary | ir.Compare, builder: ir.Builder) -> ir.Value:
