@@ -35,7 +35,7 @@ def environment() -> Iterator[None]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder; what running a program changes in this process is put back."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -44,7 +44,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("RANK", "LOCAL_RANK", "NO_COLOR", "TILEPROF_DEBUG", "TILEPROF_CHECK"):
         os.environ.pop(name, None)
     os.environ.update(TILEPROF_DEVICE="interpreter", COLUMNS="100")
-    return tmp_path
+    modules = set(sys.modules)
+    yield tmp_path
+    # Programs of other tests, run in this process, may have modules of the same name.
+    for name in set(sys.modules) - modules:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -38,7 +38,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 
     monkeypatch.syspath_prepend(tmp_path)
     yield write
-    for name in [each for each in sys.modules if each.partition(".")[0] in names or each in names]:
+    tops = {name.partition(".")[0] for name in names}
+    for name in [each for each in sys.modules if each.partition(".")[0] in tops]:
         del sys.modules[name]
     assert sys.meta_path == finders, "a finder was left"
 
