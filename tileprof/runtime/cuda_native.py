@@ -3,7 +3,7 @@
 In: a call that has succeeded, with what its executable knows of it.  Out: a function from the tuple
 of arguments to the outputs, which gives NotImplemented where a call differs in more than addresses
 and plain scalars; the caller then goes the whole way.  Structures are those of
-`native/launcher.cpp`.
+`native/launcher/recipes.h`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tileprof import ir
-from tileprof.compiler.build import build, find_compiler
+from tileprof.compiler.build import find_compiler
 from tileprof.errors import TileprofError
 from tileprof.native import FOLDER
+from tileprof.native.building import Order, build_library
 
 from .cuda_driver import LaunchConfig
 from .cuda_launch import Call, Frame, Function
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "Launcher", "launcher_library", "why_not"]
 
+_SOURCES = FOLDER / "launcher"
 _BY_VALUE, _TENSOR, _INTEGER, _FLOAT = range(4)
 _POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD, _COUNTER_FIELD = range(4)
 
@@ -185,8 +187,15 @@ def launcher_library() -> Any:
     if compiler is None or "torch" not in sys.modules or why_not():
         return None
     try:
-        path = build((FOLDER / "launcher.cpp").read_text(), (), compiler, name="launcher")
-        library = ctypes.PyDLL(str(path))
+        order = Order(
+            "launcher",
+            (_SOURCES / "launcher.cpp").read_text(),
+            compiler,
+            parts=tuple(path.read_text() for path in sorted(_SOURCES.glob("*.h"))),
+            options=(f"-I{_SOURCES}",),
+            noun="the launcher",
+        )
+        library = ctypes.PyDLL(str(build_library(order)))
     except (TileprofError, OSError):
         return None
     library.tp_launcher.restype = library.tp_launcher_function.restype = py_object

@@ -1,0 +1,154 @@
+// The launches of a plan that fits.
+#pragma once
+
+#include "plans.h"
+
+static const int kMostMaps = 4096;
+
+static bool write_scalar(uint8_t *to, const Field &field, PyObject *value) {
+  if (field.kind == kIntegerField) {
+    const long long held = PyLong_AsLongLong(value);
+    memcpy(to, &held, field.size);
+  } else {
+    const double held = PyFloat_AsDouble(value);
+    const float single = (float)held;
+    memcpy(to, field.size == 8 ? (const void *)&held : (const void *)&single, field.size);
+  }
+  if (!PyErr_Occurred()) return true;
+  PyErr_Clear();
+  return false;
+}
+
+static const EncodedMap *encode(const Environment &env, Launch &launch, int number, uint64_t at) {
+  auto &known = launch.encoded[number];
+  auto found = known.find(at);
+  if (found != known.end()) return &found->second;
+  if (known.size() >= (size_t)kMostMaps) known.clear();
+  const Map &map = launch.maps[number];
+  const uint32_t steps[5] = {1, 1, 1, 1, 1};
+  EncodedMap made;
+  if (env.encode(&made, map.type, map.rank, (void *)at, map.shape, map.strides, map.box, steps, 0,
+                 map.swizzle, 3, 0))
+    return nullptr;
+  return &known.emplace(at, made).first->second;
+}
+
+// The counter that the next launch on a stream uses: the driver is asked anew in each call, since
+// the stream may be recorded into a graph.
+static bool write_counter(uint8_t *to, PyObject *counter, void *stream) {
+  PyObject *held = PyTuple_New(1);
+  PyTuple_SetItem(held, 0, PyLong_FromUnsignedLongLong((uint64_t)stream));
+  PyObject *made = PyObject_CallObject(counter, held);
+  Py_DecRef(held);
+  const uint64_t address = made ? PyLong_AsUnsignedLongLong(made) : 0;
+  if (made)
+    Py_DecRef(made);
+  else
+    PyErr_Clear();
+  memcpy(to, &address, 8);
+  return address != 0;
+}
+
+// The parameters of one launch, in `bytes`.
+static bool fill(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
+                 Given &given, void *stream, uint8_t *bytes) {
+  memcpy(bytes, launch.bytes.data(), launch.bytes.size());
+  for (const Field &field : launch.fields) {
+    if (field.kind == kPointerField) {
+      const uint64_t address = slots[field.slot].address();
+      memcpy(bytes + field.offset, &address, 8);
+    } else if (field.kind == kCounterField) {
+      if (!write_counter(bytes + field.offset, plan.counter, stream)) return false;
+    } else if (!write_scalar(bytes + field.offset, field, given.object(field.slot))) {
+      return false;
+    }
+  }
+  for (size_t at = 0; at < launch.maps.size(); at++) {
+    const Map &map = launch.maps[at];
+    const EncodedMap *made = encode(env, launch, (int)at, slots[map.slot].address());
+    if (!made) return false;
+    memcpy(bytes + map.offset, made, sizeof *made);
+  }
+  return true;
+}
+
+enum Outcome { kDone, kMissed, kFailed };
+static Outcome start(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
+                     Given &given, void *stream, int *code) {
+  alignas(64) uint8_t bytes[kMostBytes];
+  void *pointers[kMostBytes / 8];
+  if (!fill(env, plan, launch, slots, given, stream, bytes)) return kMissed;
+  for (size_t at = 0; at < launch.offsets.size(); at++) pointers[at] = bytes + launch.offsets[at];
+  LaunchConfig config = launch.config;
+  config.stream = stream;
+  // A full queue makes the driver wait: other threads go on meanwhile.
+  void *thread = PyEval_SaveThread();
+  *code = env.launch(&config, launch.function, pointers, nullptr);
+  PyEval_RestoreThread(thread);
+  return *code ? kFailed : kDone;
+}
+
+// References to the outputs of one call.
+struct Outputs {
+  PyObject *held[kSlots];
+  int count = 0;
+  ~Outputs() {
+    for (int at = 0; at < count; at++) Py_DecRef(held[at]);
+  }
+};
+
+static PyObject *result(const Environment &env, const Plan &plan, Outputs &outputs) {
+  const int first = (int)plan.arguments.size();
+  auto output = [&](int32_t slot) {
+    PyObject *object = outputs.held[slot - first];
+    Py_IncRef(object);
+    return object;
+  };
+  if (plan.returned.size() == 1) return output(plan.returned[0]);
+  if (plan.returned.empty()) {
+    Py_IncRef(env.none);
+    return env.none;
+  }
+  PyObject *all = PyTuple_New((Py_ssize_t)plan.returned.size());
+  for (size_t at = 0; all && at < plan.returned.size(); at++)
+    PyTuple_SetItem(all, (Py_ssize_t)at, output(plan.returned[at]));
+  return all;
+}
+
+static PyObject *missed(const Environment &env) {
+  Py_IncRef(env.missed);
+  return env.missed;
+}
+
+static PyObject *run(const Environment &env, Plan &plan, Given &given) {
+  void *context = nullptr, *stream = nullptr;
+  if (env.current(&context) || context != plan.context) return missed(env);
+  if (env.api->current_stream(plan.device_type, plan.device, &stream)) {
+    PyErr_Clear();
+    return missed(env);
+  }
+  Outputs outputs;
+  int slot = (int)given.count;
+  for (const Held &allocate : plan.allocators) {
+    PyObject *made = PyObject_CallObject(allocate, nullptr);
+    if (!made) return nullptr;
+    outputs.held[outputs.count++] = made;
+    if (!read_tensor(env, made, &given.tensors[slot++])) return missed(env);
+  }
+  bool first = true;
+  for (Launch &launch : plan.launches) {
+    int code = 0;
+    const Outcome outcome = start(env, plan, launch, given.tensors, given, stream, &code);
+    if (outcome == kMissed && first) return missed(env);
+    if (outcome != kDone) {
+      PyObject *held = PyTuple_New(1);
+      PyTuple_SetItem(held, 0, PyLong_FromLong(code));
+      PyObject *nothing = PyObject_CallObject(plan.failed, held);
+      Py_DecRef(held);
+      if (nothing) Py_DecRef(nothing);
+      return nullptr;
+    }
+    first = false;
+  }
+  return result(env, plan, outputs);
+}

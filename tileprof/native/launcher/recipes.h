@@ -1,0 +1,56 @@
+// What Python hands over (runtime/cuda_native.py): calls that have succeeded, and what the process
+// has for all of them.
+#pragma once
+
+#include "python_abi.h"
+
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void *stream, *attributes;
+  unsigned attribute_count;
+};
+enum ArgumentKind { kByValue, kTensor, kInteger, kFloat };
+enum FieldKind { kPointerField, kIntegerField, kFloatField, kCounterField };
+struct Field {
+  int32_t kind, slot, offset, size;
+};
+struct Map {
+  int32_t slot, offset, type, rank, swizzle;
+  uint32_t box[5];
+  uint64_t shape[5], strides[5];
+};
+struct Overlap {
+  int32_t a, b;
+  int64_t a_bytes, b_bytes;
+};
+struct LaunchRecipe {
+  void *function;
+  const LaunchConfig *config;
+  const uint8_t *bytes;
+  const int32_t *offsets;
+  const Field *fields;
+  const Map *maps;
+  int32_t size, count, field_count, map_count;
+};
+struct Recipe {
+  PyObject *arguments;  // of the call that succeeded
+  PyObject *failed;     // raises what a code of the driver stands for
+  const int32_t *kinds;
+  PyObject *counter;                 // gives the address of the counter of a launch on a stream
+  PyObject *scope, *names, *values;  // globals that the kernel was compiled with
+  PyObject *const *allocators;       // make the outputs, which take the slots after the arguments
+  const int32_t *returned;
+  const Overlap *overlaps;
+  const LaunchRecipe *launches;
+  void *context;
+  int32_t output_count, returned_count, overlap_count, launch_count, device_type, device;
+};
+struct Environment {
+  const ExchangeApi *api;
+  int (*launch)(const LaunchConfig *, void *, void **, void **);
+  int (*encode)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const uint32_t *,
+                const uint32_t *, int, int, int, int);
+  int (*current)(void **);
+  PyObject *missed, *none;  // NotImplemented and None
+  PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
+};
