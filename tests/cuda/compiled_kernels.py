@@ -18,7 +18,7 @@ from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError
 from tileprof.instrument import Mode
 
-__all__ = ["STUDIES", "copies", "function", "kernel", "lowered", "opcodes", "product"]
+__all__ = ["STUDIES", "checked", "copies", "function", "kernel", "lowered", "opcodes", "product"]
 
 tiles: Any = importlib.import_module("tests.cuda.gpu.tiles")
 benchmarks: Any = importlib.import_module("benchmarks.gpu_kernels")
@@ -78,6 +78,15 @@ def lowered(
 ) -> CudaProgram:
     """The program for a target."""
     return compile_cuda(given, find_target(target), controls or Controls(), instrument=instrument)
+
+
+def checked(given: ir.Kernel, **controls: Any) -> CudaProgram:
+    """The program for a GPU with clusters, of which the IR is sound and its text is parsed back."""
+    program = compile_cuda(given, find_target("sm_90a"), Controls(**controls))
+    ir.verify(program.kernel)
+    text = ir.print_kernel(program.kernel)
+    assert ir.print_kernel(ir.parse(text)) == text
+    return program
 
 
 def function(program: CudaProgram) -> binary.Function:

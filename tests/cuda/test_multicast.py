@@ -8,26 +8,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.cuda.compiled_kernels import function
+from tests.cuda.compiled_kernels import checked, function
 from tests.cuda.multicast_kernels import product, triangle
 from tests.emulator import EmulationError, emulate
 from tileprof import ir
-from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError
 
 Array = np.ndarray[Any, Any]
 SHAPE = (512, 192, 192)
-
-
-def lowered(kernel: ir.Kernel, **controls: Any) -> CudaProgram:
-    """The program for a GPU with clusters."""
-    program = compile_cuda(kernel, find_target("sm_90a"), Controls(**controls))
-    ir.verify(program.kernel)
-    text = ir.print_kernel(program.kernel)
-    assert ir.print_kernel(ir.parse(text)) == text
-    return program
 
 
 def operands(shape: tuple[int, int, int], order: str) -> tuple[Array, Array, Array]:
@@ -60,7 +50,7 @@ def about(program: CudaProgram, op: str) -> str:
 def test_products(cluster: int, order: str, persistent: bool) -> None:
     """Each operand layout; rows of B in slices, whose bytes arrive in every block."""
     kernel = product(SHAPE, order)
-    program = lowered(kernel, cluster=cluster, persistent=persistent)
+    program = checked(kernel, cluster=cluster, persistent=persistent)
     (launch,) = program.source.launches
     assert (launch.cluster, bool(launch.persistent)) == (cluster, persistent)
     copies = [o for o in program.kernel.ops() if isinstance(o, ir.AsyncCopy) and o.ring]
@@ -86,7 +76,7 @@ def test_tiles(
     kernel: ir.Kernel, shape: tuple[int, int, int], order: str, persistent: bool
 ) -> None:
     """Tiles over the edge, several panels, two warp groups, either axis of the grid."""
-    program = lowered(kernel, cluster=2, persistent=persistent)
+    program = checked(kernel, cluster=2, persistent=persistent)
     assert program.source.launches[0].cluster == 2
     check(program, kernel, shape, order)
 
@@ -98,7 +88,7 @@ def test_order_of_tiles(raster: bool) -> None:
     kernel = product(shape)
     for persistent in (False, True):
         check(
-            lowered(kernel, cluster=2, persistent=persistent, rasterize=raster),
+            checked(kernel, cluster=2, persistent=persistent, rasterize=raster),
             kernel, shape, "NT",
         )  # fmt: skip
 
@@ -107,14 +97,14 @@ def test_order_of_tiles(raster: bool) -> None:
 def test_when_a_slot_is_freed(delayed: bool) -> None:
     """At once, or one turn late."""
     kernel = product(SHAPE)
-    check(lowered(kernel, cluster=2, delayed_release=delayed), kernel, SHAPE, "NT")
+    check(checked(kernel, cluster=2, delayed_release=delayed), kernel, SHAPE, "NT")
 
 
 def test_the_larger_operand_is_shared() -> None:
     """Along the axis in which less is loaded; along the last where both save the same."""
-    wide = lowered(product((256, 256, 64), block=(64, 128, 64)), cluster=2)
-    tall = lowered(product((256, 256, 64), block=(128, 64, 64)), cluster=2)
-    square = lowered(product((256, 256, 64)), cluster=2)
+    wide = checked(product((256, 256, 64), block=(64, 128, 64)), cluster=2)
+    tall = checked(product((256, 256, 64), block=(128, 64, 64)), cluster=2)
+    square = checked(product((256, 256, 64)), cluster=2)
     assert about(wide, "launch").startswith("clusters of 2 blocks along `second`")
     assert about(tall, "launch").startswith("clusters of 2 blocks along `first`")
     assert about(square, "launch").startswith("clusters of 2 blocks along `second`")
@@ -137,7 +127,7 @@ def test_the_larger_operand_is_shared() -> None:
 )
 def test_why_not(kernel: ir.Kernel, controls: dict[str, Any], reason: str) -> None:
     """The launch says what is in the way, and is launched without clusters."""
-    program = lowered(kernel, cluster=2, **controls)
+    program = checked(kernel, cluster=2, **controls)
     assert program.source.launches[0].cluster == 1
     assert "tp_tma_load_multicast" not in program.source.text
     (remark,) = [r for r in program.remarks if r.op == "launch" and r.severity == "missed"]
@@ -149,7 +139,7 @@ def test_why_not(kernel: ir.Kernel, controls: dict[str, Any], reason: str) -> No
 def test_another_axis_where_one_is_odd() -> None:
     """Three rows of blocks, but four columns."""
     kernel = product((192, 256, 128))
-    program = lowered(kernel, cluster=2)
+    program = checked(kernel, cluster=2)
     assert about(program, "launch").startswith("clusters of 2 blocks along `first`")
     check(program, kernel, (192, 256, 128), "NT")
 
@@ -157,7 +147,7 @@ def test_another_axis_where_one_is_odd() -> None:
 def test_keys_of_all_queries() -> None:
     """A ring that the blocks share beside one that is each block's own."""
     kernel = triangle(4, causal=False)
-    program = lowered(kernel, cluster=2)
+    program = checked(kernel, cluster=2)
     rings = [o.cluster for o in program.kernel.ops() if isinstance(o, ir.Ring)]
     assert sorted(rings) == [1, 2]
     rng = np.random.default_rng(0)
@@ -171,12 +161,12 @@ def test_keys_of_all_queries() -> None:
 def test_wish_of_the_author() -> None:
     """`cluster_dims` says size and axis; a control has the last word; other targets have none."""
     kernel = product((256, 256, 64), cluster_dims=(2, 1))
-    wished = lowered(kernel)
+    wished = checked(kernel)
     assert wished.source.launches[0].cluster == 2
     assert about(wished, "launch").startswith("clusters of 2 blocks along `first`")
     check(wished, kernel, (256, 256, 64), "NT")
-    assert lowered(kernel, cluster=1).source.launches[0].cluster == 1
-    assert lowered(product((256, 256, 64))).source.launches[0].cluster == 1
+    assert checked(kernel, cluster=1).source.launches[0].cluster == 1
+    assert checked(product((256, 256, 64))).source.launches[0].cluster == 1
     old = compile_cuda(kernel, find_target("sm_80"))
     assert old.source.launches[0].cluster == 1
     assert "sm_80 has none" in about(old, "launch")
@@ -186,7 +176,7 @@ def test_wish_of_the_author() -> None:
 def test_what_keeps_blocks_in_step(missing: str) -> None:
     """Without the barrier at the start or the end, or freeing one's own slots only, it shows."""
     kernel = product((256, 64, 512))
-    program = lowered(kernel, cluster=2)
+    program = checked(kernel, cluster=2)
     text = program.source.text
     parts = text.split("tp_cluster_barrier();")
     assert len(parts) == 3
@@ -218,7 +208,7 @@ def test_machine_code(persistent: bool) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     shape = (1024, 1024, 512)
     kernel = product(shape, block=(128, 256, 64), stages=4, threads=256)
-    program = lowered(kernel, cluster=2, persistent=persistent)
+    program = checked(kernel, cluster=2, persistent=persistent)
     opcodes = {i.opcode for i in function(program).instructions}
     assert any(o.startswith("UTMALDG") and "MULTICAST" in o for o in opcodes)
     assert any(o.startswith("UTMALDG") and "MULTICAST" not in o for o in opcodes)
@@ -238,6 +228,6 @@ def test_wishes_that_are_none(given: Any) -> None:
 
 def test_wishes_for_one_block() -> None:
     """They change nothing."""
-    plain = lowered(product((256, 256, 64)))
+    plain = checked(product((256, 256, 64)))
     for given in ((1,), (1, 1, 1)):
-        assert lowered(product((256, 256, 64), cluster_dims=given)).source.text == plain.source.text
+        assert checked(product((256, 256, 64), cluster_dims=given)).source.text == plain.source.text

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.cuda.compiled_kernels import function
+from tests.cuda.compiled_kernels import checked, function
 from tests.cuda.multicast_kernels import product
 from tests.cuda.test_marks import recorded, shown
 from tests.cuda.tile_order_kernels import tiles_of, triangle
@@ -27,15 +27,6 @@ from tileprof.errors import UsageError
 from tileprof.instrument import Mode
 
 Array = np.ndarray[Any, Any]
-
-
-def lowered(kernel: ir.Kernel, **controls: Any) -> CudaProgram:
-    """The program for an H200; its text is parsed back."""
-    program = compile_cuda(kernel, find_target("sm_90a"), Controls(**controls))
-    ir.verify(program.kernel)
-    text = ir.print_kernel(program.kernel)
-    assert ir.print_kernel(ir.parse(text)) == text
-    return program
 
 
 def is_dynamic(program: CudaProgram) -> bool:
@@ -65,7 +56,7 @@ def about_order(program: CudaProgram) -> list[str]:
 )
 def test_work_that_depends_on_the_tile(turns: str, reason: str) -> None:
     """Bounds of loops and conditions of branches, also where they are loaded."""
-    program = lowered(tiles_of(turns))
+    program = checked(tiles_of(turns))
     assert program.source.launches[0].persistent == 1
     told = [f"tiles in turn, to the block that is free: {reason}"] if reason else []
     assert (is_dynamic(program), about_order(program)) == (bool(reason), told)
@@ -74,23 +65,23 @@ def test_work_that_depends_on_the_tile(turns: str, reason: str) -> None:
 def test_wishes() -> None:
     """Either order can be had for either kind of tiles."""
     uneven, even = tiles_of("to its own"), tiles_of("as many")
-    turned_off = lowered(uneven, tile_order="static")
+    turned_off = checked(uneven, tile_order="static")
     assert not is_dynamic(turned_off)
     assert about_order(turned_off) == [
         "tiles dealt to blocks in advance (dynamic: it is turned off)"
     ]
-    asked = lowered(even, tile_order="dynamic")
+    asked = checked(even, tile_order="dynamic")
     assert is_dynamic(asked)
     assert about_order(asked) == ["tiles in turn, to the block that is free: as asked"]
     said = "// controls: tile_order=static\n"
-    text = lowered(even, tile_order="static").source.text
-    assert text.replace(said, "") == lowered(even).source.text
-    assert not is_dynamic(lowered(uneven, tile_order="dynamic", persistent=False))
+    text = checked(even, tile_order="static").source.text
+    assert text.replace(said, "") == checked(even).source.text
+    assert not is_dynamic(checked(uneven, tile_order="dynamic", persistent=False))
 
 
 def test_clusters() -> None:
     """Their blocks take tiles together, so they are dealt in advance."""
-    program = lowered(product((256, 256, 64)), cluster=2, persistent=True, tile_order="dynamic")
+    program = checked(product((256, 256, 64)), cluster=2, persistent=True, tile_order="dynamic")
     assert not is_dynamic(program)
     assert about_order(program) == [
         "tiles dealt to blocks in advance"
@@ -128,13 +119,13 @@ def test_machine_code() -> None:
     """One atomic for a tile, which wraps to 0 by itself, in the producer alone; consumers take the
     number as one that all lanes have in common."""
     pytest.importorskip("cuda.bindings.nvrtc")
-    program = lowered(tiles_of("to its own"))
+    program = checked(tiles_of("to its own"))
     text = program.source.text
     assert text.count("tp_next_tile(") == 1
     assert text.index("tp_next_tile(") < text.index("} else {")
     opcodes = [i.opcode for i in function(program).instructions]
     assert [o for o in opcodes if o.startswith(("ATOM", "RED"))] == ["ATOMG.E.INC.STRONG.GPU"]
-    static = function(lowered(tiles_of("to its own"), tile_order="static"))
+    static = function(checked(tiles_of("to its own"), tile_order="static"))
     assert not [i for i in static.instructions if i.opcode.startswith(("ATOM", "RED"))]
 
 
@@ -175,7 +166,7 @@ def test_every_tile_once(blocks: int, columns: int, resident: int) -> None:
     """With one block, several, and more than there are tiles; the counter is at 0 afterwards,
     which `emulate` looks at."""
     kernel = triangle(blocks, columns)
-    program = lowered(kernel, persistent=True)
+    program = checked(kernel, persistent=True)
     assert is_dynamic(program)
     for seed in range(4):
         times, right = ran(program.source, kernel, blocks, columns, seed=seed, resident=resident)
@@ -187,7 +178,7 @@ def test_every_tile_once(blocks: int, columns: int, resident: int) -> None:
 def test_a_second_launch(resident: int) -> None:
     """It finds the counter as the first one did."""
     kernel = triangle(3, 2, launches=2)
-    program = lowered(kernel, persistent=True)
+    program = checked(kernel, persistent=True)
     assert len(program.source.launches) == 2
     for seed in range(3):
         times, right = ran(program.source, kernel, 3, 2, seed=seed, resident=resident)
@@ -222,7 +213,7 @@ SHAPES = ((64, len(LENGTHS) * 64), (len(LENGTHS) * 64, 64))
 def test_tiles_without_work() -> None:
     """The producer is ahead by as many tiles as numbers have room."""
     kernel = tiles_of("loaded", len(LENGTHS))
-    program = lowered(kernel, persistent=True)
+    program = checked(kernel, persistent=True)
     for seed in range(4):
         for resident in (1, 3):
             assert loaded(program.source, kernel, seed=seed, resident=resident)
@@ -246,7 +237,7 @@ def test_tiles_without_work() -> None:
 def test_what_keeps_roles_together(before: str, after: str) -> None:
     """Each step of the hand-over is needed, and its lack shows."""
     kernel = tiles_of("loaded", len(LENGTHS))
-    source = lowered(kernel, persistent=True).source
+    source = checked(kernel, persistent=True).source
     broken = changed(source, re.sub(before, after, source.text))
     for seed in range(12):
         try:
@@ -289,7 +280,7 @@ def test_causal_attention(name: str) -> None:
     given = whole.inputs(1, 300, 300, 2, 1, 64)
     shape = {"batch": 1, "length": 300, "heads": 2, "dim": 64, "keys": 300, "groups": 1}
     kernel = getattr(made, name).compile(**shape, causal=True).program.kernel
-    program = lowered(kernel, persistent=True)
+    program = checked(kernel, persistent=True)
     assert is_dynamic(program)
     expected = whole.reference(*given, True)
     for seed in range(3):
