@@ -66,10 +66,11 @@ def test_equal_to_the_layout(
     layout: RegisterLayout, swizzle: Literal[32, 64, 128], dtype: str, shift: int, halved: bool
 ) -> None:
     """Whatever bits registers step over: transposed tiles, parts of a wider one, bytes of pairs."""
-    shared = SharedLayout((64, 128), ir.dtype(dtype), swizzle)
-    buffer = SharedBuffer("s", shared.dtype, shared, "s", (64, 128))
+    shared = SharedLayout((64, 256), ir.dtype(dtype), swizzle)
+    buffer = SharedBuffer("s", shared.dtype, shared, "s", (64, 256))
     i, j = ir.Value(INDEX), ir.Value(INDEX)
-    column = binary("add", binary("floordiv", j, 2) if halved else j, shift)
+    within = binary("floordiv", j, 2) if halved else j
+    column = binary("add", within, shift)
     runs = named(layout)
     made = swizzled_steps(load(buffer, [i, column]), buffer, [i, j], layout, runs)
     assert made is not None
@@ -77,6 +78,13 @@ def test_equal_to_the_layout(
     table = layout.table()
     columns = (table[..., 1] // 2 if halved else table[..., 1]) + shift
     expected = shared.address(np.stack([table[..., 0], columns], axis=-1))
+    for thread in (0, 1, 37, 127):
+        assert addresses(made, runs, int(expected[thread, 0])) == expected[thread].tolist()
+    # A part that is known at run time only is in the first address alone.
+    whole = ir.Binary("add", binary("mul", ir.Value(INDEX), 128), column).result
+    named_too = swizzled_steps(load(buffer, [i, whole]), buffer, [i, j], layout, runs)
+    assert named_too == Swizzled(made.mask, made.steps)
+    expected = shared.address(np.stack([table[..., 0], columns + 128], axis=-1))
     for thread in (0, 1, 37, 127):
         assert addresses(made, runs, int(expected[thread, 0])) == expected[thread].tolist()
 
@@ -105,7 +113,7 @@ def test_bits_that_threads_leave_are_added() -> None:
     assert named.offset(half, 0) == "(at ^ (h * 64)) + e * 2 + r * 1024"
 
 
-@pytest.mark.parametrize("name", ["carry", "loaded", "outside", "padded"])
+@pytest.mark.parametrize("name", ["carry", "loaded", "outside", "inside", "padded"])
 def test_other_addresses_have_no_such_form(name: str) -> None:
     """Sums that carry, and numbers that the points alone do not give."""
     layout = RegisterLayout.make(
@@ -114,11 +122,13 @@ def test_other_addresses_have_no_such_form(name: str) -> None:
     pad, swizzle = (8, 0) if name == "padded" else (0, 128)
     shared = SharedLayout((8, 128), ir.dtype("float16"), swizzle, pad)  # type: ignore[arg-type]
     buffer = SharedBuffer("s", shared.dtype, shared, "s", (8, 128))
-    i, j = ir.Value(INDEX), ir.Value(INDEX)
+    i, j, inner = ir.Value(INDEX), ir.Value(INDEX), ir.Value(INDEX)
     column = {
         "carry": binary("add", j, 3),
         "loaded": load(buffer, [i, j]).result,
         "outside": ir.Binary("add", j, ir.Value(INDEX)).result,
+        "inside": ir.Binary("add", j, binary("mul", inner, 64)).result,
         "padded": j,
     }[name]
-    assert swizzled_steps(load(buffer, [i, column]), buffer, [i, j], layout, named(layout)) is None
+    found = load(buffer, [i, column])
+    assert swizzled_steps(found, buffer, [i, j], layout, named(layout), [inner]) is None

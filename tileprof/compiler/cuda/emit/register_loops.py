@@ -79,17 +79,18 @@ class RegisterLoops(VectorLoops):
                 text = name
             self.bases.append(text)
         self.first = self.bases
+        inner = _values_inside(self.op.body)
         for each in ir.walk(self.op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
-                self._place_swizzled(each)
+                self._place_swizzled(each, inner)
 
-    def _place_swizzled(self, op: ir.Load | ir.Store | ir.Atomic) -> None:
+    def _place_swizzled(self, op: ir.Load | ir.Store | ir.Atomic, inner: set[ir.Value]) -> None:
         """Write down where the first point's element of swizzled memory is, if others are steps
-        from there."""
+        from there; `inner`: what is computed for each point."""
         buffer, runs = self.ctx.buffers.get(op.buffer), [*self.vector, *self.groups]
         if not isinstance(buffer, SharedBuffer) or points(runs) == 1:
             return
-        made = swizzled_steps(op, buffer, self.op.body.args, self.layout, runs)
+        made = swizzled_steps(op, buffer, self.op.body.args, self.layout, runs, inner)
         if made is None:
             return
         with self._at(0):
@@ -380,6 +381,13 @@ def _element(number: float | int, dtype: ir.DType) -> str:
 
 def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
     return "global" if isinstance(buffer, GlobalBuffer) else "shared"
+
+
+def _values_inside(block: ir.Block) -> set[ir.Value]:
+    """Those that ops of a block make, and the variables of loops in it."""
+    ops = list(ir.walk(block))
+    made = {result for op in ops for result in op.results}
+    return made | {arg for op in ops for inner in op.blocks() for arg in inner.args}
 
 
 def _add_needed(values: Iterable[ir.Value], found: set[ir.OpBase]) -> None:

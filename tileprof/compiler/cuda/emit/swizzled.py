@@ -6,11 +6,14 @@
 Swizzles exchange bits by exclusive or, and so do steps over registers that carry into no other bit.
 Whether they do is tried for all threads and registers.  Where the bits of a step are 0 in every
 thread's first address the step is a sum, which instructions take as an immediate.
+
+What an index has besides, as in `k * 128 + j`, changes nothing of that where it is the same for all
+points and goes by whole panels, or by whole periods of rows: it is in the first address alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +22,8 @@ import numpy.typing as npt
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
+from tileprof.compiler.cuda.layouts.shared import LINES
+from tileprof.compiler.cuda.passes.copy_choice import multiple
 from tileprof.compiler.cuda.passes.layout_index import evaluate
 
 from .buffers import SharedBuffer
@@ -85,13 +90,18 @@ def swizzled_steps(
     variables: Sequence[ir.Value],
     layout: RegisterLayout,
     runs: Sequence[Run],
+    inner: Collection[ir.Value] = (),
 ) -> Swizzled | None:
     """How the address of an access of points over `variables` changes with registers; None where
-    it has no such form."""
+    it has no such form. `inner`: values that are computed for each point."""
     shared = buffer.layout
     if not shared.swizzle or len(op.indices) < 2:
         return None
-    last = op.indices[-2:]
+    varying = {*variables, *inner}
+    last = [
+        _without_whole(index, period, varying) if shared.rows % LINES == 0 else index
+        for index, period in zip(op.indices[-2:], (LINES, shared.panel), strict=True)
+    ]
     if not all(_is_arithmetic(v, variables) for v in last):
         return None
     table = _points(layout, runs)
@@ -107,6 +117,27 @@ def swizzled_steps(
         return None
     mask = int(np.bitwise_or.reduce(offsets[:, 0])) & int(np.bitwise_or.reduce(change))
     return Swizzled(mask | _changed_twice(steps), steps)
+
+
+def _without_whole(index: ir.Value, period: int, varying: Collection[ir.Value]) -> ir.Value:
+    """An index without what is the same for all points and goes by whole periods."""
+    match index.owner:
+        case ir.Binary(kind="add", left=left, right=right):
+            for rest, same in ((left, right), (right, left)):
+                if multiple(same) % period == 0 and _is_same(same, varying):
+                    return _without_whole(rest, period, varying)
+    return index
+
+
+def _is_same(value: ir.Value, varying: Collection[ir.Value]) -> bool:
+    """Whether a number is one for all points: known outside, or arithmetic of such."""
+    match value.owner:
+        case ir.Constant():
+            return True
+        case ir.Binary(left=left, right=right):
+            return _is_same(left, varying) and _is_same(right, varying)
+        case _:
+            return value not in varying
 
 
 def _is_arithmetic(value: ir.Value, variables: Sequence[ir.Value]) -> bool:
