@@ -75,6 +75,37 @@ def test_a_command() -> None:
     assert BY_NAME["mla-decode"].command({"splits": 2})[-3:] == ["splits=2", "--emit", "remarks"]
 
 
+def test_rows_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel that names a row names one that `gpu_attention.py` measures."""
+    torch = pytest.importorskip("torch")
+    sys.path[:0] = ["benchmarks"]
+    bench: Any = importlib.import_module("gpu_attention")
+    del sys.path[0]
+    names = []
+
+    def measured(work: Any, *_: object) -> Any:
+        names.append(work.name)
+        return work
+
+    def normal(*shape: int) -> Any:
+        return torch.empty(*shape, device="meta", dtype=torch.bfloat16)
+
+    def same(q: Any, *_: object, **__: object) -> tuple[Any, None]:
+        return q, None
+
+    for name, stand_in in {
+        "measured": measured, "normal": normal, "usable": lambda *_: {}, "SCHEDULES": (),
+        "sdpa": lambda _, q, *__, **___: q, "_scanned": lambda *_: None,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(bench, name, stand_in)
+    monkeypatch.setattr(bench.attention, "attention", same)
+    monkeypatch.setattr(bench, "BACKENDS", {})
+    monkeypatch.setattr(torch.autograd, "grad", lambda *_, **__: (None,) * 3)
+    for _, measure, _ in bench.attention_groups(quick=True):
+        list(measure())
+    assert {each.row for each in table.KERNELS if each.row} <= set(names)
+
+
 # -- the runner
 
 
