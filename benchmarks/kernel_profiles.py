@@ -53,16 +53,16 @@ def main() -> int:
     chosen = [each for each in KERNELS if re.search(args.only, each.name)]
     output = args.output
     rows = held(output) if args.only else {}
-    where: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(JOBS) as pool:
         folder = args.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         done = pool.map(partial(ran, folder=folder), chosen)
         where = measuring.circumstances()
         for row in done:
+            print(said(row), flush=True)
+            row.pop("trace", None)  # it has folders of the machine
             rows[row["name"]] = {**row, "circumstances": where}
             write(output, rows)
-            print(said(row), flush=True)
     return int(any("error" in rows[each.name] for each in chosen))
 
 
