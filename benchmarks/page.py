@@ -1,17 +1,16 @@
 """The measured pages: parts of docs/benchmarks.md, docs/stalls.md, docs/listing.md,
-docs/advice-accuracy.md, and docs/case-studies/advice.md.
+docs/advice-accuracy.md, docs/case-studies/advice.md and docs/case-studies/kernels.
 
     python benchmarks/page.py
 
-In: what `kernels.py`, `overhead.py`, `instrument.py`, `stalls.py`, `plant.py` and
-`case_studies/advice/study.py` measured, and samples that were kept.  Out: the same pages with new
-sections; no number is typed by hand.
+In: what `kernels.py`, `overhead.py`, `instrument.py`, `stalls.py`, `plant.py`,
+`kernel_profiles.py` and `case_studies/advice/study.py` measured, and samples that were kept.
+Out: the same pages with new sections; no number is typed by hand.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +20,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import page_advice
 import page_instrument
+import page_kernels
 import page_listing
 import page_overhead
 import page_plant
 import page_sampling
 import page_stalls
+from page_rows import asked, beside, clean
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "kernels.json"
@@ -38,7 +39,8 @@ nothing written for one size) beside the fastest others in one process on one GP
 `benchmarks/results/kernels.json` after each row. `--quick` leaves out sizes and peers, `--only RE`
 chooses groups, `--budget SECONDS` starts no group later than that. `python benchmarks/page.py` then
 writes this section. [The ladder](../case_studies/gemm_ladder/README.md) shows for one product what
-each step of the lowering does.
+each step of the lowering does, [pages of kernels](case-studies/kernels.md) show what the
+compiler found in each of those of attention, and where its time goes.
 
 - Results are compared with PyTorch's before they are timed; what differs is not measured.
 - A time is that of a batch of launches between two CUDA events, of some milliseconds. The GPU is
@@ -77,26 +79,6 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def beside(row: dict[str, Any]) -> str:
-    """The ratio to the fastest peer, and who that is."""
-    best = min(row.get("peers", []), key=lambda p: p["peer_ms"], default=None)
-    if best is None:
-        return "–"
-    return f"{best['ratio']:.3f} × {best['peer']} [{best['low']:.3f}, {best['high']:.3f}]"
-
-
-def asked(row: dict[str, Any]) -> str:
-    """A ratio, or a time that is not to be exceeded."""
-    return f"≥ {row['asked']:g} ×" if "peers" in row and "aim" in row else (
-        f"≤ {row['asked']:g} {row['unit']}"
-    )  # fmt: skip
-
-
-def clean(text: str) -> str:
-    """The first line, without folders of the machine, as a cell."""
-    return re.sub(r"\S*/(?=\w+\.py)", "", text.splitlines()[0] if text else "").replace("|", "\\|")
-
-
 def with_sections(page: str) -> str:
     """A page with these sections at its end, in place of older ones."""
     parts_of_others = (page_overhead, page_instrument, page_sampling)
@@ -114,3 +96,4 @@ if __name__ == "__main__":
     page_listing.write()
     page_plant.write()
     page_advice.write()
+    page_kernels.write()
