@@ -8,6 +8,8 @@ For step i of a chunk, with `decay` the sum of its logarithms of decays from the
 The products C · B and the states are given, as by the kernels before this one in `mamba_ssm`.
 """
 
+import math
+
 import ml_dtypes
 import numpy as np
 
@@ -19,9 +21,10 @@ LOG2E = 1.4426950408889634
 
 @tileprof.jit
 def chunk_scan(
-    CB, X, Dt, Decay, C, States, D, block_M=128, block_K: int = 64, stages=2, threads: int = 256
+    CB, X, Dt, Decay, C, States, D, block_M=128, block_K=128, near=8, stages=2, threads: int = 256
 ):
-    """As `_chunk_scan_fwd` of `mamba_ssm`; `States[:, c]` is the state before chunk c."""
+    """As `_chunk_scan_fwd` of `mamba_ssm`; `States[:, c]` is the state before chunk c.  A block
+    takes up to `near` heads of a group in turn: they share its tiles of C and C · B."""
     batch, chunks, groups, size = T.const("batch, chunks, groups, size")
     length, heads, width, state = T.const("length, heads, width, state")
     CB: T.Tensor((batch, chunks, groups, size, size), T.bfloat16)
@@ -33,45 +36,49 @@ def chunk_scan(
     D: T.Tensor((heads,), T.float32)
     Y = T.empty((batch, length, heads, width), T.bfloat16)
     parts = size // block_M
+    share = math.gcd(near, heads // groups)
 
-    with T.Kernel(parts, heads, batch * chunks, threads=threads) as (bx, head, bz):
+    with T.Kernel(parts, heads // share, batch * chunks, threads=threads) as (bx, by, bz):
         C_shared = T.alloc_shared((block_M, state), T.bfloat16)
+        CB_shared = T.alloc_shared((block_M, size), T.bfloat16)
         State_shared = T.alloc_shared((width, state), T.bfloat16)
-        CB_shared = T.alloc_shared((block_M, block_K), T.bfloat16)
         X_shared = T.alloc_shared((block_K, width), T.bfloat16)
         Own_shared = T.alloc_shared((block_M, width), T.bfloat16)
-        decay = T.alloc_shared((block_M,), T.float32)
-        decay_k = T.alloc_shared((block_K,), T.float32)
-        dt_k = T.alloc_shared((block_K,), T.float32)
+        decay = T.alloc_shared((size,), T.float32)
+        dt = T.alloc_shared((size,), T.float32)
+        shift = T.alloc_shared((size,), T.float32)
         weights = T.alloc_fragment((block_M, block_K), T.bfloat16)
         result = T.alloc_fragment((block_M, width), T.float32)
         b, chunk = bz // chunks, bz % chunks
         m = (parts - 1 - bx) * block_M  # blocks with the most steps come first
-        group = head // (heads // groups)
+        group = by * share // (heads // groups)
         row = chunk * size + m
 
-        T.copy(Decay[b, head, chunk, m : m + block_M], decay)
         T.copy(C[b, row : row + block_M, group, :], C_shared)
-        T.copy(States[b, chunk, head, :, :], State_shared)
-        T.copy(X[b, row : row + block_M, head, :], Own_shared)
-        T.gemm(C_shared, State_shared, result, transpose_B=True, clear_accum=True)
-        for i, j in T.Parallel(block_M, width):
-            result[i, j] *= T.__exp2(decay[i] * LOG2E)
-        for k in T.Pipelined(T.ceildiv(m + block_M, block_K), num_stages=stages):
-            at = slice(k * block_K, (k + 1) * block_K)
-            rows = slice(chunk * size + k * block_K, chunk * size + (k + 1) * block_K)
-            T.copy(CB[b, chunk, group, m : m + block_M, at], CB_shared)
-            T.copy(X[b, rows, head, :], X_shared)
-            T.copy(Decay[b, head, chunk, at], decay_k)
-            T.copy(Dt[b, head, chunk, at], dt_k)
-            for i, j in T.Parallel(block_M, block_K):
-                weight = T.__exp2((decay[i] - decay_k[j]) * LOG2E) * dt_k[j]
-                weight *= T.float32(CB_shared[i, j])
-                weights[i, j] = T.if_then_else(k * block_K + j <= m + i, weight, 0)
-            T.gemm(weights, X_shared, result)
-        for i, j in T.Parallel(block_M, width):
-            result[i, j] += D[head] * T.float32(Own_shared[i, j])
-        T.copy(result, Y[b, row : row + block_M, head, :])
+        T.copy(CB[b, chunk, group, m : m + block_M, :], CB_shared)
+        for each in T.serial(share):
+            head = by * share + each
+            T.copy(Decay[b, head, chunk, :], decay)
+            T.copy(Dt[b, head, chunk, :], dt)
+            T.copy(States[b, chunk, head, :, :], State_shared)
+            T.copy(X[b, row : row + block_M, head, :], Own_shared)
+            for k in T.Parallel(size):
+                shift[k] = T.log2(dt[k]) - decay[k] * LOG2E
+            T.gemm(C_shared, State_shared, result, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(block_M, width):
+                result[i, j] *= T.__exp2(decay[m + i] * LOG2E)
+            for k in T.Pipelined(T.ceildiv(m + block_M, block_K), num_stages=stages):
+                rows = slice(chunk * size + k * block_K, chunk * size + (k + 1) * block_K)
+                T.copy(X[b, rows, head, :], X_shared)
+                for i, j in T.Parallel(block_M, block_K):
+                    at = k * block_K + j
+                    weight = T.__exp2(decay[m + i] * LOG2E + shift[at])  # of step `at`, times dt
+                    weight *= T.float32(CB_shared[i, at])
+                    weights[i, j] = T.if_then_else(at <= m + i, weight, 0)
+                T.gemm(weights, X_shared, result)
+            for i, j in T.Parallel(block_M, width):
+                result[i, j] += D[head] * T.float32(Own_shared[i, j])
+            T.copy(result, Y[b, row : row + block_M, head, :])
     return Y
 
 
