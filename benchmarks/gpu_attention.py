@@ -21,7 +21,6 @@ import tileprof
 from case_studies import (
     attention,
     attention_backward,
-    attention_overlapped,
     chunk_scan,
     grouped_matmul,
     mla_decode,
@@ -142,8 +141,6 @@ def forward(batch: int, length: int, causal: bool) -> Iterator[Work]:
     for controls in SCHEDULES:
         held = tileprof.jit(attention.attention.function, controls=controls)
         ways[shown(controls)] = partial(_first, partial(held, q, k, v, causal=causal))
-    late = partial(attention_overlapped.attention_overlapped, q, k, v, causal=causal)
-    ways |= {f"overlapped, block_N {n}": partial(late, block_N=n) for n in (128, 160, 176)}
     yield measured(work, ways, peers, expected, WEIGHTS)
 
 

@@ -4,7 +4,7 @@ fewer heads of keys than of queries (GQA) or as many (MHA).
 Scores stay in registers: softmax turns them into the operand of the second product.  The mask is
 written once; the compiler runs tiles that all queries of a block see in a loop without it.  Of
 causal blocks those with the most tiles come first, for as many heads as have their keys and values
-in L2 together.
+in L2 together.  The compiler multiplies values of a tile under the softmax of the next one.
 """
 
 import ml_dtypes

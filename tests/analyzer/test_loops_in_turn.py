@@ -14,7 +14,7 @@ from tileprof.analyzer.tiles.values import values_of
 from tileprof.analyzer.tiles.work import matrix_dtype, tensor_bytes
 
 TILE = 128 * 128 * 2
-KINDS = [("attention", False), ("attention_overlapped", False), ("attention_overlapped", True)]
+KINDS = [("attention", False), ("rotated", False), ("rotated", True)]
 
 
 @pytest.mark.parametrize("passes", [False, True])
@@ -22,7 +22,7 @@ KINDS = [("attention", False), ("attention_overlapped", False), ("attention_over
 def test_the_steady_loop_is_the_pipeline(causal: bool, passes: bool) -> None:
     """Of three loops, or four, one has K and V and most of the turns: as the text before the
     passes says it, and with rings after them; also where the passes make several of one."""
-    for name, variable in (("attention_overlapped", "k"), ("attention", "turn")):
+    for name, variable in (("rotated", "k"), ("attention", "turn")):
         (ring,) = rings_of(read_kernel(name, passes, causal=causal))
         assert (ring.stages, ring.stage_bytes) == (2, 2 * TILE)
         assert ring.variable.partition("_")[0] == variable
@@ -30,7 +30,7 @@ def test_the_steady_loop_is_the_pipeline(causal: bool, passes: bool) -> None:
 
 def test_the_turns_of_the_pieces() -> None:
     """The first tile, then 31 with the values of the one before, and the last one's values."""
-    kernel = read_kernel("attention_overlapped")
+    kernel = read_kernel("rotated")
     loops = [op for op in kernel.named("for") if op.word == "pipelined"]
     assert [values_of(kernel).mean_turns(each) for each in loops] == [1, 31, 1]
 
@@ -81,7 +81,7 @@ def test_types_and_bytes(name: str, passes: bool) -> None:
     assert tensor_bytes(kernel) == 4 * (4 * 4096 * 16 * 128 * 2) + lse
 
 
-@pytest.mark.parametrize("name", ["attention", "attention_overlapped"])
+@pytest.mark.parametrize("name", ["attention", "rotated"])
 def test_what_blocks_read_adds_up(name: str) -> None:
     """Each block its tile of Q, and all of K and V, in as many loops as there are."""
     schedule = schedule_of(read_kernel(name))
@@ -97,7 +97,7 @@ def outside(kernel: TileKernel) -> set[tuple[str, int, int]]:
     return {(each.tensor, one.extent, one.reach) for each in ops for one in each.beyond}
 
 
-@pytest.mark.parametrize("name", ["attention", "attention_overlapped"])
+@pytest.mark.parametrize("name", ["attention", "rotated"])
 def test_masked_turns_are_a_part_of_their_product(name: str) -> None:
     """Of 24 tiles of 176 keys the last one has 48: not the masked turn alone is looked at, nor is
     the product of weights and values left out, whose keys no view of the weights tells."""

@@ -69,7 +69,7 @@ def test_text_that_is_cut_off(end: int) -> None:
 
 
 @pytest.mark.parametrize("passes", [False, True])
-@pytest.mark.parametrize("name", ["attention", "attention_overlapped"])
+@pytest.mark.parametrize("name", ["attention", "rotated"])
 def test_it_agrees_with_the_parser(name: str, passes: bool) -> None:
     """Op for op: names, results with their types, operands, blocks."""
     text = ir.print_kernel(kernel_of(name, passes, causal=True))

@@ -72,17 +72,22 @@ def product(
     return found
 
 
-@cache
 def lowered(
     given: ir.Kernel, target: str, controls: Controls | None = None, instrument: Mode = "off"
 ) -> CudaProgram:
     """The program for a target."""
-    return compile_cuda(given, find_target(target), controls or Controls(), instrument=instrument)
+    return _lowered(given, target, controls or Controls(), instrument)
 
 
+@cache
+def _lowered(given: ir.Kernel, target: str, controls: Controls, instrument: Mode) -> CudaProgram:
+    return compile_cuda(given, find_target(target), controls, instrument=instrument)
+
+
+@cache
 def checked(given: ir.Kernel, **controls: Any) -> CudaProgram:
     """The program for a GPU with clusters, of which the IR is sound and its text is parsed back."""
-    program = compile_cuda(given, find_target("sm_90a"), Controls(**controls))
+    program = lowered(given, "sm_90a", Controls(**controls))
     ir.verify(program.kernel)
     text = ir.print_kernel(program.kernel)
     assert ir.print_kernel(ir.parse(text)) == text

@@ -2,11 +2,14 @@
 # ruff: noqa: ANN001, ANN202
 """Kernels whose blocks share tiles, for `test_multicast.py`."""
 
+from functools import cache
+
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
 
 
+@cache
 def product(
     shape: tuple[int, int, int],
     order: str = "NT",
@@ -55,6 +58,7 @@ def product(
     return _kernel(main)
 
 
+@cache
 def triangle(blocks: int, causal: bool) -> ir.Kernel:
     """O[i] = Σ_j Q[i] · K[j] over tiles of 64 × 64; all j, or those up to i."""
 

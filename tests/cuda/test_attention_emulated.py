@@ -49,12 +49,13 @@ def arguments(held: ir.Kernel, given: Sequence[Any], extents: dict[str, int]) ->
     return arrays
 
 
-def forward(name: str, causal: bool, **options: int) -> tuple[Any, Any]:
+def forward(causal: bool, window: int = 0) -> tuple[Any, Any]:
     """Attention with boundaries in both lengths."""
-    made, given = study(name), study("attention").inputs(1, 130, 300, 1, 1, 64)
+    made = study("attention")
+    given = made.inputs(1, 130, 300, 1, 1, 64)
     shape = {"batch": 1, "length": 130, "heads": 1, "dim": 64, "keys": 300, "groups": 1}
-    found = run(getattr(made, name).compile(**shape, causal=causal, **options), given)
-    return found["Out"], made.reference(*given, causal, *options.values())[0]
+    found = run(made.attention.compile(**shape, causal=causal, window=window), given)
+    return found["Out"], made.reference(*given, causal, window)[0]
 
 
 def several(causal: bool) -> tuple[Any, Any]:
@@ -138,12 +139,10 @@ def experts() -> tuple[Any, Any]:
 
 
 RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
-    "full": lambda: forward("attention", False),
-    "causal": lambda: forward("attention", True),
-    "window": lambda: forward("attention", True, window=270),
-    "narrow window": lambda: forward("attention", True, window=50),
-    "overlapped": lambda: forward("attention_overlapped", False),
-    "overlapped causal": lambda: forward("attention_overlapped", True),
+    "full": lambda: forward(False),
+    "causal": lambda: forward(True),
+    "window": lambda: forward(True, window=270),
+    "narrow window": lambda: forward(True, window=50),
     "several": lambda: several(False),
     "several causal": lambda: several(True),
     "backward": lambda: backward(False),

@@ -254,13 +254,13 @@ Case = tuple[Any, list[Any], dict[str, int], Any]
 """A kernel, what it is given, extents known at launch, and what comes out."""
 
 
-def forward(name: str, causal: bool, length: int, keys: int, dim: int) -> Case:
+def forward(causal: bool, length: int, keys: int, dim: int) -> Case:
     """Two heads of queries, one of keys."""
-    made, whole = attention.study(name), attention.study("attention")
-    given = list(whole.inputs(1, length, keys, 2, 1, dim))
+    made = attention.study("attention")
+    given = list(made.inputs(1, length, keys, 2, 1, dim))
     shape = {"batch": 1, "length": length, "heads": 2, "dim": dim, "keys": keys, "groups": 1}
-    kernel = getattr(made, name).compile(**shape, causal=causal)
-    return kernel, given, {}, whole.reference(*given, causal)[0]
+    kernel = made.attention.compile(**shape, causal=causal)
+    return kernel, given, {}, made.reference(*given, causal)[0]
 
 
 def several(causal: bool) -> Case:
@@ -298,11 +298,11 @@ def classic(causal: bool) -> Case:
 
 
 ATTENTION: dict[str, Callable[[], Case]] = {
-    "full": lambda: forward("attention", False, 65, 129, 64),
-    "full, wide": lambda: forward("attention", False, 128, 256, 128),
-    "causal": lambda: forward("attention", True, 130, 300, 64),
-    "overlapped": lambda: forward("attention_overlapped", False, 70, 400, 64),
-    "overlapped causal": lambda: forward("attention_overlapped", True, 200, 257, 64),
+    "full": lambda: forward(False, 65, 129, 64),
+    "full, wide": lambda: forward(False, 128, 256, 128),
+    "full, long": lambda: forward(False, 70, 400, 64),
+    "causal": lambda: forward(True, 130, 300, 64),
+    "causal, long": lambda: forward(True, 200, 257, 64),
     "several": lambda: several(False),
     "several causal": lambda: several(True),
     "latent": latent,
@@ -335,11 +335,10 @@ def test_attention(name: str) -> None:
 SHAPE = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16, "dim": 128}
 
 
-@pytest.mark.parametrize("name", ["attention", "attention_overlapped"])
-def test_shuffles_of_a_turn(name: str) -> None:
+def test_shuffles_of_a_turn() -> None:
     """Four for maxima of two rows each, of eight; nothing is spilled, and a turn adds 64 numbers:
     those of two rows into two totals."""
-    kernel = getattr(attention.study(name), name).compile(**SHAPE).program.kernel
+    kernel = attention.study("attention").attention.compile(**SHAPE).program.kernel
     counts = []
     for late in (False, True):
         program = compile_cuda(kernel, find_target("sm_90a"), Controls(late_sums=late))

@@ -3,6 +3,7 @@
 """Loops whose last product runs under the arithmetic of the next iteration."""
 
 import re
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -85,10 +86,14 @@ def two_products(word="", stages=2):
     return main
 
 
-def lowered(word="", stages=2, controls=None):
-    """The kernel and what the compiler makes of it."""
+def made(word="", stages=2, controls=None):
+    """The kernel and what the compiler makes of it now."""
     kernel = prove_bounds(simplify(tileprof.compile(two_products(word, stages)).traced))
     return kernel, compile_cuda(kernel, TARGETS["sm_90a"], controls)
+
+
+lowered = cache(made)
+"""The same, each once."""
 
 
 def rotated(program):
@@ -180,11 +185,11 @@ def test_what_prevents_it(word, op, line, reason):
 def test_registers(monkeypatch):
     """Fragments that fill a thread's registers are not held longer, unless it is forced."""
     monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 32)
-    assert rotated(lowered()[1])
+    assert rotated(made()[1])
     monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 31)
-    _, program = lowered()
+    _, program = made()
     assert not rotated(program)
     (said,) = [r for r in program.remarks if r.op == "for"]
     ((_, why),) = said.rejected
     assert why.endswith("fragments would take 80 registers of a thread at once")
-    assert rotated(lowered(controls=Controls(overlap=True))[1])
+    assert rotated(made(controls=Controls(overlap=True))[1])

@@ -29,6 +29,7 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 
 made: Any = importlib.import_module("tests.cuda.turn_kernels")
 benchmarks: Any = importlib.import_module("benchmarks.gpu_kernels")
+study: Any = importlib.import_module("case_studies.attention")
 
 PLAIN = Controls(overlap=False)
 """Loops as they are written: where products stand in a row is part of what is tested."""
@@ -279,55 +280,41 @@ def test_a_slot_that_is_freed_in_a_turn_hangs(monkeypatch: pytest.MonkeyPatch) -
 # -- attention
 
 
-def study(name: str) -> Any:
-    """A case study by its name."""
-    return importlib.import_module(f"case_studies.{name}")
-
-
 @pytest.mark.parametrize(
-    ("name", "causal", "length", "persistent", "overlap"),
+    ("causal", "length", "persistent", "overlap"),
     [
-        ("attention_overlapped", False, 400, True, None),
-        ("attention_overlapped", True, 400, True, None),
-        ("attention_overlapped", True, 400, False, None),
-        ("attention_overlapped", True, 270, True, None),
-        ("attention_overlapped", True, 100, True, None),
-        ("attention", False, 400, True, False),
-        ("attention", False, 400, True, None),
-        ("attention", True, 130, True, False),
-        ("attention", True, 400, True, None),
+        (False, 400, True, False),
+        (False, 400, True, None),
+        (True, 130, True, False),
+        (True, 400, True, None),
+        (True, 400, False, None),
+        (True, 270, True, None),
     ],
 )
-def test_attention(
-    name: str, causal: bool, length: int, persistent: bool, overlap: bool | None
-) -> None:
+def test_attention(causal: bool, length: int, persistent: bool, overlap: bool | None) -> None:
     """Two heads, of several tiles and of one, where loops with turns have no iteration."""
     shape = {"batch": 1, "length": length, "heads": 2, "dim": 64, "keys": length, "groups": 1}
-    given = study("attention").inputs(1, length, length, 2, 1, 64)
-    held = getattr(study(name), name).compile(**shape, causal=causal).program.kernel
+    given = study.inputs(1, length, length, 2, 1, 64)
+    held = study.attention.compile(**shape, causal=causal).program.kernel
     controls = Controls(overlap=overlap, ping_pong=True, persistent=persistent)
     program = lowered(held, controls)
     assert ir.TurnStart in turns(program)
-    out = np.zeros(given[0].shape, ml_dtypes.bfloat16)
-    more = [np.zeros((1, 2, length), np.float32)] if name == "attention" else []
-    emulate(program.source, held, [*given, out, *more], {}, seed=1)
-    expected = study("attention").reference(*given, causal)[0]
+    out, lse = np.zeros(given[0].shape, ml_dtypes.bfloat16), np.zeros((1, 2, length), np.float32)
+    emulate(program.source, held, [*given, out, lse], {}, seed=1)
+    expected = study.reference(*given, causal)[0]
     assert np.linalg.norm(out.astype(float) - expected) < 5e-3 * np.linalg.norm(expected)
 
 
 LONG = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16, "dim": 128}
 
 
-@pytest.mark.parametrize(
-    ("name", "causal"),
-    [("attention_overlapped", False), ("attention_overlapped", True), ("attention", True)],
-)
-def test_code(name: str, causal: bool) -> None:
+@pytest.mark.parametrize(("causal", "overlap"), [(False, None), (True, None), (True, False)])
+def test_code(causal: bool, overlap: bool | None) -> None:
     """A barrier of two groups before the products of a turn and one after them, no exponentials in
     between; nothing spilled, no product that waits for the one before it."""
     pytest.importorskip("cuda.bindings.nvrtc")
-    held = getattr(study(name), name).compile(**LONG, causal=causal).program.kernel
-    program = lowered(held, FORCED)
+    held = study.attention.compile(**LONG, causal=causal).program.kernel
+    program = lowered(held, Controls(overlap=overlap, ping_pong=True))
     said = [(r.op, r.chosen) for r in program.all_remarks]
     assert any("take turns" in chosen for _, chosen in said)
     assert not [c for o, c in said if o == "ptxas" or "spilled" in c or "waits for the one" in c]
@@ -343,8 +330,8 @@ def test_code(name: str, causal: bool) -> None:
         inside = order[first + 1 : second]
         assert "MUFU.EX2" not in inside
         between += inside.count("HGMMA")
-    if name == "attention_overlapped":  # 8 instructions for each of the two products
-        assert between == 16 * placed.count(ir.TurnWait) == 16 * (1 + causal)
+    if overlap is None:  # 8 instructions for each of the two products
+        assert between == 16 * placed.count(ir.TurnWait) == 16
 
 
 @pytest.mark.parametrize("length", [256, 400])
@@ -353,7 +340,7 @@ def test_sums_are_set_before_a_loop_that_may_have_no_iteration(length: int) -> N
     products wait for each other."""
     pytest.importorskip("cuda.bindings.nvrtc")
     shape = {"batch": 1, "length": length, "heads": 8, "dim": 64, "keys": length, "groups": 8}
-    held = study("attention").attention.compile(**shape, causal=True).program.kernel
+    held = study.attention.compile(**shape, causal=True).program.kernel
     program = lowered(held, FORCED)
     assert ir.TurnWait in turns(program)
     assert not [r for r in program.all_remarks if r.op == "ptxas"]

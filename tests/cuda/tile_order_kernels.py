@@ -2,12 +2,15 @@
 # ruff: noqa: ANN001, ANN202, E741, SIM102
 """Kernels whose tiles take different time, for `test_tile_order.py`."""
 
+from functools import cache
+
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.passes import prove_bounds, simplify
 
 
+@cache
 def triangle(blocks: int, columns: int = 1, launches: int = 1) -> ir.Kernel:
     """O[i, h] = Σ_j Q[i] · K[j, h] for j up to i, in tiles of 64 × 64, and how often each tile was
     done; with two launches all of it twice."""
@@ -41,6 +44,7 @@ def triangle(blocks: int, columns: int = 1, launches: int = 1) -> ir.Kernel:
     return _kernel(main)
 
 
+@cache
 def tiles_of(turns: str, blocks: int = 300) -> ir.Kernel:
     """A product of which the loop over K runs as `turns` says."""
 
