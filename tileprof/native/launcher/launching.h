@@ -33,13 +33,18 @@ static const EncodedMap *encode(const Environment &env, Launch &launch, int numb
   return &known.emplace(at, made).first->second;
 }
 
+static PyObject *call_with(PyObject *function, PyObject *argument) {
+  PyObject *held = PyTuple_New(1);
+  PyTuple_SetItem(held, 0, argument);
+  PyObject *made = PyObject_CallObject(function, held);
+  Py_DecRef(held);
+  return made;
+}
+
 // The counter that the next launch on a stream uses: the driver is asked anew in each call, since
 // the stream may be recorded into a graph.
 static bool write_counter(uint8_t *to, PyObject *counter, void *stream) {
-  PyObject *held = PyTuple_New(1);
-  PyTuple_SetItem(held, 0, PyLong_FromUnsignedLongLong((uint64_t)stream));
-  PyObject *made = PyObject_CallObject(counter, held);
-  Py_DecRef(held);
+  PyObject *made = call_with(counter, PyLong_FromUnsignedLongLong((uint64_t)stream));
   const uint64_t address = made ? PyLong_AsUnsignedLongLong(made) : 0;
   if (made)
     Py_DecRef(made);
@@ -72,20 +77,17 @@ static bool fill(const Environment &env, const Plan &plan, Launch &launch, const
   return true;
 }
 
-enum Outcome { kDone, kMissed, kFailed };
-static Outcome start(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
-                     Given &given, void *stream, int *code) {
-  alignas(64) uint8_t bytes[kMostBytes];
+// Enqueue a launch whose parameters are in `bytes`; the code of the driver.
+static int start(const Environment &env, Launch &launch, uint8_t *bytes, void *stream) {
   void *pointers[kMostBytes / 8];
-  if (!fill(env, plan, launch, slots, given, stream, bytes)) return kMissed;
   for (size_t at = 0; at < launch.offsets.size(); at++) pointers[at] = bytes + launch.offsets[at];
   LaunchConfig config = launch.config;
   config.stream = stream;
   // A full queue makes the driver wait: other threads go on meanwhile.
   void *thread = PyEval_SaveThread();
-  *code = env.launch(&config, launch.function, pointers, nullptr);
+  const int code = env.launch(&config, launch.function, pointers, nullptr);
   PyEval_RestoreThread(thread);
-  return *code ? kFailed : kDone;
+  return code;
 }
 
 // References to the outputs of one call.
@@ -120,6 +122,20 @@ static PyObject *missed(const Environment &env) {
   return env.missed;
 }
 
+// Whether no earlier launch has noted what this call has to raise.
+static bool is_quiet(const Plan &plan, void *stream) {
+  if (!*plan.word) return true;
+  PyObject *nothing = call_with(plan.noted, PyLong_FromUnsignedLongLong((uint64_t)stream));
+  if (nothing) Py_DecRef(nothing);
+  return nothing;
+}
+
+// Graphs keep their reports for ever, which Python sees to.
+static bool needs_captured(const Environment &env, const Plan &plan, void *stream) {
+  int capturing = 0;
+  return plan.notes && (env.capturing(stream, &capturing) || capturing);
+}
+
 static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   void *context = nullptr, *stream = nullptr;
   if (env.current(&context) || context != plan.context) return missed(env);
@@ -127,6 +143,8 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
     PyErr_Clear();
     return missed(env);
   }
+  if (!is_quiet(plan, stream)) return nullptr;
+  if (needs_captured(env, plan, stream)) return missed(env);
   Outputs outputs;
   int slot = (int)given.count;
   for (const Held &allocate : plan.allocators) {
@@ -135,20 +153,21 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
     outputs.held[outputs.count++] = made;
     if (!read_tensor(env, made, &given.tensors[slot++])) return missed(env);
   }
-  bool first = true;
+  // All are made ready before one starts: the call can go the whole way until then.
+  alignas(kAlignment) uint8_t bytes[kMostOfPlan];
+  uint8_t *at = bytes;
   for (Launch &launch : plan.launches) {
-    int code = 0;
-    const Outcome outcome = start(env, plan, launch, given.tensors, given, stream, &code);
-    if (outcome == kMissed && first) return missed(env);
-    if (outcome != kDone) {
-      PyObject *held = PyTuple_New(1);
-      PyTuple_SetItem(held, 0, PyLong_FromLong(code));
-      PyObject *nothing = PyObject_CallObject(plan.failed, held);
-      Py_DecRef(held);
+    if (!fill(env, plan, launch, given.tensors, given, stream, at)) return missed(env);
+    at += launch.room();
+  }
+  at = bytes;
+  for (Launch &launch : plan.launches) {
+    if (const int code = start(env, launch, at, stream)) {
+      PyObject *nothing = call_with(plan.failed, PyLong_FromLong(code));
       if (nothing) Py_DecRef(nothing);
       return nullptr;
     }
-    first = false;
+    at += launch.room();
   }
   return result(env, plan, outputs);
 }
