@@ -451,6 +451,28 @@ def test_a_plan_keeps_its_reports(
     assert kept in {slot.report.address for slot in notes._free}
 
 
+def test_counters_of_streams(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stream's own, by its number; launches of a graph share none."""
+    extra(monkeypatch, COUNTER)
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    for number in (5, 0, 5):  # a handle that came back for another stream
+        gpu.stream_numbers[0] = number
+        add(a, b, c)
+    gpu.capturing = 1
+    for _ in range(2):
+        add(a, b, c)
+    assert len(slow) == 2
+    counters = [launched.words()[-1] for launched in gpu.launches]
+    assert counters[:3] == [counters[4]] * 3
+    assert counters[3] == counters[5] != counters[4]
+    assert len(set(counters)) == 4
+
+
 def test_all_launches_are_ready_before_one_starts(
     gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,8 +486,12 @@ def test_all_launches_are_ready_before_one_starts(
     assert len({launched.words()[-1] for launched in gpu.launches[1::2]}) == 1
     gpu.fails["cuStreamGetId"] = 1
     assert add._warm.call((a, b, c)) is NotImplemented
-    assert len(gpu.launches) == 6
     gpu.fails.clear()
+    gpu.capturing = 1
+    monkeypatch.setattr(gpu.device.counters, "_take", None)
+    assert add._warm.call((a, b, c)) is NotImplemented
+    assert len(gpu.launches) == 6
+    gpu.capturing = 0
     add(a, b, c)
     assert len(slow) == 2
     assert gpu.launches[-2:] == gpu.launches[:2]

@@ -106,6 +106,7 @@ class _Environment(ctypes.Structure):
         ("encode", c_void_p),
         ("current", c_void_p),
         ("capturing", c_void_p),
+        ("stream_number", c_void_p),
         *((name, py_object) for name in (
             "missed", "none", "tensor", "parameter", "integer", "real", "text", "boolean"
         )),
@@ -143,6 +144,7 @@ class Launcher:
             _pointer(driver.function("cuTensorMapEncodeTiled")),
             _pointer(driver.function("cuCtxGetCurrent")),
             _pointer(driver.function("cuStreamIsCapturing")),
+            _pointer(driver.function("cuStreamGetId")),
             NotImplemented,
             None,
             torch.Tensor,

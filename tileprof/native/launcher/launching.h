@@ -41,21 +41,29 @@ static PyObject *call_with(PyObject *function, PyObject *argument) {
   return made;
 }
 
-// The counter that the next launch on a stream uses: the driver is asked anew in each call, since
-// the stream may be recorded into a graph.
-static bool write_counter(uint8_t *to, PyObject *counter, void *stream) {
-  PyObject *made = call_with(counter, PyLong_FromUnsignedLongLong((uint64_t)stream));
+// The counter that the next launch on a stream uses, 0 where there is none: a stream keeps its own,
+// and each launch that is recorded into a graph gets one.
+static uint64_t counter_of(const Environment &env, Plan &plan, void *stream) {
+  int capturing = 0;
+  uint64_t number = 0;
+  if (env.capturing(stream, &capturing)) return 0;
+  if (!capturing) {
+    if (env.stream_number(stream, &number)) return 0;
+    const auto found = plan.counters.find(number);
+    if (found != plan.counters.end()) return found->second;
+  }
+  PyObject *made = call_with(plan.counter, PyLong_FromUnsignedLongLong((uint64_t)stream));
   const uint64_t address = made ? PyLong_AsUnsignedLongLong(made) : 0;
   if (made)
     Py_DecRef(made);
   else
     PyErr_Clear();
-  memcpy(to, &address, 8);
-  return address != 0;
+  if (address && !capturing) plan.counters.emplace(number, address);
+  return address;
 }
 
 // The parameters of one launch, in `bytes`.
-static bool fill(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
+static bool fill(const Environment &env, Plan &plan, Launch &launch, const Tensor *slots,
                  Given &given, void *stream, uint8_t *bytes) {
   memcpy(bytes, launch.bytes.data(), launch.bytes.size());
   for (const Field &field : launch.fields) {
@@ -63,7 +71,9 @@ static bool fill(const Environment &env, const Plan &plan, Launch &launch, const
       const uint64_t address = slots[field.slot].address();
       memcpy(bytes + field.offset, &address, 8);
     } else if (field.kind == kCounterField) {
-      if (!write_counter(bytes + field.offset, plan.counter, stream)) return false;
+      const uint64_t address = counter_of(env, plan, stream);
+      if (!address) return false;
+      memcpy(bytes + field.offset, &address, 8);
     } else if (!write_scalar(bytes + field.offset, field, given.object(field.slot))) {
       return false;
     }

@@ -47,6 +47,7 @@ struct Plan {
   std::vector<Overlap> overlaps;
   bool overlapping;
   std::vector<Launch> launches;
+  std::unordered_map<uint64_t, uint64_t> counters;  // by the number of a stream
   void *context;
   int32_t device_type, device;
   bool notes;

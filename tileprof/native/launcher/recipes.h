@@ -56,6 +56,7 @@ struct Environment {
                 const uint32_t *, int, int, int, int);
   int (*current)(void **);
   int (*capturing)(void *stream, int *);
+  int (*stream_number)(void *stream, uint64_t *);
   PyObject *missed, *none;  // NotImplemented and None
   PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
 };
