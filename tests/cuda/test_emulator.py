@@ -137,6 +137,18 @@ def test_what_is_noted_goes_on() -> None:
     assert failure.thread % 32 == 9
 
 
+def test_a_failure_after_a_note_stops_the_launch() -> None:
+    """No thread waits for a trap that nobody makes; what is told is the note."""
+    out = np.zeros(128, np.int32)
+    body = "if (t == 9) tp_note(report, 4, t);\ntp_barrier();\nif (t > 60) tp_fail(report, 5, t);"
+    program = Program(body, "int *out, TpReport *report", [out], report=True)
+    with pytest.raises(EmulationError) as caught:
+        program.run([out])
+    failure = caught.value.failure
+    assert failure is not None
+    assert (failure.place, failure.values[0]) == (4, 9)
+
+
 def test_a_variable_in_static_shared_memory() -> None:
     """One for each block."""
     out = np.zeros(512, np.int32)

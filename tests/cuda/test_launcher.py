@@ -14,10 +14,11 @@ import torch
 import tileprof
 from tests.cuda import runtime_kernels as kernels
 from tests.cuda.fake_driver import FakeDriver
+from tests.cuda.noting import PLACE, note
 from tileprof import ir
 from tileprof.compiler.build import build, find_compiler
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
-from tileprof.errors import ExecutionError
+from tileprof.errors import BoundsError, ExecutionError
 from tileprof.lang import calls, warm
 from tileprof.runtime import cuda as cuda_module
 from tileprof.runtime import cuda_native, hooks
@@ -28,6 +29,9 @@ from tileprof.runtime.launch import LoadedKernel
 
 pytestmark = pytest.mark.skipif(bool(cuda_native.why_not()), reason=cuda_native.why_not())
 CPU = 1
+EXTRA: tuple[tuple[Argument, ...], ...] = ((),)
+"""Arguments of each launch of a kernel, besides what `_arguments` gives."""
+NOTES, COUNTER = (Argument("notes", 0),), (Argument("counter", 0),)
 
 
 @pytest.fixture
@@ -38,7 +42,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
     def load(program: Any, device: str) -> LoadedKernel:
         kernel, name = program.kernel, f"k{len(fake.sizes)}"
-        fake.sizes[name] = tuple(_size(kernel, a) for a in _arguments(kernel))
+        for number, more in enumerate(EXTRA):
+            sizes = tuple(_size(kernel, a) for a in (*_arguments(kernel), *more))
+            fake.sizes[f"{name}_{number}"] = sizes
         executable = CudaExecutable(kernel, lambda need: binary(kernel, need, name), fake.device)
         return LoadedKernel(program, device, executable)
 
@@ -74,9 +80,13 @@ def binary(kernel: ir.Kernel, need: Need, name: str) -> CudaBinary:
     assert isinstance(first, ir.BufferType)
     tensor = TensorMapSpec(0, first.dtype, (first.shape[0],), (1,), (64,), 0)
     threads = 128 + len(need[0]) + 64 * need[1]
-    spec = LaunchSpec(name, _arguments(kernel), (tensor,), (), threads, 0)
-    host = HostProgram.of(kernel, launch.grid)
-    return CudaBinary(b"cubin", (spec,), (), host, (len(launch.grid),), "sm_90a")
+    specs = tuple(
+        LaunchSpec(f"{name}_{number}", (*_arguments(kernel), *more), (tensor,), (), threads, 0)
+        for number, more in enumerate(EXTRA)
+    )
+    host = HostProgram.of(kernel, launch.grid * len(specs))
+    axes = (len(launch.grid),) * len(specs)
+    return CudaBinary(b"cubin", specs, (PLACE,), host, axes, "sm_90a")
 
 
 @pytest.fixture
@@ -340,6 +350,151 @@ def test_without_a_library(
     assert gpu.launches == [gpu.launches[0]] * 4
     assert hooks.listener is None
     assert warm.LESSONS > 1
+
+
+# -- what launches note, and counters of tiles
+
+
+def extra(monkeypatch: pytest.MonkeyPatch, *launches: tuple[Argument, ...]) -> None:
+    """Kernels have these launches from now on."""
+    monkeypatch.setitem(globals(), "EXTRA", launches)
+
+
+def test_kernels_that_note_are_warm(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each launch has its report, whose address stays; nothing waits."""
+    extra(monkeypatch, NOTES, (), NOTES)
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(4):
+        add(a, b, c)
+    assert len(slow) == 2
+    reports = [launched.words()[-1] for launched in gpu.launches]
+    assert reports[:3] == reports[-3:]
+    assert len(set(reports[::3]) | set(reports[2::3])) == 2
+    assert not [name for name in gpu.names() if "Synchronize" in name]
+
+
+def test_a_warm_call_raises_what_was_noted(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third call, natively; it launches nothing.  The fourth one is like any other."""
+    extra(monkeypatch, NOTES)
+    add, other = fresh("add"), fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+        other(a, b, c)
+    count = len(gpu.launches)
+    for told in (add, other):
+        note(gpu.launches[-2].words()[-1], -3)
+        with pytest.raises(BoundsError, match=r"at \[-3\].*an earlier launch of `add`"):
+            told(a, b, c)
+    assert len(gpu.launches) == count
+    add(a, b, c)
+    other(a, b, c)
+    assert len(gpu.launches) == count + 2
+    assert len(slow) == 4
+
+
+def test_a_capture_goes_the_whole_way(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the report is kept for the graph; what was noted waits for the end of the capture."""
+    extra(monkeypatch, NOTES)
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    note(gpu.launches[-1].words()[-1], -3)
+    gpu.capturing = 1
+    add(a, b, c)
+    assert len(slow) == 3
+    assert gpu.launches[-1] == gpu.launches[0]
+    gpu.capturing = 0
+    with pytest.raises(BoundsError):
+        add(a, b, c)
+
+
+def test_waiting_calls_are_not_learnt(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the user wants each call to tell of itself."""
+    extra(monkeypatch, NOTES)
+    monkeypatch.setattr(gpu.device.notes, "is_blocking", True)
+    add = fresh("add")
+    for _ in range(4):
+        add(vector(), vector(), vector())
+    assert len(slow) == 4
+    assert gpu.names().count("cuStreamSynchronize") == 4
+
+
+def test_a_plan_keeps_its_reports(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While others are freed; a plan that is dropped keeps none."""
+    extra(monkeypatch, NOTES)
+    notes = gpu.device.notes
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    kept = gpu.launches[-1].words()[-1]
+    notes._reclaim()
+    assert kept not in {slot.report.address for slot in notes._free}
+    add(a, b, c)
+    assert (len(slow), gpu.launches[-1].words()[-1]) == (2, kept)
+    del add
+    gc.collect()
+    notes._reclaim()
+    assert kept in {slot.report.address for slot in notes._free}
+
+
+def test_counters_of_streams(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stream's own, by its number; launches of a graph share none."""
+    extra(monkeypatch, COUNTER)
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    for number in (5, 0, 5):  # a handle that came back for another stream
+        gpu.stream_numbers[0] = number
+        add(a, b, c)
+    gpu.capturing = 1
+    for _ in range(2):
+        add(a, b, c)
+    assert len(slow) == 2
+    counters = [launched.words()[-1] for launched in gpu.launches]
+    assert counters[:3] == [counters[4]] * 3
+    assert counters[3] == counters[5] != counters[4]
+    assert len(set(counters)) == 4
+
+
+def test_all_launches_are_ready_before_one_starts(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second launch that finds no counter sends the call the whole way, with none enqueued."""
+    extra(monkeypatch, (), COUNTER)
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, c)
+    assert len(gpu.launches) == 6
+    assert len({launched.words()[-1] for launched in gpu.launches[1::2]}) == 1
+    gpu.fails["cuStreamGetId"] = 1
+    assert add._warm.call((a, b, c)) is NotImplemented
+    gpu.fails.clear()
+    gpu.capturing = 1
+    monkeypatch.setattr(gpu.device.counters, "_take", None)
+    assert add._warm.call((a, b, c)) is NotImplemented
+    assert len(gpu.launches) == 6
+    gpu.capturing = 0
+    add(a, b, c)
+    assert len(slow) == 2
+    assert gpu.launches[-2:] == gpu.launches[:2]
 
 
 NOTHING = """

@@ -40,6 +40,7 @@ def test_prints() -> None:
     """Each point once, whole buffers row by row, what is outside as it would be read."""
     kernel = parse(PRINTS)
     made = emit(kernel, HOPPER, Controls())
+    assert made.launches[0].arguments[-1].kind == "report"
     x, z = numbers("float16", 8, 8), numbers("int32", 2, 3, seed=1)
     printed = emulate(made, kernel, [x, z], {"m": 2}, seed=3)
     found = {m: [p for p in printed if made.places[p.place].message == m] for m in
@@ -115,6 +116,7 @@ def test_an_index_outside_of_shared_memory_stops_the_launch(wrong: int) -> None:
     """The index and the buffer come with the failure."""
     kernel = parse(OUTSIDE)
     made = emit(kernel, HOPPER, Controls())
+    assert made.launches[0].arguments[-1].kind == "notes"
     x, at, y = numbers("int32", 8), np.arange(8, dtype=np.int32)[::-1].copy(), np.zeros(8, np.int32)
     emulate(made, kernel, [x, at, y])
     np.testing.assert_array_equal(y, x[at])
@@ -126,3 +128,13 @@ def test_an_index_outside_of_shared_memory_stops_the_launch(wrong: int) -> None:
     place = made.places[failure.place]
     assert (place.kind, place.buffer, place.access) == ("element", "s", "read")
     assert failure.values[:2] == (wrong, 2)
+
+
+def test_what_can_stop_and_notes_is_waited_for() -> None:
+    """It has one report for both."""
+    store = "store %v, %y, [%i]"
+    stops = f'%ok = ge %v, %c0 : bool\n      assert %ok "negative"\n      {store}'
+    made = emit(parse(OUTSIDE.replace(store, stops)), HOPPER, Controls())
+    kinds = [argument.kind for argument in made.launches[0].arguments]
+    assert [kind for kind in kinds if kind in ("notes", "report")] == ["report"]
+    assert {place.kind for place in made.places} == {"assert", "element"}

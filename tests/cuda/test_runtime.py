@@ -24,7 +24,7 @@ from tileprof.runtime import hooks
 from tileprof.runtime.cuda import CudaExecutable, Need
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_host import HostProgram
-from tileprof.runtime.cuda_report import Report, _Head, _Message
+from tileprof.runtime.cuda_report import Reports, _Head, _Message
 
 KERNEL: ir.Kernel = scale.compile().traced
 F32, I8, INDEX = ir.dtype("float32"), ir.dtype("int8"), ir.dtype("index")
@@ -380,8 +380,8 @@ def test_failed_assertion(gpu: FakeDriver, capsys: pytest.CaptureFixture[str]) -
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_a_failure_that_was_noted(gpu: FakeDriver) -> None:
-    """The launch ends well, but for an index: it raises, and the next launch has a clean report."""
+def test_a_failure_that_ends_well(gpu: FakeDriver) -> None:
+    """A kernel that prints noted an index: it raises, and the next launch has a clean report."""
     gpu.sizes = {"scale_0": (8, 8)}
     held, _ = executable(gpu, REPORTING)
     given = list[int]()
@@ -441,7 +441,7 @@ def test_a_renumbered_block_is_not_named(gpu: FakeDriver) -> None:
 
 def test_report_is_cleared(gpu: FakeDriver) -> None:
     """Messages of one launch are not those of the next."""
-    report = Report(gpu.driver)
+    report = Reports(gpu.driver).take()
     write_messages(Launched("", (), (), 0, 0, 1, (b"", report.address.to_bytes(8, "little")), ()))
     held = binary(REPORTING)
     assert len(list(report._messages(held.places, 0))) == 2

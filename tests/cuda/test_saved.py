@@ -187,6 +187,27 @@ def test_files_that_are_none(gpu: Any, tmp_path: Path, kind: str) -> None:
         tileprof.load_kernel(path)
 
 
+@pytest.mark.parametrize("kind", ["pointer", "report"])
+def test_a_file_of_an_earlier_version(gpu: Any, tmp_path: Path, kind: str) -> None:
+    """What it says to the host lies elsewhere today; one that says nothing runs."""
+    gpu((9, 0))
+    path = tmp_path / "k.tpk"
+    kernels.double.compile(N=100).save(path)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    held = json.loads(files["kernel.json"]) | {"version": 1}
+    held["variants"][0]["launches"][0]["arguments"][1]["kind"] = kind
+    files["kernel.json"] = json.dumps(held).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    if kind == "pointer":
+        assert tileprof.load_kernel(path).arguments == ("A",)
+    else:
+        with pytest.raises(UsageError, match="was written by an earlier version"):
+            tileprof.load_kernel(path)
+
+
 def test_unwritable(gpu: Any, tmp_path: Path) -> None:
     """A folder that is not there."""
     gpu((9, 0))

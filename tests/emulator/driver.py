@@ -88,6 +88,7 @@ class _Report(ctypes.Structure):
         ("cursor", ctypes.c_uint64),
         ("capacity", ctypes.c_uint64),
         ("lost", ctypes.c_uint64),
+        ("noted", ctypes.c_uint64),
         ("messages", ctypes.c_ubyte * _PRINTED),
     )
 
@@ -122,6 +123,7 @@ class _Call:
     sampling: bytes = NOT_SAMPLED
     counter: ctypes.c_uint32 = field(default_factory=ctypes.c_uint32)
     report: _Report = field(default_factory=lambda: _Report(capacity=_PRINTED))
+    noted: ctypes.c_int32 = field(default_factory=ctypes.c_int32)
 
     def __post_init__(self) -> None:
         made: dict[int, DeviceArray] = {}
@@ -129,6 +131,7 @@ class _Call:
             if isinstance(value, np.ndarray):
                 self.arrays[at] = made.setdefault(id(value), DeviceArray(value))
         self.host = self.evaluate(self.source.host)
+        self.report.noted = ctypes.addressof(self.noted)
 
     def evaluate(self, wanted: Sequence[ir.Value]) -> tuple[Any, ...]:
         """Values that the host computes."""
@@ -148,7 +151,7 @@ class _Call:
                 return tensor_map(wanted, self.arrays[wanted.param].address, self.symbols)
             case "counter":
                 return ctypes.addressof(self.counter).to_bytes(8, "little")
-            case "report":
+            case "report" | "notes":
                 return ctypes.addressof(self.report).to_bytes(8, "little")
             case "recording":
                 return self.recording
@@ -224,7 +227,10 @@ def _launch(
     if machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE)):
         text = f"{spec.function}: {message.value.decode(errors='replace')}"
         raise EmulationError(text, call.report.failure())
-    if failure := call.report.failure():
+    failure = call.report.failure()
+    if bool(failure) != bool(call.noted.value):
+        raise EmulationError(f"{spec.function}: what was noted and the word for it differ", failure)
+    if failure:
         raise EmulationError(f"{spec.function}: noted at its end", failure)
 
 

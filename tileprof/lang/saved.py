@@ -29,7 +29,8 @@ from .trace import Evaluator, Traced
 
 __all__ = ["load_kernel", "save"]
 
-_VERSION = 1
+_VERSION = 2
+"""1: the report of a kernel had no word for notes."""
 _JSON, _IR = "kernel.json", "kernel.ir"
 _ADVICE = "Write it anew with `kernel.save(path)`."
 
@@ -221,7 +222,7 @@ def _evaluator(text: str) -> Callable[[Sequence[Any], Mapping[str, int]], int]:
 def load_kernel(path: str | Path) -> Kernel:
     """The kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
 
-    UsageError for a file that is none, is damaged, or comes from a later version.
+    UsageError for a file that is none, is damaged, or comes from a version that is too different.
     """
     place = Path(path)
     try:
@@ -233,6 +234,12 @@ def load_kernel(path: str | Path) -> Kernel:
                 raise UsageError(
                     f"{place} was written by a later version of tileprof", hint="Update tileprof."
                 )
+            if held["version"] < _VERSION and _reports(held):
+                raise UsageError(
+                    f"{place} was written by an earlier version of tileprof, and its kernel checks"
+                    " indices, asserts or prints",
+                    hint=_ADVICE,
+                )
             images = {v["image"]: archive.read(v["image"]) for v in held["variants"]}
             return SavedKernel(_File(place, held, archive.read(_IR).decode(), images))
     except FileNotFoundError:
@@ -241,3 +248,9 @@ def load_kernel(path: str | Path) -> Kernel:
         raise
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, TileprofError) as error:
         raise UsageError(f"{place} is no kernel of tileprof, or damaged", hint=_ADVICE) from error
+
+
+def _reports(held: Mapping[str, Any]) -> bool:
+    """Whether some launch has something to say to the host."""
+    launches = [launch for variant in held["variants"] for launch in variant["launches"]]
+    return any(a["kind"] == "report" for launch in launches for a in launch["arguments"])

@@ -1,7 +1,9 @@
 """A kernel on a GPU: the variant for its arguments, its launches, their time and their report.
 
 A launch is enqueued on the stream on which the arguments' framework works, and the call returns.
-Only a kernel that can fail or print, host arrays, and a listener make a call wait for the device.
+Only a kernel that prints or can stop its launch, host arrays, and a listener make a call wait for
+the device.  What a launch notes of failed checks is raised by the call itself where it waits
+anyway, else by a later one (`cuda_notes.py`).
 
 Kernels are compiled for arguments at multiples of 16 bytes that do not overlap.  Where an address
 or a row is no such multiple, or a tensor that is written overlaps another, a variant is compiled
@@ -30,7 +32,7 @@ from .cuda_driver import FAULTS, INVALID_PTX, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX
 from .cuda_launch import Call, Function
 from .cuda_maps import value_of
 from .cuda_reader import records_of, samples_of
-from .cuda_report import Report
+from .cuda_report import Origin, Report, Reports
 from .cuda_samples import SampledFunction
 from .cuda_tags import SiteTable, Source
 from .device import RunResult, written_params
@@ -58,13 +60,21 @@ class CudaVariant:
         with device.current():
             module = _load(device, kernel, binary)
             self.functions = [Function(device, kernel, module, s) for s in binary.launches]
-        self.reports = any(a.kind == "report" for s in binary.launches for a in s.arguments)
+        self.reports = any(f.reports for f in self.functions)
+        self.notes = any(f.notes for f in self.functions)
         self.maps = [m for s in binary.launches for m in s.maps]
         """Copies that need rows at multiples of 16 bytes."""
         self.sources: dict[int, Source] = {}
         """Of launches that write records: what these mean."""
         self.sampled: dict[int, SampledFunction] = {}
         """Launches that are sampled."""
+
+    def origin(self, number: int, call: Call) -> Origin:
+        """What the report of a launch is read with."""
+        function = self.functions[number]
+        return Origin(
+            function.kernel, self, number, call.grid, call.symbols, function.spec.in_order
+        )
 
     def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
         """The grid of each launch, from the results of the host's program."""
@@ -102,8 +112,7 @@ class CudaExecutable:
             if any(name in t.shape for t in self._tensors.values())
         ]
         self._facts: dict[tuple[int, ...], _Facts] = {}
-        self._reports: list[Report] = []
-        self._captured: Report | None = None
+        self._reports = Reports(device.driver)
         self._events: list[tuple[int, int]] = []
         self.sites = SiteTable()
         """Those of all variants."""
@@ -140,6 +149,7 @@ class CudaExecutable:
                 raise self._read_only(at)
         with self.device.current():
             stream = self.stream(values)
+            self.device.notes.check(stream)
             hosted = {at: values[at] for at in self._tensors if is_host(values[at])}
             if hosted:
                 return self._run_copied(values, symbols, hosted, stream, heard)
@@ -183,7 +193,7 @@ class CudaExecutable:
                 held[at] if at in held else address(v) if at in self._tensors else 0
                 for at, v in enumerate(values)
             ]
-            result = self._launch(values, addresses, tuple(symbols), stream, heard)
+            result = self._launch(values, addresses, tuple(symbols), stream, heard, waits=True)
             self._synchronize(stream)
             staged.copy_out(self.written)
         finally:
@@ -199,9 +209,11 @@ class CudaExecutable:
             return None
         addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
         variant = self.variant(self.need(addresses, symbols))
-        if variant.reports:
+        if variant.reports or (variant.notes and self.device.notes.is_blocking):
             return None
-        return variant.functions, self._calls(variant, values, addresses, symbols, 0)
+        calls = self._calls(variant, values, addresses, symbols, 0)
+        self._lend_reports(variant, calls, captured=False)
+        return variant.functions, calls
 
     def refuse(self, code: int) -> None:
         """Raise what the code of a launch stands for."""
@@ -260,8 +272,9 @@ class CudaExecutable:
 
     def _launch(
         self, values: Sequence[Any], addresses: Sequence[int], symbols: tuple[int, ...],
-        stream: int, heard: Heard | None,
+        stream: int, heard: Heard | None, *, waits: bool = False,
     ) -> RunResult:  # fmt: skip
+        """`waits`: the caller waits for the stream in any case."""
         variant = self.variant(self.need(addresses, symbols))
         calls = self._calls(variant, values, addresses, symbols, stream)
         for number, function in enumerate(variant.functions):
@@ -271,17 +284,21 @@ class CudaExecutable:
             self._give_recordings(variant, calls, stream, heard)
         if heard is not None and variant.sampled:
             self._give_samplings(variant, calls, stream, heard)
-        waits = self._is_timed() and not self.device.driver.is_capturing(stream)
-        events = self._record(stream) if waits else None
+        timed = self._is_timed() and not self.device.driver.is_capturing(stream)
+        own = self._give_reports(variant, calls, stream, waits or timed) if variant.notes else {}
+        events = self._record(stream) if timed else None
         try:
             for number, (function, call) in enumerate(zip(variant.functions, calls)):
-                if variant.reports:
-                    self._reported(variant, function, call, number)
+                if function.reports:
+                    self._reported(function, call, variant.origin(number, call))
                 else:
                     function.launch(call)
         except DriverFailure as failure:
             raise self._fault(failure) from None
         time_ns = self._elapsed(stream, events) if events else -1
+        if own:
+            self._synchronize(stream)
+            self._reports.tell([(r, variant.origin(n, calls[n])) for n, r in own.items()])
         blocks = sum(f.blocks(c.grid) for f, c in zip(variant.functions, calls))
         return RunResult(time_ns, calls[0].grid if calls else (), blocks)
 
@@ -328,38 +345,40 @@ class CudaExecutable:
             for grid in variant.grids(results)
         ]
 
-    def _reported(self, variant: CudaVariant, function: Function, call: Call, number: int) -> None:
+    def _give_reports(
+        self, variant: CudaVariant, calls: list[Call], stream: int, waits: bool
+    ) -> dict[int, Report]:
+        """Say in each call that notes failed checks where; gives the reports of this call alone,
+        by launch, where it waits and raises itself."""
+        captured = self.device.driver.is_capturing(stream)
+        if captured or not (waits or self.device.notes.is_blocking):
+            self._lend_reports(variant, calls, captured=captured)
+            return {}
+        own = {n: self._reports.take() for n, f in enumerate(variant.functions) if f.notes}
+        for number, report in own.items():
+            calls[number] = replace(calls[number], report=report.address)
+        return own
+
+    def _lend_reports(self, variant: CudaVariant, calls: list[Call], *, captured: bool) -> None:
+        """The same for launches of which a later call tells."""
+        for number, function in enumerate(variant.functions):
+            if function.notes:
+                origin = variant.origin(number, calls[number])
+                lent = self.device.notes.lend(origin, captured=captured)
+                calls[number] = replace(calls[number], report=lent.address, lent=lent)
+
+    def _reported(self, function: Function, call: Call, origin: Origin) -> None:
         """Launch, wait, and say what the kernel had to say."""
-        captured = self.device.driver.is_capturing(call.stream)
-        report = self._unread() if captured else self._report()
-        report.clear()
-        held = Call(
-            call.values, call.addresses, call.symbols, call.host, call.grid, call.stream,
-            report.address, call.recording, call.sampling, call.counter,
-        )  # fmt: skip
-        function.launch(held)
-        if captured:
+        if self.device.driver.is_capturing(call.stream):
+            function.launch(replace(call, report=self._reports.unread().address))
             return
+        report = self._reports.take()
+        function.launch(replace(call, report=report.address))
         try:
             self.device.driver.call("cuStreamSynchronize", call.stream)
         finally:
             # Of a failed launch too: an assertion that does not hold ends it.
-            self._reports.append(report)
-            report.show(self.kernel, variant, number, call.grid, call.symbols)
-            report.raise_failure(
-                self.kernel, variant, number, call.grid, call.symbols,
-                in_order=function.spec.in_order,
-            )  # fmt: skip
-
-    def _report(self) -> Report:
-        return self._reports.pop() if self._reports else Report(self.device.driver)
-
-    def _unread(self) -> Report:
-        """What all captured launches have: graphs are not waited for, so nobody reads it."""
-        if self._captured is None:
-            with self.device.driver.beside_captures():
-                self._captured = self._report()
-        return self._captured
+            self._reports.tell([(report, origin)])
 
     def _record(self, stream: int) -> tuple[int, int]:
         driver = self.device.driver

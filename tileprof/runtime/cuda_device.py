@@ -20,6 +20,7 @@ from .cuda_driver import (
     Driver,
     load_driver,
 )
+from .cuda_notes import Notes
 
 __all__ = ["CudaDevice", "find_device"]
 
@@ -43,6 +44,7 @@ class CudaDevice:
         self.capability = (major, minor)
         self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)
         self.counters = TileCounters(driver)
+        self.notes = Notes(self)
         self._get_current = driver.function("cuCtxGetCurrent")
         self.target, self.from_ptx = _choose_target(self.capability)
 

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import MOST_BLOCKS, Argument, LaunchSpec
@@ -34,6 +34,9 @@ from .cuda_driver import (
 )
 from .cuda_maps import BYTES, TensorMaps
 from .cuda_tags import NOTHING
+
+if TYPE_CHECKING:
+    from .cuda_notes import Lent
 
 __all__ = ["Call", "Frame", "Function", "Parameter"]
 
@@ -64,6 +67,8 @@ class Call:
     """What says where samples are counted."""
     counter: int = 0
     """Address of the counter of tiles, 0 for none."""
+    lent: Lent | None = None
+    """Keeps the report of notes for launches like this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,10 @@ class Function:
         self._config.block = (ctypes.c_uint * 3)(spec.threads, 1, 1)
         self.counts = any(each.kind == "counter" for each in spec.arguments)
         """Whether its blocks share a counter of tiles."""
+        self.reports = any(each.kind == "report" for each in spec.arguments)
+        """Whether it prints or can stop its launch: each is waited for."""
+        self.notes = any(each.kind == "notes" for each in spec.arguments)
+        """Whether it notes failed checks, and nothing else: a later call tells of them."""
         self._free: list[Frame] = []
         self._allow()
         # A function that was compiled for clusters of a size must not be asked for one again.
@@ -199,7 +208,7 @@ class Function:
                 return self.maps.get(at, call.addresses[spec.param], call.symbols)
             case "counter":
                 return call.counter
-            case "report":
+            case "report" | "notes":
                 return call.report
             case "recording":
                 return call.recording
@@ -245,7 +254,7 @@ def _layout(kernel: ir.Kernel, spec: LaunchSpec) -> tuple[list[Parameter], int]:
 def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], int] | None]:
     if argument.kind == "map":
         return BYTES, None
-    if argument.kind in ("pointer", "counter", "report"):
+    if argument.kind in ("pointer", "counter", "report", "notes"):
         return 8, None
     if argument.kind == "recording":
         return len(NOTHING), None

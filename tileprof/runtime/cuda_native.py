@@ -78,6 +78,9 @@ class _Recipe(ctypes.Structure):
         ("failed", py_object),
         ("kinds", POINTER(c_int32)),
         ("counter", py_object),
+        ("noted", py_object),
+        ("lent", py_object),
+        ("word", c_void_p),
         ("scope", py_object),
         ("names", py_object),
         ("values", py_object),
@@ -92,6 +95,7 @@ class _Recipe(ctypes.Structure):
         ("launch_count", c_int32),
         ("device_type", c_int32),
         ("device", c_int32),
+        ("notes", c_int32),
     )
 
 
@@ -101,6 +105,8 @@ class _Environment(ctypes.Structure):
         ("launch", c_void_p),
         ("encode", c_void_p),
         ("current", c_void_p),
+        ("capturing", c_void_p),
+        ("stream_number", c_void_p),
         *((name, py_object) for name in (
             "missed", "none", "tensor", "parameter", "integer", "real", "text", "boolean"
         )),
@@ -137,6 +143,8 @@ class Launcher:
             _pointer(driver.launch),
             _pointer(driver.function("cuTensorMapEncodeTiled")),
             _pointer(driver.function("cuCtxGetCurrent")),
+            _pointer(driver.function("cuStreamIsCapturing")),
+            _pointer(driver.function("cuStreamGetId")),
             NotImplemented,
             None,
             torch.Tensor,
@@ -239,6 +247,8 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
         )
         for a, b in executable.overlaps
     ]
+    notes = executable.device.notes
+    lent = tuple(call.lent for call in calls if call.lent is not None)
     allocators = [_allocator(known.values[at]) for at in outputs]
     kept: list[Any] = [launches, kinds, allocators]
     recipe = _Recipe(
@@ -246,6 +256,9 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
         executable.refuse,
         _array(c_int32, kinds),
         executable.device.counters.address,
+        notes.check,
+        lent,
+        notes.word(),
         known.scope,
         known.depends,
         tuple(known.scope.get(n) for n in known.depends),
@@ -260,6 +273,7 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
         len(launches),
         executable.device_type,
         executable.device.number,
+        bool(lent),
     )
     return recipe, kept
 

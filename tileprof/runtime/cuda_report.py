@@ -1,7 +1,7 @@
 """What a kernel on a GPU had to say: the layout of `prelude/report.cuh`, read by the host.
 
-In: the report buffer after a launch.  Out: an error, or lines on stdout, in the words of the `cpu`
-device.
+In: the report buffer after a launch, and which launch it was.  Out: an error, or lines on stdout,
+in the words of the `cpu` device.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from tileprof import ir
 from tileprof.compiler.codegen import Place
@@ -17,7 +18,7 @@ from .cpu_abi import Failure, Message
 from .cpu_report import Speaking, line_of, raise_failure
 from .cuda_driver import HOST_PORTABLE_MAPPED, Driver
 
-__all__ = ["Report"]
+__all__ = ["HEAD_BYTES", "Origin", "Report", "Reports"]
 
 _VALUES = 12
 _CAPACITY = 1 << 20
@@ -35,7 +36,11 @@ class _Head(ctypes.Structure):
         ("cursor", ctypes.c_uint64),
         ("capacity", ctypes.c_uint64),
         ("lost", ctypes.c_uint64),
+        ("noted", ctypes.c_uint64),
     )
+
+
+HEAD_BYTES = ctypes.sizeof(_Head)
 
 
 class _Message(ctypes.Structure):
@@ -56,53 +61,79 @@ class _Message(ctypes.Structure):
     )
 
 
-class Report:
-    """A report buffer: mapped host memory, whose address is the same on the device."""
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which launch a report is of: its numbers say something only beside this."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._size = ctypes.sizeof(_Head) + _CAPACITY
-        self.address = driver.pointer("cuMemHostAlloc", self._size, HOST_PORTABLE_MAPPED)
-        self._head = _Head.from_address(self.address)
-        ctypes.memset(self.address, 0, self._size)
-        self._head.capacity = _CAPACITY
+    kernel: ir.Kernel = field(compare=False)
+    source: Speaking
+    """The variant; variants are told apart by identity."""
+    number: int
+    """Of the launch, among those of the kernel."""
+    grid: tuple[int, ...]
+    symbols: tuple[int, ...]
+    in_order: bool = field(compare=False)
+    """Whether blocks are numbered in the author's order; others are not named."""
+
+    def extents(self) -> list[int]:
+        """The grid where the reader looks for it: three extents for each launch."""
+        return [0] * (3 * self.number) + [*self.grid, 0, 0, 0][:3]
+
+
+class Report:
+    """A report in mapped host memory, whose address is the same on the device."""
+
+    def __init__(self, address: int, capacity: int = 0, noted: int = 0) -> None:
+        """`capacity`: bytes for messages behind the head; `noted`: address of the word that a note
+        sets, by default its own `failed`."""
+        self.address = address
+        self._capacity, self._noted = capacity, noted or address
+        self._head = _Head.from_address(address)
+        ctypes.memset(address, 0, HEAD_BYTES + capacity)
+        self._head.capacity, self._head.noted = self._capacity, self._noted
+
+    @property
+    def failed(self) -> bool:
+        """Whether something has failed; it can be told once the launch is over."""
+        return bool(self._head.failed)
 
     def clear(self) -> None:
-        """Make ready for a launch."""
-        ctypes.memset(self.address, 0, ctypes.sizeof(_Head) + self._written())
-        self._head.capacity = _CAPACITY
+        """Make ready for a launch; no other one uses it."""
+        ctypes.memset(self.address, 0, HEAD_BYTES + self._written())
+        self._head.capacity, self._head.noted = self._capacity, self._noted
+
+    def forget_failure(self) -> None:
+        """Let the next failure be noted, also by a launch that is under way."""
+        self._head.failed = 0
 
     def _written(self) -> int:
-        return min(int(self._head.cursor), _CAPACITY)
+        return min(int(self._head.cursor), self._capacity)
 
-    def show(
-        self, kernel: ir.Kernel, source: Speaking, launch: int, grid: Sequence[int],
-        symbols: Sequence[int],
-    ) -> None:  # fmt: skip
-        """Write what launch `launch` printed to stdout, blocks in order."""
-        grids = _padded(launch, grid)
-        messages = sorted(self._messages(source.places, launch), key=lambda m: m[0].block)
-        lines = [line_of(head, body, kernel, source, grids, symbols) for head, body in messages]
+    def show(self, origin: Origin) -> None:
+        """Write what the launch printed to stdout, blocks in order."""
+        kernel, source = origin.kernel, origin.source
+        messages = sorted(self._messages(source.places, origin.number), key=lambda m: m[0].block)
+        lines = [
+            line_of(head, body, kernel, source, origin.extents(), origin.symbols)
+            for head, body in messages
+        ]
         if self._head.lost:
             lines.append(f"({self._head.lost} more messages found no room)")
         if lines:
             sys.stdout.write("\n".join(lines) + "\n")
 
-    def raise_failure(
-        self, kernel: ir.Kernel, source: Speaking, launch: int, grid: Sequence[int],
-        symbols: Sequence[int], *, in_order: bool = True,
-    ) -> None:  # fmt: skip
-        """The error of launch `launch` where it has failed; blocks that are not numbered in the
-        author's order are not named."""
+    def raise_failure(self, origin: Origin) -> None:
+        """The error of the launch where it has failed."""
         head = self._head
         if head.failed:
-            block = head.block if in_order else -1
-            failure = Failure(block=block, place=head.place, launch=launch)
+            block = head.block if origin.in_order else -1
+            failure = Failure(block=block, place=head.place, launch=origin.number)
             for at in range(_VALUES):
                 failure.index[at] = head.values[at]
-            raise_failure(failure, kernel, source, _padded(launch, grid), symbols)
+            raise_failure(failure, origin.kernel, origin.source, origin.extents(), origin.symbols)
 
     def _messages(self, places: Sequence[Place], launch: int) -> Iterator[tuple[Message, bytes]]:
-        at = self.address + ctypes.sizeof(_Head)
+        at = self.address + HEAD_BYTES
         end = at + self._written()
         size = ctypes.sizeof(_Message)
         while at + size <= end:
@@ -115,14 +146,46 @@ class Report:
             at += size + 8 * head.words
 
 
-def _padded(launch: int, grid: Sequence[int]) -> list[int]:
-    """Extents of launch `launch` where the reader looks for them: three for each launch."""
-    return [0] * (3 * launch) + [*grid, 0, 0, 0][:3]
-
-
 def _body(place: Place, words: bytes) -> bytes:
     """A message as the `cpu` device writes it: its elements without the rest of their words."""
     if not place.buffer or place.dtype is None:
         return words
     size = place.dtype.bytes
     return b"".join(words[at : at + size] for at in range(0, len(words), 8))
+
+
+class Reports:
+    """The reports of launches that are waited for; each is that of one launch at a time."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._free: list[Report] = []
+        self._captured: Report | None = None
+
+    def take(self) -> Report:
+        """One that is ready for a launch."""
+        report = self._free.pop() if self._free else self._made()
+        report.clear()
+        return report
+
+    def unread(self) -> Report:
+        """What all captured launches that print or assert have: graphs are not waited for, so
+        nobody reads it."""
+        if self._captured is None:
+            with self.driver.beside_captures():
+                self._captured = self._made()
+        self._captured.clear()
+        return self._captured
+
+    def tell(self, told: Sequence[tuple[Report, Origin]]) -> None:
+        """Say what launches that are over had to say, and take their reports back."""
+        try:
+            for report, origin in told:
+                report.show(origin)
+                report.raise_failure(origin)
+        finally:
+            self._free += [report for report, _ in told]
+
+    def _made(self) -> Report:
+        size = HEAD_BYTES + _CAPACITY
+        return Report(self.driver.pointer("cuMemHostAlloc", size, HOST_PORTABLE_MAPPED), _CAPACITY)

@@ -15,7 +15,16 @@ MOST_BLOCKS = (1 << 31) - 1
 """Of a launch: blocks are numbered along the first axis of CUDA's grid."""
 
 ArgumentKind = Literal[
-    "pointer", "scalar", "symbol", "host", "map", "counter", "report", "recording", "sampling"
+    "pointer",
+    "scalar",
+    "symbol",
+    "host",
+    "map",
+    "counter",
+    "report",
+    "notes",
+    "recording",
+    "sampling",
 ]
 
 
@@ -43,11 +52,11 @@ class Argument:
 
     `pointer`, `scalar`: parameter `index` of the kernel; `symbol`: the value of symbol `index`
     (int64); `host`: value `index` of `CudaSource.host` (by its type); `map`: `maps[index]`, 128
-    bytes by value, 64-byte aligned; `counter`: address of 32 bits that are 0
-    before and after each launch and belong to it meanwhile; `report`: address of the report buffer;
-    `recording`: what
-    `instrument.slots.recording` gives, `sampling`: what `instrument.samples.sampling` gives, both
-    by value and 8-byte aligned.
+    bytes by value, 64-byte aligned; `counter`: address of 32 bits that are 0 before and after each
+    launch and belong to it meanwhile; `report`: address of the report buffer of a function that
+    prints or can stop its launch; `notes`: that of one that only notes failed checks and goes on,
+    so that nobody has to wait for it; `recording`: what `instrument.slots.recording` gives,
+    `sampling`: what `instrument.samples.sampling` gives, both by value and 8-byte aligned.
     """
 
     kind: ArgumentKind

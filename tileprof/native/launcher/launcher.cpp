@@ -78,9 +78,10 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   Launcher *launcher = (Launcher *)PyCapsule_GetPointer(capsule, kName);
   const Py_ssize_t count = PyTuple_Size(from->arguments);
   if (count + from->output_count >= kSlots) return 0;
-  auto plan = std::make_shared<Plan>(Held(from->failed), Held(from->counter), Held(from->scope));
+  auto plan = std::make_shared<Plan>(*from);
   Tensor slots[kSlots] = {};
   bool ok = true;
+  size_t room = 0;
   for (int at = 0; at < count; at++) {
     PyObject *object = PyTuple_GetItem(from->arguments, at);
     plan->arguments.push_back(expected(launcher->env, object, from->kinds[at], &ok));
@@ -90,7 +91,9 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   for (int at = 0; at < from->launch_count; at++) {
     if (from->launches[at].size > kMostBytes || from->launches[at].count > kMostBytes / 8) return 0;
     plan->launches.push_back(launch_of(from->launches[at]));
+    room += plan->launches.back().room();
   }
+  if (room > (size_t)kMostOfPlan) return 0;
   for (Py_ssize_t at = 0; at < PyTuple_Size(from->names); at++)
     plan->depends.push_back(
         {Held(PyTuple_GetItem(from->names, at)), Held(PyTuple_GetItem(from->values, at))});
@@ -101,6 +104,8 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   plan->context = from->context;
   plan->device_type = from->device_type;
   plan->device = from->device;
+  plan->word = from->word;
+  plan->notes = from->notes;
   if (launcher->plans.size() >= (size_t)kMostPlans) launcher->plans.pop_back();
   launcher->plans.insert(launcher->plans.begin(), plan);
   return 1;

@@ -33,24 +33,37 @@ static const EncodedMap *encode(const Environment &env, Launch &launch, int numb
   return &known.emplace(at, made).first->second;
 }
 
-// The counter that the next launch on a stream uses: the driver is asked anew in each call, since
-// the stream may be recorded into a graph.
-static bool write_counter(uint8_t *to, PyObject *counter, void *stream) {
+static PyObject *call_with(PyObject *function, PyObject *argument) {
   PyObject *held = PyTuple_New(1);
-  PyTuple_SetItem(held, 0, PyLong_FromUnsignedLongLong((uint64_t)stream));
-  PyObject *made = PyObject_CallObject(counter, held);
+  PyTuple_SetItem(held, 0, argument);
+  PyObject *made = PyObject_CallObject(function, held);
   Py_DecRef(held);
+  return made;
+}
+
+// The counter that the next launch on a stream uses, 0 where there is none: a stream keeps its own,
+// and each launch that is recorded into a graph gets one.
+static uint64_t counter_of(const Environment &env, Plan &plan, void *stream) {
+  int capturing = 0;
+  uint64_t number = 0;
+  if (env.capturing(stream, &capturing)) return 0;
+  if (!capturing) {
+    if (env.stream_number(stream, &number)) return 0;
+    const auto found = plan.counters.find(number);
+    if (found != plan.counters.end()) return found->second;
+  }
+  PyObject *made = call_with(plan.counter, PyLong_FromUnsignedLongLong((uint64_t)stream));
   const uint64_t address = made ? PyLong_AsUnsignedLongLong(made) : 0;
   if (made)
     Py_DecRef(made);
   else
     PyErr_Clear();
-  memcpy(to, &address, 8);
-  return address != 0;
+  if (address && !capturing) plan.counters.emplace(number, address);
+  return address;
 }
 
 // The parameters of one launch, in `bytes`.
-static bool fill(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
+static bool fill(const Environment &env, Plan &plan, Launch &launch, const Tensor *slots,
                  Given &given, void *stream, uint8_t *bytes) {
   memcpy(bytes, launch.bytes.data(), launch.bytes.size());
   for (const Field &field : launch.fields) {
@@ -58,7 +71,9 @@ static bool fill(const Environment &env, const Plan &plan, Launch &launch, const
       const uint64_t address = slots[field.slot].address();
       memcpy(bytes + field.offset, &address, 8);
     } else if (field.kind == kCounterField) {
-      if (!write_counter(bytes + field.offset, plan.counter, stream)) return false;
+      const uint64_t address = counter_of(env, plan, stream);
+      if (!address) return false;
+      memcpy(bytes + field.offset, &address, 8);
     } else if (!write_scalar(bytes + field.offset, field, given.object(field.slot))) {
       return false;
     }
@@ -72,20 +87,17 @@ static bool fill(const Environment &env, const Plan &plan, Launch &launch, const
   return true;
 }
 
-enum Outcome { kDone, kMissed, kFailed };
-static Outcome start(const Environment &env, const Plan &plan, Launch &launch, const Tensor *slots,
-                     Given &given, void *stream, int *code) {
-  alignas(64) uint8_t bytes[kMostBytes];
+// Enqueue a launch whose parameters are in `bytes`; the code of the driver.
+static int start(const Environment &env, Launch &launch, uint8_t *bytes, void *stream) {
   void *pointers[kMostBytes / 8];
-  if (!fill(env, plan, launch, slots, given, stream, bytes)) return kMissed;
   for (size_t at = 0; at < launch.offsets.size(); at++) pointers[at] = bytes + launch.offsets[at];
   LaunchConfig config = launch.config;
   config.stream = stream;
   // A full queue makes the driver wait: other threads go on meanwhile.
   void *thread = PyEval_SaveThread();
-  *code = env.launch(&config, launch.function, pointers, nullptr);
+  const int code = env.launch(&config, launch.function, pointers, nullptr);
   PyEval_RestoreThread(thread);
-  return *code ? kFailed : kDone;
+  return code;
 }
 
 // References to the outputs of one call.
@@ -120,6 +132,20 @@ static PyObject *missed(const Environment &env) {
   return env.missed;
 }
 
+// Whether no earlier launch has noted what this call has to raise.
+static bool is_quiet(const Plan &plan, void *stream) {
+  if (!*plan.word) return true;
+  PyObject *nothing = call_with(plan.noted, PyLong_FromUnsignedLongLong((uint64_t)stream));
+  if (nothing) Py_DecRef(nothing);
+  return nothing;
+}
+
+// Graphs keep their reports for ever, which Python sees to.
+static bool needs_captured(const Environment &env, const Plan &plan, void *stream) {
+  int capturing = 0;
+  return plan.notes && (env.capturing(stream, &capturing) || capturing);
+}
+
 static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   void *context = nullptr, *stream = nullptr;
   if (env.current(&context) || context != plan.context) return missed(env);
@@ -127,6 +153,8 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
     PyErr_Clear();
     return missed(env);
   }
+  if (!is_quiet(plan, stream)) return nullptr;
+  if (needs_captured(env, plan, stream)) return missed(env);
   Outputs outputs;
   int slot = (int)given.count;
   for (const Held &allocate : plan.allocators) {
@@ -135,20 +163,21 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
     outputs.held[outputs.count++] = made;
     if (!read_tensor(env, made, &given.tensors[slot++])) return missed(env);
   }
-  bool first = true;
+  // All are made ready before one starts: the call can go the whole way until then.
+  alignas(kAlignment) uint8_t bytes[kMostOfPlan];
+  uint8_t *at = bytes;
   for (Launch &launch : plan.launches) {
-    int code = 0;
-    const Outcome outcome = start(env, plan, launch, given.tensors, given, stream, &code);
-    if (outcome == kMissed && first) return missed(env);
-    if (outcome != kDone) {
-      PyObject *held = PyTuple_New(1);
-      PyTuple_SetItem(held, 0, PyLong_FromLong(code));
-      PyObject *nothing = PyObject_CallObject(plan.failed, held);
-      Py_DecRef(held);
+    if (!fill(env, plan, launch, given.tensors, given, stream, at)) return missed(env);
+    at += launch.room();
+  }
+  at = bytes;
+  for (Launch &launch : plan.launches) {
+    if (const int code = start(env, launch, at, stream)) {
+      PyObject *nothing = call_with(plan.failed, PyLong_FromLong(code));
       if (nothing) Py_DecRef(nothing);
       return nullptr;
     }
-    first = false;
+    at += launch.room();
   }
   return result(env, plan, outputs);
 }

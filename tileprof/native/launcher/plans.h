@@ -9,7 +9,8 @@
 
 #include "recipes.h"
 
-static const int kSlots = 64, kMostBytes = 4000;
+static const int kSlots = 64;
+static const int kMostBytes = 4000, kMostOfPlan = 16384, kAlignment = 64;
 
 struct Expected {
   int32_t kind = kByValue;
@@ -29,23 +30,30 @@ struct Launch {
   std::vector<Field> fields;
   std::vector<Map> maps;
   std::vector<std::unordered_map<uint64_t, EncodedMap>> encoded;
+
+  // Bytes of the parameters, up to where those of the next launch begin.
+  size_t room() const { return (bytes.size() + kAlignment - 1) / kAlignment * kAlignment; }
 };
 struct Dependency {
   Held name, value;
 };
 struct Plan {
   std::vector<Expected> arguments;
-  Held failed, counter, scope;
+  Held failed, counter, noted, lent, scope;
+  const volatile int32_t *word;
   std::vector<Dependency> depends;
   std::vector<Held> allocators;
   std::vector<int32_t> returned;
   std::vector<Overlap> overlaps;
   bool overlapping;
   std::vector<Launch> launches;
+  std::unordered_map<uint64_t, uint64_t> counters;  // by the number of a stream
   void *context;
   int32_t device_type, device;
+  bool notes;
 
-  Plan(const Held &f, const Held &c, const Held &s) : failed(f), counter(c), scope(s) {}
+  explicit Plan(const Recipe &r)
+      : failed(r.failed), counter(r.counter), noted(r.noted), lent(r.lent), scope(r.scope) {}
 };
 
 static bool is_tensor(const Environment &env, PyObject *type) {

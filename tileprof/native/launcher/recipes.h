@@ -37,13 +37,17 @@ struct Recipe {
   PyObject *failed;     // raises what a code of the driver stands for
   const int32_t *kinds;
   PyObject *counter;                 // gives the address of the counter of a launch on a stream
+  PyObject *noted;                   // raises what an earlier launch has noted
+  PyObject *lent;                    // keeps the reports whose addresses stand in the launches
+  const volatile int32_t *word;      // of the device: not 0 where something was noted
   PyObject *scope, *names, *values;  // globals that the kernel was compiled with
   PyObject *const *allocators;       // make the outputs, which take the slots after the arguments
   const int32_t *returned;
   const Overlap *overlaps;
   const LaunchRecipe *launches;
   void *context;
-  int32_t output_count, returned_count, overlap_count, launch_count, device_type, device;
+  int32_t output_count, returned_count, overlap_count, launch_count, device_type, device,
+      notes;  // whether some launch has a lent report
 };
 struct Environment {
   const ExchangeApi *api;
@@ -51,6 +55,8 @@ struct Environment {
   int (*encode)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const uint32_t *,
                 const uint32_t *, int, int, int, int);
   int (*current)(void **);
+  int (*capturing)(void *stream, int *);
+  int (*stream_number)(void *stream, uint64_t *);
   PyObject *missed, *none;  // NotImplemented and None
   PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
 };

@@ -27,6 +27,7 @@ __all__ = ["Context", "RingState", "Tile"]
 
 INT32 = 1 << 31
 Role = Literal["block", "producer", "consumer"]
+Telling = Literal["report", "notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,9 @@ class Context(Values):
     """Whether a tensor that is written may overlap another."""
     marks: Marks | None = None
     """How marks are emitted, where there are any."""
-    writes_report: list[bool] = field(default_factory=lambda: [False])
-    """Whether the function can fail or print, and so takes the report."""
+    tells: set[Telling] = field(default_factory=set)
+    """What the function has to say to the host: `report` where it prints or can stop its launch,
+    `notes` where it notes failed checks."""
 
     # -- scalars
 
@@ -150,18 +152,19 @@ class Context(Values):
 
     def fail_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
         """A statement that ends the launch where the condition does not hold."""
+        self.tells.add("report")
         self._say_unless("tp_fail", condition, place, indices)
 
     def note_unless(self, condition: str, place: Place, indices: Sequence[Extent]) -> None:
         """A statement that notes the launch as failed where the condition does not hold; it goes
         on, without the access."""
+        self.tells.add("notes")
         self._say_unless("tp_note", condition, place, indices)
 
     def _say_unless(
         self, function: str, condition: str, place: Place, indices: Sequence[Extent]
     ) -> None:
         self.headers.add("report.cuh")
-        self.writes_report[0] = True
         number = self.place(place)
         values = ", ".join(str(v) for v in (*indices, *(text for _, text in self.point)))
         tail = f", {values}" if values else ""

@@ -25,7 +25,7 @@ def emit_assert(ctx: Context, op: ir.Assert) -> None:
 def emit_print(ctx: Context, op: ir.Print) -> None:
     """A message with a scalar, or with the elements of a whole buffer, from one thread."""
     ctx.headers.add("report.cuh")
-    ctx.writes_report[0] = True
+    ctx.tells.add("report")
     alone = "tp_thread == 0" if ctx.points is None else ctx.points.leader
     if op.value is not None and isinstance(op.value.type, ir.BufferType):
         with ctx.writer.braces(f"if ({alone})" if alone else ""), ctx.scope():

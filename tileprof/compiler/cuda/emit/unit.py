@@ -165,9 +165,9 @@ class _Unit:
         if takes_tiles(op):
             parameters.append(f"uint32_t *const {COUNTER}")
             arguments.append(Argument("counter", 0))
-        if ctx.writes_report[0]:
+        if ctx.tells:
             parameters.append("TpReport *const report")
-            arguments.append(Argument("report", 0))
+            arguments.append(Argument("report" if "report" in ctx.tells else "notes", 0))
         if ctx.marks:
             self.marks = ctx.marks
             parameters.append(ctx.marks.parameter)

@@ -7,13 +7,15 @@
 #define TP_REPORT_VALUES 12
 
 struct TpReport {
-  int32_t failed;  // 1 once a thread has claimed the failure
+  int32_t failed;  // which way a thread has claimed the failure first, 0 while none has
   int32_t place;
   int64_t block, thread;
   int64_t values[TP_REPORT_VALUES];  // indices, then the point of the parallel loops
   uint64_t cursor, capacity;         // bytes of messages wanted so far, bytes that there are
   uint64_t lost;                     // messages that found no room
+  int32_t *noted;                    // set to 1 after `failed`, by launches that go on
 };
+enum TpFailed { TP_STOPPED = 1, TP_NOTED = 2 };
 // A message: this head, then 8 bytes for each word.
 struct TpMessage {
   int64_t block;
@@ -26,28 +28,31 @@ struct TpMessage {
 template <class... Values>
 TP_INLINE void tp_note(TpReport *report, int32_t place, Values... values) {
   static_assert(sizeof...(values) <= TP_REPORT_VALUES, "too many values");
-  if (atomicCAS((int *)&report->failed, 0, 1) != 0) return;
+  if (atomicCAS((int *)&report->failed, 0, TP_NOTED) != 0) return;
   const int64_t held[sizeof...(values) + 1] = {(int64_t)values..., 0};
   TP_UNROLL_ALL
   for (int i = 0; i < (int)sizeof...(values); i++) report->values[i] = held[i];
   report->block = blockIdx.x;
   report->thread = threadIdx.x;
   report->place = place;
+  *report->noted = 1;
 }
 
 // Ends the launch; the first thread that comes is the one that is told of.
 template <class... Values>
 static __device__ __noinline__ void tp_fail(TpReport *report, int32_t place, Values... values) {
   static_assert(sizeof...(values) <= TP_REPORT_VALUES, "too many values");
-  if (atomicCAS((int *)&report->failed, 0, 1) == 0) {
+  const int before = atomicCAS((int *)&report->failed, 0, TP_STOPPED);
+  if (before == 0) {
     const int64_t held[sizeof...(values) + 1] = {(int64_t)values..., 0};
     for (int i = 0; i < (int)sizeof...(values); i++) report->values[i] = held[i];
     report->block = blockIdx.x;
     report->thread = threadIdx.x;
     report->place = place;
     __threadfence_system();
-    __trap();
   }
+  // What was noted before stays what is told; whoever noted it has not stopped the launch.
+  if (before != TP_STOPPED) __trap();
   // The others wait for the trap: going on would work with what the assertion excludes.
   for (;;) __nanosleep(1000);
 }
