@@ -24,7 +24,15 @@ LOWEST = -1e30
 
 @tileprof.jit
 def paged_attention(
-    Q, K_pages, V_pages, Table, Lengths, splits: int = 8, stages: int = 3, threads: int = 128
+    Q,
+    K_pages,
+    V_pages,
+    Table,
+    Lengths,
+    splits: int = 8,
+    stages: int = 3,
+    threads: int = 128,
+    keep: str | None = None,
 ):
     """`Table[b, n]`: where page n of sequence b lies."""
     batch, heads, dim = T.const("batch, heads, dim")
@@ -59,8 +67,8 @@ def paged_attention(
         T.fill(top, LOWEST)
         for turn in T.Pipelined(T.min(share, held - part * share), num_stages=stages):
             n = part * share + turn
-            T.copy(K_pages[Table[b, n], :, group, :], K_shared)
-            T.copy(V_pages[Table[b, n], :, group, :], V_shared)
+            T.copy(K_pages[Table[b, n], :, group, :], K_shared, eviction_policy=keep)
+            T.copy(V_pages[Table[b, n], :, group, :], V_shared, eviction_policy=keep)
             T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(size, near):
                 seen = n * size + i < Lengths[b]
