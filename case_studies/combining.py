@@ -12,7 +12,8 @@ def combine(Parts, Lse, Out, splits, width, b, head):
     for part in T.serial(splits):
         top = T.max(top, Lse[part, b, head])
     T.clear(sums)
-    for part in T.serial(splits):
+    # Unrolled, all parts are on their way at once.
+    for part in T.unroll(splits):
         weight = T.__exp2(Lse[part, b, head] - top)
         whole += weight
         for j in T.Parallel(width):

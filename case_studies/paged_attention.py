@@ -24,7 +24,15 @@ LOWEST = -1e30
 
 @tileprof.jit
 def paged_attention(
-    Q, K_pages, V_pages, Table, Lengths, splits: int = 8, stages: int = 3, threads: int = 128
+    Q,
+    K_pages,
+    V_pages,
+    Table,
+    Lengths,
+    splits: int = 8,
+    stages: int = 3,
+    threads: int = 128,
+    keep: str | None = None,
 ):
     """`Table[b, n]`: where page n of sequence b lies."""
     batch, heads, dim = T.const("batch, heads, dim")
@@ -59,8 +67,8 @@ def paged_attention(
         T.fill(top, LOWEST)
         for turn in T.Pipelined(T.min(share, held - part * share), num_stages=stages):
             n = part * share + turn
-            T.copy(K_pages[Table[b, n], :, group, :], K_shared)
-            T.copy(V_pages[Table[b, n], :, group, :], V_shared)
+            T.copy(K_pages[Table[b, n], :, group, :], K_shared, eviction_policy=keep)
+            T.copy(V_pages[Table[b, n], :, group, :], V_shared, eviction_policy=keep)
             T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(size, near):
                 seen = n * size + i < Lengths[b]
@@ -83,6 +91,89 @@ def paged_attention(
             factor[j] = 1 / T.max(total[j], 1e-30)
         for i, j in T.Parallel(dim, near):
             Parts[part, b, group * near + j, i] = output[i, j] * factor[j]
+
+    with T.Kernel(heads, batch, threads=128) as (head, b):
+        combine(Parts, Lse, Out, splits, dim, b, head)
+    return Out
+
+
+@tileprof.jit
+def paged_attention_whole(
+    Q,
+    K_rows,
+    V_rows,
+    Table,
+    Lengths,
+    groups: int,
+    splits: int = 8,
+    stages: int = 2,
+    threads: int = 128,
+    rows: int = 128,
+    keep: str | None = None,
+):
+    """All heads of keys in one block, whose products are of every query head with the keys of every
+    head: what a block reads lies together in memory, and the products that are not wanted are
+    masked.  `K_rows[page, key * groups + group]`."""
+    batch, heads, dim = T.const("batch, heads, dim")
+    pages, size, most = T.const("pages, size, most")
+    Q: T.Tensor((batch, heads, dim), T.bfloat16)
+    K_rows: T.Tensor((pages, size, dim), T.bfloat16)
+    V_rows: T.Tensor((pages, size, dim), T.bfloat16)
+    Table: T.Tensor((batch, most), T.int32)
+    Lengths: T.Tensor((batch,), T.int32)
+    Out = T.empty((batch, heads, dim), T.bfloat16)
+    Parts = T.alloc_global((splits, batch, heads, dim), T.float32)
+    Lse = T.alloc_global((splits, batch, heads), T.float32)
+    scale = dim**-0.5 * LOG2E
+    near, tiles = heads // groups, size // rows
+
+    with T.Kernel(splits, batch, threads=threads) as (part, b):
+        Q_shared = T.alloc_shared((heads, dim), T.bfloat16)
+        K_shared = T.alloc_shared((rows, dim), T.bfloat16)
+        V_shared = T.alloc_shared((rows, dim), T.bfloat16)
+        weights = T.alloc_shared((heads, rows), T.bfloat16)
+        scores = T.alloc_fragment((rows, heads), T.float32)
+        output = T.alloc_fragment((dim, heads), T.float32)
+        top = T.alloc_fragment((heads,), T.float32)
+        factor = T.alloc_fragment((heads,), T.float32)
+        total = T.alloc_fragment((heads,), T.float32)
+        held = T.ceildiv(Lengths[b] * groups, rows)
+        share = T.ceildiv(held, splits)
+
+        T.copy(Q[b, :, :], Q_shared)
+        T.clear(output)
+        T.clear(total)
+        T.fill(top, LOWEST)
+        for turn in T.Pipelined(T.min(share, held - part * share), num_stages=stages):
+            n = part * share + turn
+            page, at = Table[b, n // tiles], n % tiles * rows
+            T.copy(K_rows[page, at : at + rows, :], K_shared, eviction_policy=keep)
+            T.copy(V_rows[page, at : at + rows, :], V_shared, eviction_policy=keep)
+            T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(rows, heads):
+                alike = i % groups == j // near
+                scores[i, j] = T.if_then_else(alike, scores[i, j] * scale, -T.infinity(T.float32))
+            for i, j in T.Parallel(rows, heads):
+                seen = n * rows + i < Lengths[b] * groups
+                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+            T.copy(top, factor)
+            T.reduce_max(scores, top, dim=0, clear=False)
+            for j in T.Parallel(heads):
+                factor[j] = T.__exp2(factor[j] - top[j])
+                total[j] *= factor[j]
+            for i, j in T.Parallel(rows, heads):
+                scores[i, j] = T.__exp2(scores[i, j] - top[j])
+            T.reduce_sum(scores, total, dim=0, clear=False)
+            for i, j in T.Parallel(rows, heads):
+                weights[j, i] = scores[i, j]
+            for i, j in T.Parallel(dim, heads):
+                output[i, j] *= factor[j]
+            T.gemm(V_shared, weights, output, transpose_A=True, transpose_B=True)
+        for j in T.Parallel(heads):
+            Lse[part, b, j] = top[j] + T.log2(total[j])
+            factor[j] = 1 / T.max(total[j], 1e-30)
+        for i, j in T.Parallel(dim, heads):
+            Parts[part, b, j, i] = output[i, j] * factor[j]
 
     with T.Kernel(heads, batch, threads=128) as (head, b):
         combine(Parts, Lse, Out, splits, dim, b, head)

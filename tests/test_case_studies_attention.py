@@ -113,6 +113,18 @@ def test_paged_attention(splits: int) -> None:
     assert difference(made.paged_attention(*given, splits=splits), made.reference(*given)) < LIMIT
 
 
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("splits", [1, 4])
+def test_paged_attention_whole(splits: int, rows: int) -> None:
+    """Masks of heads and of ends, in halves of pages and in whole ones."""
+    made = study("paged_attention")
+    given = made.inputs((1, 64, 65, 300), 16, 2, 64)
+    expected = made.reference(*given)
+    given[1:3] = (x.reshape(len(x), -1, 64) for x in given[1:3])
+    found = made.paged_attention_whole(*given, groups=2, splits=splits, rows=rows)
+    assert difference(found, expected) < LIMIT
+
+
 @pytest.mark.parametrize(("length", "share"), [(128, 1.0), (300, 0.3)])
 def test_sparse_attention(length: int, share: float) -> None:
     """Rows of tiles that look at nothing are 0."""
@@ -183,6 +195,9 @@ SHAPES: dict[str, Callable[[], Any]] = {
     ),
     "paged_attention": lambda: study("paged_attention").paged_attention.compile(
         batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, most=128
+    ),
+    "paged_attention whole": lambda: study("paged_attention").paged_attention_whole.compile(
+        batch=64, heads=32, groups=4, dim=128, pages=8192, size=256, most=128
     ),
     "sparse_attention": lambda: study("sparse_attention").sparse_attention.compile(
         **LONG, dim=128, rows=32, most=32

@@ -13,6 +13,8 @@ from tileprof.binary.occupancy import MULTIPROCESSORS
 from tileprof.runtime.cuda_device import CudaDevice
 from tileprof.runtime.cuda_driver import (
     CAPTURE_MODE_RELAXED,
+    CLUSTER_DIMENSION,
+    EARLY_START,
     STREAM_CAPTURE_UNSUPPORTED,
     Copy2D,
     Driver,
@@ -36,6 +38,8 @@ class Launched:
     parameters: tuple[bytes, ...]
     aligned: tuple[int, ...]
     """Largest power of two, up to 64, that divides the address of each parameter."""
+    early: bool = False
+    """Whether it may start while the launch before it runs."""
 
     def words(self) -> tuple[int, ...]:
         """The parameters as unsigned numbers."""
@@ -231,6 +235,7 @@ class FakeDriver:
 
     def cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: Any) -> int:
         held = LaunchConfig.from_address(config)
+        asked = {a.id: a.x for a in held.attributes[: held.attribute_count]}
         self._used(function, held.stream or 0)
         name = self._names[function]
         sizes = self.sizes[name]
@@ -241,9 +246,10 @@ class FakeDriver:
             tuple(held.block),
             held.shared,
             held.stream or 0,
-            held.attributes[0].x if held.attribute_count else 1,
+            asked.get(CLUSTER_DIMENSION, 1),
             tuple(ctypes.string_at(p or 0, n) for p, n in zip(places, sizes)),
             tuple(min((p or 0) & -(p or 0), 64) for p in places),
+            bool(asked.get(EARLY_START)),
         )
         self.launches.append(launched)
         if name in self.kernels:

@@ -105,6 +105,20 @@ def paged() -> tuple[Any, Any]:
     return found["Out"], made.reference(*given)
 
 
+def whole() -> tuple[Any, Any]:
+    """All heads of keys in one block; a part of a page at a time."""
+    made = study("paged_attention")
+    given = made.inputs((130, 64, 1), 16, 2, 64)
+    expected = made.reference(*given)
+    for at in (1, 2):
+        given[at] = given[at].reshape(9, 128, 64)
+    shape = {"batch": 3, "heads": 16, "dim": 64, "pages": 9, "size": 128, "most": 3}
+    kernel = made.paged_attention_whole.compile(
+        **shape, groups=2, splits=2, rows=64, keep="evict_first"
+    )
+    return run(kernel, given)["Out"], expected
+
+
 def sparse() -> tuple[Any, Any]:
     """A random half of the tiles."""
     made = study("sparse_attention")
@@ -150,6 +164,7 @@ RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "latent": lambda: latent(1),
     "latent in parts": lambda: latent(3),
     "paged": paged,
+    "paged whole": whole,
     "sparse": sparse,
     "scan": scan,
     "weights": weights,

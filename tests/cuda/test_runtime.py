@@ -207,6 +207,14 @@ def test_no_more_clusters_stay_than_run_at_once(gpu: FakeDriver) -> None:
     assert gpu.launches[0].grid == (120, 1, 1)
 
 
+@pytest.mark.parametrize(("cluster", "waits"), [(1, False), (1, True), (2, True)])
+def test_an_early_start_is_asked_for(gpu: FakeDriver, cluster: int, waits: bool) -> None:
+    """Beside a cluster, too."""
+    held, _ = executable(gpu, replace(SPEC, cluster=cluster, waits=waits))
+    held.run([aligned((5, 136)), aligned((5, 136)), 0.5, 1], (5, 136))
+    assert (gpu.launches[0].cluster, gpu.launches[0].early) == (cluster, waits)
+
+
 def test_clusters_of_the_text(gpu: FakeDriver) -> None:
     """A function that says its cluster itself is launched by whole clusters without asking."""
     gpu.cluster_dims = 2

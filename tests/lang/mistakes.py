@@ -429,10 +429,14 @@ def compile_of_function():
     tileprof.compile(kernel)
 
 
+def wrong_eviction(A, B, n, bx):
+    T.copy(A, B, eviction_policy="first")
+
+
 BODIES = {
     "names": [
         unknown_operation, thread_operation, unknown_dtype, unknown_argument, missing_argument,
-        wrong_policy, wrong_order,
+        wrong_policy, wrong_eviction, wrong_order,
     ],
     "shapes": [
         copy_shapes, copy_rank, gemm_shapes, reduce_shape, reduce_dim, too_many_indices,

@@ -19,6 +19,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+_POLICIES = (None, "evict_normal", "evict_first", "evict_last")
+"""How long L2 keeps what a copy touches."""
+
+
 def _hints(annotations: dict[str, Any] | None, **given: Any) -> Hints:
     held = {**given, **(annotations or {})}
     return tuple(
@@ -46,6 +50,12 @@ def copy(
     What lies outside of a global tensor is read as its safe value and not written.  The keywords
     are wishes about how it is done.
     """
+    if eviction_policy not in _POLICIES:
+        raise KernelError(
+            f"`eviction_policy={eviction_policy!r}` of `T.copy`",
+            location=here(),
+            hint='Policies are "evict_normal", "evict_first" and "evict_last".',
+        )
     hints = _hints(
         annotations,
         coalesced_width=coalesced_width,

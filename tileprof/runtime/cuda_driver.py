@@ -27,8 +27,8 @@ from typing import Any
 from tileprof.errors import ExecutionError, MissingDependencyError
 
 __all__ = [
-    "CLUSTER_DIMENSION", "Attribute", "Copy2D", "Driver", "DriverFailure", "LaunchConfig",
-    "load_driver",
+    "CLUSTER_DIMENSION", "EARLY_START", "Attribute", "Copy2D", "Driver", "DriverFailure",
+    "LaunchConfig", "load_driver",
 ]  # fmt: skip
 
 INVALID_VALUE = 1
@@ -55,7 +55,7 @@ FAULTS = {
 
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE = 75, 76, 16, 13
 MAX_DYNAMIC_SHARED, CLUSTER_WIDTH, NON_PORTABLE_CLUSTER = 8, 11, 14
-CLUSTER_DIMENSION = 4
+CLUSTER_DIMENSION, EARLY_START = 4, 6
 HOST_PORTABLE_MAPPED = 0x03
 STREAM_NON_BLOCKING = 1
 CAPTURE_MODE_RELAXED = 2
@@ -63,7 +63,7 @@ HOST_MEMORY, DEVICE_MEMORY = 1, 2
 
 
 class Attribute(ctypes.Structure):
-    """`CUlaunchAttribute`: here the extent of a cluster in blocks."""
+    """`CUlaunchAttribute`: the extent of a cluster in blocks, or a switch, which is `x`."""
 
     id: int
     x: int

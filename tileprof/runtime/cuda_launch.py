@@ -23,6 +23,7 @@ from .cuda_device import CudaDevice
 from .cuda_driver import (
     CLUSTER_DIMENSION,
     CLUSTER_WIDTH,
+    EARLY_START,
     INVALID_VALUE,
     LAUNCH_OUT_OF_RESOURCES,
     MAX_DYNAMIC_SHARED,
@@ -108,7 +109,6 @@ class Function:
         self.maps = TensorMaps(device.driver, kernel, spec.maps)
         self.layout, self.size = _layout(kernel, spec)
         self._pack = struct.Struct(_format(self.layout)).pack_into
-        self._cluster = Attribute(id=CLUSTER_DIMENSION, x=spec.cluster, y=1, z=1)
         self._config = LaunchConfig(shared=spec.shared)
         self._config.block = (ctypes.c_uint * 3)(spec.threads, 1, 1)
         self.counts = any(each.kind == "counter" for each in spec.arguments)
@@ -119,11 +119,21 @@ class Function:
         """Whether it notes failed checks, and nothing else: a later call tells of them."""
         self._free: list[Frame] = []
         self._allow()
+        if asked := self._attributes():
+            self._asked = (Attribute * len(asked))(*asked)
+            self._config.attributes = ctypes.cast(self._asked, ctypes.POINTER(Attribute))
+            self._config.attribute_count = len(asked)
+        self._resident = self._clusters_at_once() if spec.persistent else 0
+
+    def _attributes(self) -> list[Attribute]:
+        """What each launch asks for."""
+        asked, spec = [], self.spec
         # A function that was compiled for clusters of a size must not be asked for one again.
         if spec.cluster > 1 and not self._compiled_cluster():
-            self._config.attributes = ctypes.pointer(self._cluster)
-            self._config.attribute_count = 1
-        self._resident = self._clusters_at_once() if spec.persistent else 0
+            asked.append(Attribute(id=CLUSTER_DIMENSION, x=spec.cluster, y=1, z=1))
+        if spec.waits:
+            asked.append(Attribute(id=EARLY_START, x=1))
+        return asked
 
     def _compiled_cluster(self) -> int:
         """Blocks of a cluster by `__cluster_dims__`, 0 without it."""

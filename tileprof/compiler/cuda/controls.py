@@ -66,6 +66,8 @@ class Controls:
     ping_pong: bool | None = None
     """Whether consumer warp groups take turns, so that the products of one run under the
     exponentials of the other."""
+    early_launch: bool = False
+    """Whether launches of a kernel after its first start while the one before them ends."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

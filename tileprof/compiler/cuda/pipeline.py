@@ -20,6 +20,7 @@ from .lowering import Lowering
 from .passes.access_costs import count_accesses
 from .passes.barriers import insert_barriers
 from .passes.choose import choose
+from .passes.dependents import start_early
 from .passes.expand import expand
 from .passes.late_sums import delay_sums
 from .passes.layouts import infer_layouts
@@ -83,6 +84,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("barriers", insert_barriers),
     # After barriers, which decide with waits whether a group may keep others waiting.
     Pass("turns", take_turns),
+    # Any place would do: it only notes which launches wait for which.
+    Pass("dependents", start_early),
     # Last: waits, barriers and what a role does are what is measured, and no other pass has to know
     # of marks or decides otherwise because of them.
     Pass("marks", lambda kernel, lowering: place_marks(kernel, lowering.instrument)),

@@ -89,6 +89,8 @@ class LaunchSpec:
     """Warps of a block that do the kernel's work; those from this number on only load."""
     sampled_warps: int = 0
     """Warps that a sampler looks at, from the first; 0: there is no sampler."""
+    waits: bool = False
+    """Whether it may start while the launch before it runs, for whose end it waits by itself."""
 
     @property
     def warps(self) -> int:

@@ -6,6 +6,7 @@ from typing import cast
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
+from tileprof.compiler.cuda.passes.copy_choice import kept_in_l2
 from tileprof.compiler.cuda.passes.walking import REDUCE
 from tileprof.compiler.cuda.source import TensorMapSpec
 from tileprof.errors import InternalError
@@ -119,12 +120,14 @@ def _load(ctx: Context, op: ir.AsyncCopy) -> None:
     assert op.ring is not None
     ring = ctx.rings[op.ring]
     name, boxes = _boxes(ctx, op, ctx.tile(op.source), ctx.tile(op.target))
-    call, mask = "tp_tma_load", ""
+    call, more = "tp_tma_load", ""
     if op.multicast > 1:
-        call, mask = "tp_tma_load_multicast", f", {(1 << op.multicast) - 1}"
+        call, more = "tp_tma_load_multicast", f", {(1 << op.multicast) - 1}"
+    if policy := kept_in_l2(op):
+        call, more = f"{call}_hint", f"{more}, tp_{policy}()"
     for address, coordinates in boxes:
         ctx.writer.line(
-            f"{call}({address}, &{name}, {ring.full} + {ring.slot}{mask}, {coordinates});"
+            f"{call}({address}, &{name}, {ring.full} + {ring.slot}{more}, {coordinates});"
         )
 
 
@@ -132,10 +135,12 @@ def _store(ctx: Context, op: ir.AsyncCopy) -> None:
     """One thread of the role stores the boxes of a tile, or joins them with what is there."""
     name, boxes = _boxes(ctx, op, ctx.tile(op.target), ctx.tile(op.source))
     kind = dict(op.hints).get(REDUCE)
-    call = f"tp_tma_reduce_{kind}" if kind else "tp_tma_store"
+    call, more = f"tp_tma_reduce_{kind}" if kind else "tp_tma_store", ""
+    if policy := "" if kind else kept_in_l2(op):
+        call, more = f"{call}_hint", f", tp_{policy}()"
     with ctx.writer.braces("if (tp_thread == 0)"):
         for address, coordinates in boxes:
-            ctx.writer.line(f"{call}(&{name}, {address}, {coordinates});")
+            ctx.writer.line(f"{call}(&{name}, {address}{more}, {coordinates});")
 
 
 # -- cp.async

@@ -7,6 +7,7 @@ grid.  A persistent function loops over numbers.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -15,6 +16,7 @@ from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage, value_type
 from tileprof.compiler.codegen.writer import Line, Names, Writer
 from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.passes.dependents import RELEASES, WAITS
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import Target
@@ -199,6 +201,7 @@ class _Unit:
             not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
             threads // 32,
             int(hints.get("sampled_warps", 0)),
+            bool(hints.get(WAITS)),
         )
         return _Function(name, lines, spec)
 
@@ -225,7 +228,9 @@ class _Unit:
                 buffer = self._tensor(ctx, param, param.type, at)
                 ctx.buffers[value] = buffer
                 if value in used:
-                    kind = f"{buffer.type} {'*' if self.aliased else '*__restrict__'} const"
+                    # What is said to change never could be read before the launch may read.
+                    plain = self.aliased or WAITS in dict(op.hints)
+                    kind = f"{buffer.type} {'*' if plain else '*__restrict__'} const"
                     made.append(_Parameter(kind, buffer.pointer, Argument("pointer", at)))
             elif value in used:
                 text = ctx.names.fresh(param.name)
@@ -278,10 +283,20 @@ class _Unit:
         with writer.deeper():
             if dict(op.hints).get("shared"):
                 writer.line("TP_SHARED_MEMORY(tp_shared);")
+            self._dependencies(writer, dict(op.hints))
             writer.line("const int tp_thread = threadIdx.x;")
             writer.line("const int tp_lane = tp_thread & 31;")
             # The same in all lanes, and the compiler may know it.
             writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
+
+    def _dependencies(self, writer: Writer, hints: Mapping[str, object]) -> None:
+        """Let the next launch start; wait for the one before."""
+        if RELEASES in hints:
+            writer.line("tp_launch_dependents();")
+        if WAITS in hints:
+            writer.line("tp_wait_dependencies();")
+        if RELEASES in hints or WAITS in hints:
+            self.headers.add("barriers.cuh")
 
 
 def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:

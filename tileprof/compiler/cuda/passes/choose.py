@@ -14,7 +14,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
 
-from .copy_choice import ASKED, bulk_reason, cp_async_width, tensor_of, wish_against
+from .copy_choice import ASKED, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .gemm_operands import emit_product
 from .roles import load_reason, role_reason
 from .walking import (
@@ -205,6 +205,11 @@ class _Launch:
     ) -> None:
         what = "copy" if isinstance(op, ir.Copy) else f"atomic {op.kind}"
         name = f"{what} {buffer_name(op.source)} → {buffer_name(op.target)}"
+        policy = kept_in_l2(op) if isinstance(op, ir.Copy) else ""
+        if policy and "tma" in chosen:
+            chosen += f", `{policy}`, {ASKED}"
+        elif policy:
+            rejected = (*rejected, (f"`{policy}`", "only copies by tma ask L2 for it"))
         severity: Severity = "missed" if missed else "info"
         self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
 

@@ -21,7 +21,8 @@ from tileprof.ir.types import Dim
 
 from .walking import base
 
-__all__ = ["ASKED", "Tensor", "bulk_reason", "cp_async_width", "tensor_of", "wish_against"]
+__all__ = ["ASKED", "Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
+__all__ += ["wish_against"]
 
 MAX_BOX = 256
 ASKED = "as asked"
@@ -105,6 +106,12 @@ def wish_against(op: ir.Copy, instruction: str) -> str:
     if preferred == "sync" or (instruction == "tma" and preferred == "cp_async"):
         return f'`prefer_instruction="{preferred}"`, {ASKED}'
     return ""
+
+
+def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
+    """How long L2 is asked to keep what a copy touches: `evict_first`, `evict_last`, or ''."""
+    policy = str(dict(op.hints).get("eviction_policy", ""))
+    return policy if policy in ("evict_first", "evict_last") else ""
 
 
 def bulk_reason(
