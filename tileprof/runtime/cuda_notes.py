@@ -128,7 +128,7 @@ class Notes:
             word = start
         else:
             word = self._slots[0].report.address - _EACH
-        made = [_Slot(Report(start + n * _EACH, noted=word)) for n in range(1, 1 + _AT_ONCE)]
+        made = [_Slot(Report(start + n * _EACH, word)) for n in range(1, 1 + _AT_ONCE)]
         self._slots += made
         self._free += reversed(made)
 
@@ -176,14 +176,14 @@ class Notes:
             if word is None or not word.value:
                 return None
             word.value = 0
-            if not wait():
+            over = wait()
+            noted = [slot for slot in self._slots if slot.report.failed]
+            # One that came after the wait may not be complete.
+            if not over or (noted and not wait()):
                 word.value = 1
                 return None
-            noted = [slot for slot in self._slots if slot.report.failed]
             if not noted:
                 return None
-            # One that came after the wait may not be complete.
-            wait()
             error = _error(noted[0])
             noted[0].report.forget_failure()
             if len(noted) > 1:
