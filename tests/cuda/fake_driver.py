@@ -21,6 +21,7 @@ from tileprof.runtime.cuda_driver import (
     LaunchConfig,
 )
 
+INVALID_CONTEXT = 201
 Kernel = Callable[["Launched"], int]
 """What a fake kernel does; it gives the `CUresult` of its stream from then on."""
 
@@ -295,6 +296,8 @@ class FakeDriver:
             )
 
     def cuMemHostAlloc(self, out: int, size: int, flags: int) -> int:
+        if not self.context:
+            return INVALID_CONTEXT
         if self.capturing and self.capture_mode != CAPTURE_MODE_RELAXED:
             return STREAM_CAPTURE_UNSUPPORTED
         held = ctypes.create_string_buffer(size)
@@ -330,7 +333,7 @@ class FakeDriver:
         return self._sticky
 
     def cuCtxSynchronize(self) -> int:
-        return self._sticky
+        return self._sticky if self.context else INVALID_CONTEXT
 
     def cuThreadExchangeStreamCaptureMode(self, mode: int) -> None:
         held = ctypes.c_int.from_address(mode)

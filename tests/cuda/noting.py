@@ -22,3 +22,4 @@ def note(address: int, *values: int, block: int = 0) -> None:
     for at, value in enumerate(values):
         head.values[at] = value
     c_int32.from_address(head.noted).value = 1
+    assert head.failed == 2  # an assertion that fails now is to see that nobody has stopped yet

@@ -240,6 +240,17 @@ def test_one_thread_raises(gpu: FakeDriver) -> None:
     assert len(raised) == 1
 
 
+def test_without_a_context(gpu: FakeDriver) -> None:
+    """A thread that has not worked on the device may learn a call, and may have to wait."""
+    assert gpu.device.notes.word()
+    held = executable(gpu, NOTES)
+    whole = np.zeros((4, 136), np.float16)
+    assert held.prepare([whole, whole, 1.0, 1], (4, 136)) is not None
+    gpu.device.notes._reclaim()
+    assert waits(gpu) == ["cuCtxSynchronize"]
+    assert gpu.device.notes._free
+
+
 # -- calls that wait
 
 

@@ -133,7 +133,7 @@ def test_an_index_outside_of_shared_memory_stops_the_launch(wrong: int) -> None:
 def test_what_can_stop_and_notes_is_waited_for() -> None:
     """It has one report for both."""
     store = "store %v, %y, [%i]"
-    stops = f'%ok = ge %v, %c0 : bool\n      assert %ok "negative"\n      {store}'
+    stops = f'%ok = ge %v, %a : bool\n      assert "negative" %ok\n      {store}'
     made = emit(parse(OUTSIDE.replace(store, stops)), HOPPER, Controls())
     kinds = [argument.kind for argument in made.launches[0].arguments]
     assert [kind for kind in kinds if kind in ("notes", "report")] == ["report"]

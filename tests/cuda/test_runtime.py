@@ -449,7 +449,8 @@ def test_a_renumbered_block_is_not_named(gpu: FakeDriver) -> None:
 
 def test_report_is_cleared(gpu: FakeDriver) -> None:
     """Messages of one launch are not those of the next."""
-    report = Reports(gpu.driver).take()
+    with gpu.device.current():
+        report = Reports(gpu.driver).take()
     write_messages(Launched("", (), (), 0, 0, 1, (b"", report.address.to_bytes(8, "little")), ()))
     held = binary(REPORTING)
     assert len(list(report._messages(held.places, 0))) == 2

@@ -290,7 +290,7 @@ class CudaExecutable:
         try:
             for number, (function, call) in enumerate(zip(variant.functions, calls)):
                 if function.reports:
-                    self._reported(function, call, variant.origin(number, call))
+                    self._reports.launch(function, call, variant.origin(number, call))
                 else:
                     function.launch(call)
         except DriverFailure as failure:
@@ -366,19 +366,6 @@ class CudaExecutable:
                 origin = variant.origin(number, calls[number])
                 lent = self.device.notes.lend(origin, captured=captured)
                 calls[number] = replace(calls[number], report=lent.address, lent=lent)
-
-    def _reported(self, function: Function, call: Call, origin: Origin) -> None:
-        """Launch, wait, and say what the kernel had to say."""
-        if self.device.driver.is_capturing(call.stream):
-            function.launch(replace(call, report=self._reports.unread().address))
-            return
-        report = self._reports.take()
-        function.launch(replace(call, report=report.address))
-        try:
-            self.device.driver.call("cuStreamSynchronize", call.stream)
-        finally:
-            # Of a failed launch too: an assertion that does not hold ends it.
-            self._reports.tell([(report, origin)])
 
     def _record(self, stream: int) -> tuple[int, int]:
         driver = self.device.driver

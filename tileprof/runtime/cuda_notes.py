@@ -118,8 +118,8 @@ class Notes:
         return lent
 
     def _allocate(self) -> None:
-        with self._driver.beside_captures():
-            size = (1 + _AT_ONCE) * _EACH
+        size = (1 + _AT_ONCE) * _EACH
+        with self._device.current(), self._driver.beside_captures():
             start = self._driver.pointer("cuMemHostAlloc", size, HOST_PORTABLE_MAPPED)
         if self._word is None:
             self._word = c_int32.from_address(start)
@@ -128,7 +128,7 @@ class Notes:
             word = start
         else:
             word = self._slots[0].report.address - _EACH
-        made = [_Slot(Report(start + n * _EACH, noted=word)) for n in range(1, 1 + _AT_ONCE)]
+        made = [_Slot(Report(start + n * _EACH, word)) for n in range(1, 1 + _AT_ONCE)]
         self._slots += made
         self._free += reversed(made)
 
@@ -150,7 +150,7 @@ class Notes:
     def _is_over(self) -> bool:
         """Wait for the device; False where this cannot be, since a stream is being captured."""
         try:
-            with self._driver.beside_captures():
+            with self._device.current(), self._driver.beside_captures():
                 self._driver.call("cuCtxSynchronize")
         except DriverFailure as failure:
             return failure.code in FAULTS  # nothing runs any more, and what was written is there
@@ -159,8 +159,8 @@ class Notes:
     # -- what they noted
 
     def check(self, stream: int) -> None:
-        """Raise what an earlier launch has noted, in one of the threads that ask; in the device's
-        context, for a call on a stream."""
+        """Raise what an earlier launch has noted, in one of the threads that ask; for a call on a
+        stream of the thread's context."""
         word = self._word
         # A capture can neither wait nor go on after an error that is not its own.
         if word is None or not word.value or self._driver.is_capturing(stream):
@@ -176,14 +176,14 @@ class Notes:
             if word is None or not word.value:
                 return None
             word.value = 0
-            if not wait():
+            over = wait()
+            noted = [slot for slot in self._slots if slot.report.failed]
+            # One that came after the wait may not be complete.
+            if not over or (noted and not wait()):
                 word.value = 1
                 return None
-            noted = [slot for slot in self._slots if slot.report.failed]
             if not noted:
                 return None
-            # One that came after the wait may not be complete.
-            wait()
             error = _error(noted[0])
             noted[0].report.forget_failure()
             if len(noted) > 1:

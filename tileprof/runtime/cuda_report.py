@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tileprof import ir
 from tileprof.compiler.codegen import Place
@@ -17,6 +18,9 @@ from tileprof.compiler.codegen import Place
 from .cpu_abi import Failure, Message
 from .cpu_report import Speaking, line_of, raise_failure
 from .cuda_driver import HOST_PORTABLE_MAPPED, Driver
+
+if TYPE_CHECKING:
+    from .cuda_launch import Call, Function
 
 __all__ = ["HEAD_BYTES", "Origin", "Report", "Reports"]
 
@@ -83,11 +87,11 @@ class Origin:
 class Report:
     """A report in mapped host memory, whose address is the same on the device."""
 
-    def __init__(self, address: int, capacity: int = 0, noted: int = 0) -> None:
-        """`capacity`: bytes for messages behind the head; `noted`: address of the word that a note
-        sets, by default its own `failed`."""
+    def __init__(self, address: int, noted: int, capacity: int = 0) -> None:
+        """`noted`: address of the word that a note sets; `capacity`: bytes for messages behind the
+        head."""
         self.address = address
-        self._capacity, self._noted = capacity, noted or address
+        self._capacity, self._noted = capacity, noted
         self._head = _Head.from_address(address)
         ctypes.memset(address, 0, HEAD_BYTES + capacity)
         self._head.capacity, self._head.noted = self._capacity, self._noted
@@ -168,7 +172,7 @@ class Reports:
         report.clear()
         return report
 
-    def unread(self) -> Report:
+    def _unread(self) -> Report:
         """What all captured launches that print or assert have: graphs are not waited for, so
         nobody reads it."""
         if self._captured is None:
@@ -186,6 +190,21 @@ class Reports:
         finally:
             self._free += [report for report, _ in told]
 
+    def launch(self, function: Function, call: Call, origin: Origin) -> None:
+        """Launch, wait, and say what the kernel had to say; into a graph: launch."""
+        if self.driver.is_capturing(call.stream):
+            function.launch(replace(call, report=self._unread().address))
+            return
+        report = self.take()
+        function.launch(replace(call, report=report.address))
+        try:
+            self.driver.call("cuStreamSynchronize", call.stream)
+        finally:
+            # Of a failed launch too: an assertion that does not hold ends it.
+            self.tell([(report, origin)])
+
     def _made(self) -> Report:
-        size = HEAD_BYTES + _CAPACITY
-        return Report(self.driver.pointer("cuMemHostAlloc", size, HOST_PORTABLE_MAPPED), _CAPACITY)
+        end = HEAD_BYTES + _CAPACITY
+        start = self.driver.pointer("cuMemHostAlloc", end + 8, HOST_PORTABLE_MAPPED)
+        # Nobody reads the word: who waits looks at the report.
+        return Report(start, start + end, _CAPACITY)

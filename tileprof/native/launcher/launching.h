@@ -33,6 +33,7 @@ static const EncodedMap *encode(const Environment &env, Launch &launch, int numb
   return &known.emplace(at, made).first->second;
 }
 
+// Call a function with one argument, which it takes over.
 static PyObject *call_with(PyObject *function, PyObject *argument) {
   PyObject *held = PyTuple_New(1);
   PyTuple_SetItem(held, 0, argument);
