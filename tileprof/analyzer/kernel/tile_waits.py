@@ -87,7 +87,7 @@ def loading_apart(code: KernelCode, loop: range) -> int:
     loops = {loop_around(code, index) for index in code.named(*COPIES)}
     apart = [each for each in loops if each and not set(each) & set(loop)]
     # One of them may be around another: what both have counts once.
-    return code.n({index for each in apart for index in each})
+    return code.n({i for each in apart for i in (*each, *slow_paths(code, each))})
 
 
 def _wait(code: KernelCode, loop: range, where: tuple[int, ...], whole: float) -> TileWait:

@@ -22,8 +22,9 @@ A fragment of few elements is held by all warps alike, so that most do the work 
 each computed a part). With work for e of t threads in each turn, 1 - e / t of the loop's time goes.
 Of several blocks on a multiprocessor one does what is left of the loop while others do the rest,
 which waits for memory for the most part: together they take no more than the sum of the two, no
-less than the longer one; the likeliest is taken halfway. What issues there is addresses and branches for the most part, once for each turn: with longer
-accesses in fewer turns nearly none of it is left, so it does not bound the gain.
+less than the longer one; the likeliest is taken halfway. What issues there is addresses and
+branches for the most part, once for each turn: with longer accesses in fewer turns nearly none of
+it is left, so it does not bound the gain.
 """
 
 from __future__ import annotations
