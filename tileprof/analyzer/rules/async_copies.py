@@ -176,14 +176,9 @@ def _waits(code: KernelCode, loads: list[int], at: tuple[int, ...] | None = None
     waiting = code.waiting_for(looped, _LONG)
     if at is not None:
         waiting = np.where(code.rows(at), waiting, 0)
-    return _Waits(tuple(looped), loop, waiting * _idle_part(code, loop))
-
-
-def _idle_part(code: KernelCode, loop: range) -> float:
-    """Of long waits in a loop, those at which nobody issued."""
     waited = code.n(loop, _LONG)
-    idle = code.n(loop, _LONG, idle=True)
-    return idle / waited if waited else 0.0
+    idle = code.n(loop, _LONG, idle=True) / waited if waited else 0.0
+    return _Waits(tuple(looped), loop, waiting * idle)
 
 
 def _draft(
