@@ -42,7 +42,7 @@ from tileprof.profile import RemarkInfo
 __all__ = ["RULE"]
 
 _COLD = 0.01
-_HALFWAY = 0.5
+_HALFWAY, _MOST = 0.5, 0.98
 _LONG = ("long_scoreboard",)
 _BY_HAND = "loads and stores"
 _COMPILER = "The copy's lowering was turned down by the choice of instructions: {}."
@@ -200,10 +200,10 @@ def _draft(
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
     """All of it, down to what tensor cores, or the tiles' way, take; half of it at least."""
-    rings = rings_of(case.tiles)
-    pace = pace_of(case, code, waits.loop, rings[0].stage_bytes if rings else 0)
+    stage = next((ring.stage_bytes for ring in rings_of(case.tiles)), 0)
+    pace = pace_of(case, code, waits.loop, stage)
     kept, inside = max(pace.tensor, pace.alone), code.n(waits.loop) / code.whole
-    high = min((1 - kept) * inside, 0.98)
+    high = min((1 - kept) * inside, _MOST)
     together = covered(code, waits.loop, in_step(case, code, waits.loop), waits.copies)
     rows = np.maximum(waits.rows, _HALFWAY * together)
     gone = float(rows.sum())
@@ -217,7 +217,7 @@ def _hidden(code: KernelCode, waits: _Waits) -> Saving:
     inside, late = code.n(waits.loop), float(waits.rows.sum())
     issued, rest = code.n(waits.loop, (ISSUED,)), max(inside - late, 0.0)
     least, most = (min(late, behind) + min(waits.own, inside) for behind in (issued, rest))
-    most = min(most, 0.98 * code.whole, inside)
+    most = min(most, _MOST * code.whole, inside)
     mid = min(least + _HALFWAY * (most - least), most)
     low, mid, high = (each / code.whole for each in (min(least, mid) / 2, mid, most))
     part = mid * code.whole / (late or 1)
