@@ -76,9 +76,8 @@ class _Waits:
     rows: Weights
     """Samples, by row, that wait while nobody issues; in a loop of products all that goes."""
     own: int = 0
-    """Of what the copies are made of, beside these."""
-    copies: tuple[int, ...] = ()
-    """In a loop of products, the instructions at the copies' lines."""
+    """Samples of what the copies are made of, beside these."""
+    copies: tuple[int, ...] = ()  # the same as instructions, in a loop of products
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
