@@ -12,7 +12,7 @@ from tests.analyzer.made import Made, found, only, program, remark, report_of, s
 from tileprof import binary
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.rules import async_copies
-from tileprof.profile import Profile
+from tileprof.profile import Attribute, Profile
 
 RULE = "missed-async-copy"
 ONE = {"selected": 100}
@@ -162,6 +162,23 @@ def test_copies_before_products_take_all_but_the_products() -> None:
     made = program(Made(remarks=[told], code=BEFORE_PRODUCTS, blames=WAITS))
     assert saving(made)[1:] == pytest.approx((26_600 / 40_100, 1 - 128 / 401))
     assert only(made, RULE).place.location is not None
+
+
+def test_copies_keep_warp_groups_in_step() -> None:
+    """Two groups: of the 12,900 samples that wait for the product before, 6,000 of them while
+    nobody issues, the loop's other work covers 600 at most, likely half."""
+    told = remark("copy A → A_s", 5, "loads and stores", ("tma", "why"), ("cp.async", "nothing"))
+    code = list(BEFORE_PRODUCTS)
+    code[1] = (code[1][0], {**code[1][1], "barrier_not_issued": 6000}, 1, 6)
+    code[6] = (code[6][0], {**code[6][1], "wait": 40_000}, 1, 7)
+    attributes: dict[str, Attribute] = {"block": "256×1×1", "blocks_per_sm": 1, "waves": 1.0}
+    made = program(Made(remarks=[told], code=code, blames=WAITS, attributes=attributes))
+    # The 5,000 that stand at a product wait at the barrier before it, and go anyway.
+    step = 600 / 6000 * (6000 / 17_900) / 2
+    low, mid, high = saving(made)
+    assert mid == pytest.approx((26_600 + step * 12_900) / 80_100)
+    assert high == pytest.approx(1 - 256 / 801)
+    assert low == pytest.approx(26_600 / 80_100 / 2)
 
 
 def test_products_of_other_code_are_a_matter_of_pipelines() -> None:

@@ -15,7 +15,7 @@ from tileprof import binary
 from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.ir import print_kernel
-from tileprof.profile import Profile
+from tileprof.profile import Attribute, Profile
 
 RULE = "barrier-imbalance"
 SKEWED = [
@@ -142,6 +142,22 @@ def test_a_loop_with_work_for_some_threads() -> None:
     assert gain.mid == pytest.approx(1 / (1 - 0.75 * share / (share + 1000)))
     assert finding.place.location is not None
     assert 15 < finding.place.location.line < 27
+
+
+@pytest.mark.parametrize(("blocks", "kept"), [(1, 0.25), (2, 0.125)])
+def test_other_blocks_work_beside_what_is_left(blocks: int, kept: float) -> None:
+    """A quarter of the loop is left; one of several blocks does it while others do the rest, in
+    which they spend longer: likely half of it."""
+    held = computing(32, inside=100)
+    attributes: dict[str, Attribute] = {"blocks_per_sm": blocks, "waves": 4.0}
+    infos = tuple(
+        replace(each, attributes={**each.attributes, **attributes}) for each in held.tables.kernels
+    )
+    finding = only(replace(held, tables=replace(held.tables, kernels=infos)), RULE)
+    gain, share = finding.kernel_gain, finding.dynamic[0].samples
+    assert 0.25 * share < 1000
+    assert gain is not None
+    assert gain.mid == pytest.approx(1 / (1 - (1 - kept) * share / (share + 1000)))
 
 
 @pytest.mark.parametrize(("lanes", "inside"), [(128, 1000), (32, 1)])

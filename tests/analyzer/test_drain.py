@@ -135,6 +135,28 @@ def test_what_waits_behind_atomics() -> None:
     assert finding.place.op == "atomic S"
 
 
+def test_atomics_that_are_seen_by_what_waits_behind_them() -> None:
+    """Their own full queue and the exit are 700 of 10,000 samples, what stands behind them nine
+    tenths of 2,000. Loads take 4 sectors, atomics 8, each twice: four fifths of what waits for
+    loads. Stores that end a loop are told by their own waits alone."""
+    said = remark("atomic S", 7, "4-byte accesses, 8 sectors a request, 4 needed")
+    code = [
+        ("S2R R5, SR_TID.X", {"mio_throttle": 2000, "selected": 90}, 0, 5),
+        ("LDG.E R6, [R2.64]", {"selected": 10}, 0, 6),
+        ("FADD R6, R6, R6", {"long_scoreboard": 1000, "selected": 6190}, 0, 6),
+        ("REDG.E.ADD.F32 [R2.64], R6", {"lg_throttle": 400, "selected": 10}, 0, 7),
+        ("EXIT", {"drain": 300}, 0, 9),
+    ]
+    blames = [(2, "long_scoreboard", 1)]
+    finding = only(program(Made(code=code, remarks=[said], blames=blames)), RULE)
+    # Of 10 atomics nine passes each, of 10 loads two, of 90 reads of an index one.
+    queued, late = 2000 * 90 / (90 + 20 + 90), 1000 * 160 / (160 + 40)
+    assert finding.dynamic[0].samples == int(700 + queued + late)
+    assert "behind them" in finding.dynamic[0].text
+    stores = [*code[:3], ("STG.E [R2.64], R6", *code[3][1:]), code[4], *LOOP]
+    assert not found(program(Made(code=stores, blames=blames)), RULE)
+
+
 def test_what_waits_behind_stores() -> None:
     """For room in the queue, two passes of each beside one; for registers that a store reads."""
     behind = ("S2R R5, SR_TID.X", {"mio_throttle": 600, "selected": 200}, 0, 8)

@@ -130,6 +130,31 @@ def test_a_short_exchange_keeps_nobody_in_step() -> None:
     assert [each.tier for each in draft.evidence] == ["static", "samples"]
 
 
+@pytest.mark.parametrize(("held", "goes"), [(16_000, True), (15_000, False), (21_000, False)])
+def test_an_exchange_that_keeps_blocks_from_several_tiles(held: int, goes: bool) -> None:
+    """A fragment of 32 x 32 floats is 4,096 of 20,000 bytes that two tiles need: with them freed
+    they fit, or do not, or did so before. Then 1,000 waits where a tile begins and 500 where it
+    ends go as well."""
+    ir = "    %f = alloc fragment {shape = [32, 32]} : fragment<32, 32, float32>\n"
+    told = [
+        remark("buffer f", 8, "converted to `x` through shared memory", ("`y`", "why")),
+        remark("launch", 1, "a block for each tile", ("persistent", "rings and stored chunks need"
+               f" 20,000 bytes, {held:,} are there")),
+    ]  # fmt: skip
+    code = [
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 100, "barrier": 1000}, 0, 1),
+        (GMMA, {"selected": 5000}, 1, 3),
+        ("@P0 BRA 0x10", ONE, 1, 3),
+        ("STS [R1], R4", {"mio_throttle": 600}, 0, 8),
+        ("FADD R4, R4, R5", {"selected": 2700}, 0, 7),
+        ("EXIT", {"long_scoreboard": 500}, 0, 1),
+    ]
+    draft = drafted(Made(remarks=told, code=code, ir=ir))
+    assert draft.saving is not None
+    assert draft.saving.mid == pytest.approx(0.85 * (600 + 1500 * goes) / 10_000)
+    assert any("several" in each.text for each in draft.evidence) == goes
+
+
 def test_tiles_come_no_sooner() -> None:
     """200 turns, by what nine instructions issue, of 48 cycles: a tile takes longer to come. Of
     1,048 it takes 530 and its transfer. Without a ring there is no such bound."""

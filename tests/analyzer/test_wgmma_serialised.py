@@ -60,6 +60,27 @@ def test_a_gain_is_what_tensor_cores_are_idle() -> None:
     assert finding.place.location == Location(FILE, 5)
 
 
+def test_what_products_take_themselves_goes_by_half() -> None:
+    """A turn of 1,200 cycles: of 500 that wait for products 256 are these, beside which another
+    group computes, if there is one; the rest goes. Warps that load for them are not counted."""
+    waited = {"selected": 100, "barrier": 25_000, "barrier_not_issued": 25_000}
+    turn = [
+        *SERIAL[:2], (WAIT, waited, 1, 5), SERIAL[3], (WAIT, waited, 1, 5),
+        ("@P0 BRA 0x0", {"selected": 100, "wait": 69_400}, 1, 4),
+    ]  # fmt: skip
+    loading = [
+        ("UTMALDG.2D [UR8], [UR4]", {"long_scoreboard": 40_000}, 1, 3),
+        ("@P1 BRA 0x60", {}, 1, 3),
+    ]
+    for code in (turn, [*turn, *loading]):
+        attributes = GROUP | {"block": "256×1×1"} if code != turn else GROUP
+        finding = only(program(Made(code=code, attributes=attributes)), RULE)
+        assert finding.kernel_gain is not None
+        went = (500 - 256 + 256 / 2) / 1200
+        assert finding.kernel_gain.mid == pytest.approx(1 / (1 - went))
+        assert finding.kernel_gain.high <= 1200 / 256 + 1e-9
+
+
 def test_other_warp_groups_fill_the_gaps() -> None:
     """Two blocks on a multiprocessor keep its tensor cores busy."""
     finding = only(program(Made(code=SERIAL, attributes=GROUP | {"blocks_per_sm": 2})), RULE)

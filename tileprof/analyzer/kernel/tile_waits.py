@@ -85,7 +85,9 @@ def _together(parts: Sequence[TileWait], steady: range, cycles: float) -> TileWa
 def loading_apart(code: KernelCode, loop: range) -> int:
     """Samples of warps that do nothing but load for those of a loop: theirs is another one."""
     loops = {loop_around(code, index) for index in code.named(*COPIES)}
-    return sum(code.n(each) for each in loops if each and not set(each) & set(loop))
+    apart = [each for each in loops if each and not set(each) & set(loop)]
+    # One of them may be around another: what both have counts once.
+    return code.n({i for each in apart for i in (*each, *slow_paths(code, each))})
 
 
 def _wait(code: KernelCode, loop: range, where: tuple[int, ...], whole: float) -> TileWait:

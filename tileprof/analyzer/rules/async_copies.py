@@ -11,7 +11,11 @@ instructions take goes where the hardware copies.
 
 In a loop of matrix products tensor cores work while tiles come by themselves, as many turns ahead
 as it takes, so all that the copies take goes (`by_hand.lost`), down to the share of the time that
-tensor cores multiply, or that the tiles' bytes take. A loop of products that was compiled
+tensor cores multiply, or that a multiprocessor takes the tiles' bytes in. What L2 was measured to
+give is no bound: multiprocessors that ask for the same tile get more (an H200 gave products 1.15
+times as much as it gave reads of their own). The copies' barriers also keep warp groups in step, in
+each turn, so that they wait for products together: between none and all of what the loop's other
+work covers of that goes (`in_step`), likely half. A loop of products that was compiled
 elsewhere, or one with a single stage, has no pipeline at all: `pipeline-too-shallow` says that.
 """
 
@@ -27,6 +31,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
+from tileprof.analyzer.kernel.in_step import covered, in_step
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
@@ -37,6 +42,7 @@ from tileprof.profile import RemarkInfo
 __all__ = ["RULE"]
 
 _COLD = 0.01
+_HALFWAY, _MOST = 0.5, 0.98
 _LONG = ("long_scoreboard",)
 _BY_HAND = "loads and stores"
 _COMPILER = "The copy's lowering was turned down by the choice of instructions: {}."
@@ -70,7 +76,8 @@ class _Waits:
     rows: Weights
     """Samples, by row, that wait while nobody issues; in a loop of products all that goes."""
     own: int = 0
-    """Of what the copies are made of, beside these."""
+    """Samples of what the copies are made of, beside these."""
+    copies: tuple[int, ...] = ()  # the same as instructions, in a loop of products
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -133,7 +140,7 @@ def _all_of(case: KernelCase, code: KernelCode, waits: _Waits, lines: Collection
         if (here := case.user_line(code.instructions[index].place)) and here.line in lines
     ]
     if has_products(code, waits.loop):
-        return replace(waits, rows=lost(code, waits.loop, own))
+        return replace(waits, rows=lost(code, waits.loop, own), copies=tuple(own))
     return replace(waits, own=code.n(own) - code.n(own, _LONG))
 
 
@@ -168,14 +175,9 @@ def _waits(code: KernelCode, loads: list[int], at: tuple[int, ...] | None = None
     waiting = code.waiting_for(looped, _LONG)
     if at is not None:
         waiting = np.where(code.rows(at), waiting, 0)
-    return _Waits(tuple(looped), loop, waiting * _idle_part(code, loop))
-
-
-def _idle_part(code: KernelCode, loop: range) -> float:
-    """Of long waits in a loop, those at which nobody issued."""
     waited = code.n(loop, _LONG)
-    idle = code.n(loop, _LONG, idle=True)
-    return idle / waited if waited else 0.0
+    idle = code.n(loop, _LONG, idle=True) / waited if waited else 0.0
+    return _Waits(tuple(looped), loop, waiting * idle)
 
 
 def _draft(
@@ -197,12 +199,16 @@ def _draft(
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
     """All of it, down to what tensor cores, or the tiles' way, take; half of it at least."""
-    rings = rings_of(case.tiles)
-    pace = pace_of(case, code, waits.loop, rings[0].stage_bytes if rings else 0)
-    inside, gone = code.n(waits.loop) / code.whole, float(waits.rows.sum())
-    high = min((1 - pace.least) * inside, 0.98)
+    stage = next((ring.stage_bytes for ring in rings_of(case.tiles)), 0)
+    pace = pace_of(case, code, waits.loop, stage)
+    kept, inside = max(pace.tensor, pace.alone), code.n(waits.loop) / code.whole
+    high = min((1 - kept) * inside, _MOST)
+    together = covered(code, waits.loop, in_step(case, code, waits.loop), waits.copies)
+    rows = np.maximum(waits.rows, _HALFWAY * together)
+    gone = float(rows.sum())
     mid = min(gone / code.whole, high)
-    return Saving(mid / 2, mid, high, waits.rows * (mid * code.whole / (gone or 1)), int(gone))
+    low = min(float(waits.rows.sum()) / code.whole, mid) / 2
+    return Saving(low, mid, high, rows * (mid * code.whole / (gone or 1)), int(gone))
 
 
 def _hidden(code: KernelCode, waits: _Waits) -> Saving:
@@ -210,8 +216,8 @@ def _hidden(code: KernelCode, waits: _Waits) -> Saving:
     inside, late = code.n(waits.loop), float(waits.rows.sum())
     issued, rest = code.n(waits.loop, (ISSUED,)), max(inside - late, 0.0)
     least, most = (min(late, behind) + min(waits.own, inside) for behind in (issued, rest))
-    most = min(most, 0.98 * code.whole, inside)
-    mid = min((least + most) / 2, most)
+    most = min(most, _MOST * code.whole, inside)
+    mid = min(least + _HALFWAY * (most - least), most)
     low, mid, high = (each / code.whole for each in (min(least, mid) / 2, mid, most))
     part = mid * code.whole / (late or 1)
     return Saving(low, mid, high, waits.rows * part, int(late) + waits.own)

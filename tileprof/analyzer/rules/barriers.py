@@ -20,8 +20,11 @@ make warps late by chance: then a barrier is no fault, and nothing is said of it
 A fragment of few elements is held by all warps alike, so that most do the work of others once more
 (on an H200 eight warps that each computed all of a table made a kernel 2.98 times as long as when
 each computed a part). With work for e of t threads in each turn, 1 - e / t of the loop's time goes.
-What issues there is addresses and branches for the most part, once for each turn: with longer
-accesses in fewer turns nearly none of it is left, so it does not bound the gain.
+Of several blocks on a multiprocessor one does what is left of the loop while others do the rest,
+which waits for memory for the most part: together they take no more than the sum of the two, no
+less than the longer one; the likeliest is taken halfway. What issues there is addresses and
+branches for the most part, once for each turn: with longer accesses in fewer turns nearly none of
+it is left, so it does not bound the gain.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ _CHANCE = (
 )  # fmt: skip
 """Waits for memory and units, which warps have now longer, now shorter."""
 _PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA", "QMMA", "IMMA")
+_HALFWAY = 0.5
 _DEALT = 0.7
 """Of the likely gain: what dealing a loop's work out to all warps brings at least."""
 _SURE = 0.25
@@ -121,15 +125,15 @@ def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             " warps compute the same, or wait"
         )
         title = f"a loop gives work to {elements} of {threads} threads"
-        yield from _dealt(code, where, Draft(
+        yield from _dealt(case, code, where, Draft(
             "warning", title, _place(case, hot), (Evidence("static", text),),
             _DEAL.format(threads), _REPLICATED,
         ), 1 - elements / threads)  # fmt: skip
 
 
 def _dealt(
-    code: KernelCode, where: list[int], draft: Draft, part: float
-) -> Iterator[Draft]:  # fmt: skip
+    case: KernelCase, code: KernelCode, where: list[int], draft: Draft, part: float
+) -> Iterator[Draft]:
     """What that costs; nothing is said where it is little."""
     if not code.whole:
         yield draft
@@ -139,7 +143,11 @@ def _dealt(
     if part * share < _NOTABLE:
         return
     seen = Evidence("samples", f"{percent(share)} of the samples are in it", int(taken.sum()))
-    saving = replace(eliminated(taken, code.whole, part, _DEALT), rows=taken)
+    kept = (1 - part) * share
+    shared = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0) >= 2
+    hidden = _HALFWAY * min(kept, 1 - share) if shared else 0.0
+    saving = eliminated(taken, code.whole, part + hidden / share, _DEALT)
+    saving = replace(saving, rows=taken)
     yield replace(draft, severity="suggestion", evidence=(*draft.evidence, seen), saving=saving)
 
 

@@ -3,7 +3,8 @@
 Static: fences for the device or the system in the code; stores and atomics behind a loop that
 works, of a block or of each tile in turn, and why a tile's store is no copy by TMA. Dynamic:
 samples of `membar`, wherever they stand; of `drain` after the exit; of warps that find the queue
-full at those stores and atomics, and for atomics those of what else stands in it.
+full at those stores and atomics, and for atomics those of what else stands in it, and of loads that
+share L2 with them.
 
 That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is
 left; of the end of stores, and of what stands in the queue behind them, likely half, since what is
@@ -12,7 +13,9 @@ Atomics at the end
 are mostly not the kernel's work: a block that adds up first makes one of many, so all goes that
 waits for them. An H200 whose threads added 8 elements each to sums of columns had 12 % `drain`, and
 found the queue full in 23 % of the samples, in the next blocks' first instructions too; with longer
-strips, so fewer atomics, it took 0.66 of the time.
+strips, so fewer atomics, it took 0.66 of the time. While they work blocks load as well, and where
+memory is not at its roof what these loads wait for is L2, which reads and writes a sector for each
+of an atomic: that part of their waits is the atomics' too.
 
 On an H200 `drain` is rare where few bytes are stored: a kernel that does nothing but store has 9
 samples of it in 53,752, the full queue is what shows (`lg_throttle` at the stores); in kernels of
@@ -35,6 +38,8 @@ from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ATOMICS,
+    LOADS,
+    SECTOR,
     STORES,
     told,
     told_at,
@@ -43,7 +48,8 @@ from tileprof.analyzer.kernel.global_memory import (
 )
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
-from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.lanes import WARP
 from tileprof.analyzer.machine.loops import loop_around, loops_of
 
 __all__ = ["RULE"]
@@ -136,15 +142,13 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     assert hot is not None
     atomic = hot.name in ATOMICS
     ended = code.taken(code.rows(reasons=_TAIL) | code.rows(stores, FULL))
-    taken = np.maximum(ended, _behind(case, code, stores)) + code.waiting_for(stores, _REGISTERS)
-    share = float(ended.sum()) / code.whole
+    queued = np.maximum(ended, _behind(case, code, stores))
+    # Whoever else stands in the queue of atomics is no store of the work: its waits tell as well.
+    share = float((queued if atomic else ended).sum()) / code.whole
     if share < _END:
         return
-    text = (
-        f"{percent(share)} of the samples: {percent(code.n(reasons=_TAIL) / code.whole)} after the"
-        f" exit, {percent(code.n(stores, FULL) / code.whole)} with their queue full"
-    )
-    evidence = (*_static(case, code, stores), Evidence("samples", text, int(taken.sum())))
+    taken = queued + code.waiting_for(stores, _REGISTERS) + _late_loads(case, code, stores)
+    evidence = (*_static(case, code, stores), _seen(code, stores, share, int(taken.sum())))
     part = 1.0 if atomic else _MEANWHILE if hot.depth else _ONCE
     yield Draft(
         "suggestion", f"the end waits for its {'atomics' if atomic else 'stores'}",
@@ -152,6 +156,17 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         eliminated(taken, code.whole, part, sure=_SURE if part > _ONCE else 0.0),
         confidence="medium" if use else "low",
     )  # fmt: skip
+
+
+def _seen(code: KernelCode, stores: list[int], share: float, samples: int) -> Evidence:
+    left, full = code.n(reasons=_TAIL) / code.whole, code.n(stores, FULL) / code.whole
+    behind_ = share - left - full
+    text = (
+        f"{percent(share)} of the samples: {percent(left)} after the exit, {percent(full)} with"
+        " their queue full"
+    )
+    more = f", {percent(behind_)} behind them in it" if behind_ >= _COLD else ""
+    return Evidence("samples", text + more, samples)
 
 
 def _ends(code: KernelCode) -> list[int]:
@@ -177,18 +192,43 @@ def _is_behind(code: KernelCode, index: int, works: list[range]) -> bool:
 
 def _behind(case: KernelCase, code: KernelCode, ends: list[int]) -> Weights:
     """What waits in the queue for them; an atomic does its sectors one by one."""
-    known = worked_out(case)
-    passes = {index: 1.0 + each.sectors for index, each in known.items()}
-    for said in told(case):
-        passes |= {index: 1.0 + said.sectors for index in told_at(case, code, said)}
-    atomics = [index for index in ends if code.instructions[index].name in ATOMICS]
+    sectors = _sectors(case, code)
     held = {index: passes_of(code.instructions[index]) for index in ends}
-    held |= {index: passes[index] for index in atomics if index in passes}
+    held |= {index: 1.0 + sectors[index] for index in _atomics(code, ends)}
     return behind(code, held, held)
 
 
+def _late_loads(case: KernelCase, code: KernelCode, ends: list[int]) -> Weights:
+    """What waits for loads because L2 has atomics to do: as much of it as of L2's accesses.
+
+    An atomic takes two for each sector: it is read, and written.
+    """
+    loads, atomics, sectors = code.named(*LOADS), _atomics(code, ends), _sectors(case, code)
+    read, added = (
+        sum(code.n([index], (ISSUED,)) * sectors[index] for index in where)
+        for where in (loads, atomics)
+    )
+    part = 2 * added / (read + 2 * added) if added else 0.0
+    return part * code.waiting_for(loads, _REGISTERS)
+
+
+def _atomics(code: KernelCode, where: list[int]) -> list[int]:
+    return [index for index in where if code.instructions[index].name in ATOMICS]
+
+
+def _sectors(case: KernelCase, code: KernelCode) -> dict[int, float]:
+    """By place of a load or an atomic, the sectors of a request, as far as they are known; else
+    those that its bytes fill."""
+    every = code.named(*LOADS, *ATOMICS)
+    found = {i: WARP * width_of(code.instructions[i].opcode) / SECTOR for i in every}
+    found |= {index: float(each.sectors) for index, each in worked_out(case).items()}
+    for said in told(case):
+        found |= {index: float(said.sectors) for index in told_at(case, code, said)}
+    return found
+
+
 def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[Evidence]:
-    atomics = [index for index in stores if code.instructions[index].name in ATOMICS]
+    atomics = _atomics(code, stores)
     widths = {width_of(code.instructions[index].opcode) for index in stores}
     yield Evidence(
         "static",

@@ -6,7 +6,11 @@ waits and at what begins a product.
 
 The tensor cores are the roof: a loop in which they multiply for a share u of the time takes no less
 than u of it (a wgmma of N columns takes N / 2 cycles). So of the waits no more than 1 - u goes,
-and where other warp groups fill the gaps, nothing does.
+and where other warp groups fill the gaps, nothing does. What is waited beyond u is what products
+take one by one: that goes. The rest is the products themselves, which go on beside the loop's other
+work as far as another warp group does it meanwhile: between none and all of that, likely half.
+
+Shares are of the time of the warps that multiply: those that load for them have their own.
 
 Where registers are spilled as well, both are one fault: more is alive than registers hold. Then a
 turn waits for all that it does, one after the other, and what spills take and all waits of these
@@ -26,6 +30,7 @@ from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.spilled import spill_samples
 from tileprof.analyzer.kernel.tensor_use import tensor_use
+from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.profile import RemarkInfo
@@ -37,6 +42,7 @@ _WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
 _COLD = 0.01
 _COMES_BACK = 0.95
 """As of spills alone."""
+_HALFWAY = 0.5
 _REASONS = ("barrier", "warpgroup_arrive")
 _TITLE = "matrix products wait for one another"
 _ADVICE = (
@@ -57,10 +63,20 @@ class _Serial:
     """The one with the most samples first."""
     where: tuple[int, ...]
     """Places of products and waits."""
-    waiting: float
-    """Of the kernel's samples, the share that waits there while nobody issues."""
-    most: float
-    """Of the kernel's time, the share that tensor cores are idle in these loops."""
+    whole: float = 0.0
+    """Samples of the warps that run these loops, and of all but those that load for them."""
+    waiting: float = 0.0
+    """Of these, the share that waits there while nobody issues."""
+    busy: float = 0.0
+    """Of these warps' time, the share that tensor cores multiply in these loops."""
+    most: float = 0.0
+    """The share that they are idle there."""
+
+    @property
+    def saved(self) -> float:
+        """Of these warps' time, what likely goes."""
+        lag = max(0.0, self.waiting - self.busy)
+        return min(lag + _HALFWAY * (self.waiting - lag), self.most)
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -83,14 +99,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield Draft("warning", _TITLE, place, (static,), author, _COMPILER)
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
-    saved = min(serial.waiting, serial.most)
     evidence = (static, Evidence("samples", _dynamic(serial), int(waits.sum())))
-    if saved < _COLD:
+    if serial.saved < _COLD:
         author = "Leave it: other warp groups keep the tensor cores busy, or it hardly runs."
         yield Draft("ignore", f"{_TITLE}, which costs nothing", place, evidence, author,
                     confidence="medium")  # fmt: skip
         return
-    saving = eliminated(waits, code.whole, saved * code.whole / float(waits.sum()))
+    part = serial.saved * serial.whole / float(waits.sum())
+    saving = eliminated(waits * (code.whole / serial.whole), code.whole, part)
     draft = Draft(
         "suggestion", _TITLE, place, evidence, author, _COMPILER, saving, 1 / (1 - serial.most),
         confidence="high" if said else "medium",
@@ -105,8 +121,10 @@ def _with_spills(code: KernelCode, serial: _Serial, draft: Draft, saving: Saving
     if share < _COLD:
         return draft
     text = f"registers are spilled as well: {percent(share)} of the samples"
-    both = eliminated(np.maximum(spilled, _loops_waits(code, serial)), code.whole, _COMES_BACK)
-    both = replace(both, low=min(saving.low, both.mid))
+    taken = np.maximum(spilled, _loops_waits(code, serial)) * (code.whole / serial.whole)
+    both = eliminated(taken, code.whole, _COMES_BACK)
+    alone = eliminated(spilled * (code.whole / serial.whole), code.whole, _COMES_BACK)
+    both = replace(both, low=min(max(saving.low, alone.low), both.mid))
     evidence = (*draft.evidence, Evidence("samples", text, int(spilled.sum())))
     return replace(draft, evidence=evidence, saving=both, most=float("inf"))
 
@@ -122,11 +140,13 @@ def _serial(case: KernelCase, code: KernelCode) -> _Serial:
     found = (loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
     loops = tuple(sorted(found, key=lambda loop: -code.n(loop)))
     where = tuple(index for loop in loops for index in loop if _takes_part(code, index))
-    if not code.whole:
-        return _Serial(loops, where, 0.0, 0.0)
-    waiting = code.n(where, _REASONS, idle=True) / code.whole
-    idle = sum((1 - tensor_use(case, code, loop)) * code.n(loop) for loop in loops)
-    return _Serial(loops, where, waiting, min(idle / code.whole, 0.98))
+    if not code.whole or not loops:
+        return _Serial(loops, where)
+    whole = max(code.whole - loading_apart(code, loops[0]), 1.0)
+    waiting = code.n(where, _REASONS, idle=True) / whole
+    busy = sum(tensor_use(case, code, loop) * code.n(loop) for loop in loops) / whole
+    idle = sum(code.n(loop) for loop in loops) / whole - busy
+    return _Serial(loops, where, whole, waiting, busy, min(idle, 0.98))
 
 
 def _is_serial(code: KernelCode, loop: range) -> bool:
