@@ -153,6 +153,7 @@ class _Barriers(Flow[_State]):
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:
             case ir.For() | ir.While():
+                self._guard_loop(op, made, state)
                 self.loop(op, made, state)
             case ir.If() if any(o.SPEC.regions or _waits(o) for b in op.blocks() for o in b.ops):
                 self.branch(op, made, state)
@@ -193,10 +194,7 @@ class _Barriers(Flow[_State]):
         arriving |= isinstance(op, ir.If) and bool(
             [o for b in op.blocks() for o in b.ops if isinstance(o, ir.AsyncCopy)]
         )
-        conflict = self._conflict(use, state, arriving=arriving)
-        unfenced = [p for p in _in_order(state.unfenced) if any(p.meets(f) for f in use.fetched)]
-        if unfenced and not conflict:
-            conflict = f"{unfenced[0].name} was written by threads"
+        conflict = self._conflict(use, state, arriving=arriving) or _unfenced(use, state)
         if conflict:
             self._barrier(made, state, op, conflict)
         state.read |= use.read | use.fetched
@@ -209,6 +207,15 @@ class _Barriers(Flow[_State]):
             state.storing |= use.fetched
         if isinstance(op, ir.AsyncGemm):
             state.fetching |= use.fetched
+
+    def _guard_loop(self, op: ir.For | ir.While, made: ir.Block, state: _State) -> None:
+        """A barrier in front of a loop that writes no shared bytes, where it conflicts with what
+        was touched before: inside it would be one a turn."""
+        use = self._use(op)
+        if not use.written:
+            conflict = self._conflict(use, state, arriving=False) or _unfenced(use, state)
+            if conflict:
+                self._barrier(made, state, op, conflict)
 
     def _conflict(self, use: _Use, state: _State, *, arriving: bool) -> str:
         for place in _in_order(use.read | use.fetched):
@@ -239,6 +246,12 @@ class _Barriers(Flow[_State]):
         consumer = self.block(op.consumer, _State())
         producer = self.copied(op.producer)
         self.emit(op, made, {"producer": producer, "consumer": consumer})
+
+
+def _unfenced(use: _Use, state: _State) -> str:
+    """Why units must not read yet; '' where they may."""
+    names = [p.name for p in _in_order(state.unfenced) if any(p.meets(f) for f in use.fetched)]
+    return f"{names[0]} was written by threads" if names else ""
 
 
 def _in_order(places: Iterable[_Place]) -> list[_Place]:
