@@ -98,7 +98,7 @@ class _Persistent:
             "persistent: loads of the next tile overlap the end of this one",
         )
         if self.two_slots:
-            chosen = f"tiles of {SMALL >> 10} KB at most have a slot for the next round, too"
+            chosen = f"two slots for loads of {SMALL >> 10} KB at most that no loop repeats"
             self.lowering.remarks.add("launch", self.launch.span, chosen)
         return self._looped(dynamic=self._is_dynamic())
 
