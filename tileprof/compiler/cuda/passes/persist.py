@@ -208,9 +208,12 @@ class _Persistent:
             indices = indices_of(self.launch, tile, rank, builder)
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
-        said = (*[DYNAMIC] * dynamic, *[TWO_SLOTS] * self.two_slots)
+        order = (DYNAMIC,) if dynamic else ()
+        slots = (TWO_SLOTS,) if self.two_slots else ()
         builder.emit(
-            ir.For("persistent", block, total, blocks, inner, hints=said, span=launch.span)
+            ir.For(
+                "persistent", block, total, blocks, inner, hints=(*order, *slots), span=launch.span
+            )
         )
         hints = tuple((k, v) for k, v in self.hints.items() if k != "raster")
         return ir.Launch(
