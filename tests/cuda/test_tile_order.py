@@ -1,6 +1,9 @@
 """Persistent blocks that take the next tile when they are free: when they do, that every tile is
 done once, and what it takes in machine code."""
 
+# mypy: disable-error-code="valid-type"
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+
 from __future__ import annotations
 
 import importlib
@@ -13,6 +16,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tileprof
+import tileprof.lang as T
 from tests.cuda.compiled_kernels import checked, function
 from tests.cuda.multicast_kernels import product
 from tests.cuda.test_marks import recorded, shown
@@ -38,6 +43,51 @@ def about_order(program: CudaProgram) -> list[str]:
     """What is said of the order of tiles."""
     said = [r for r in program.remarks if r.op == "launch" and r.chosen.startswith("tiles ")]
     return [f"{r.chosen}{''.join(f' ({a}: {b})' for a, b in r.rejected)}" for r in said]
+
+
+# -- what a tile loads once
+
+
+def once_loaded(columns: int, wide: int = 64) -> ir.Kernel:
+    """A product of which A is loaded before the loop, 128 bytes for each of `columns` columns."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((300 * 64, columns), T.bfloat16),
+        B: T.Tensor((columns * 4, wide), T.bfloat16),
+        C: T.Tensor((300 * 64, wide), T.float32),
+    ) -> None:
+        with T.Kernel(300, threads=128) as bx:
+            a = T.alloc_shared((64, columns), T.bfloat16)
+            b = T.alloc_shared((columns, wide), T.bfloat16)
+            c = T.alloc_fragment((64, wide), T.float32)
+            T.copy(A[bx * 64, 0], a)
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(B[k * columns, 0], b)
+                T.gemm(a, b, c)
+            for i, j in T.Parallel(64, wide):
+                C[bx * 64 + i, j] = c[i, j]
+
+    held: ir.Kernel = tileprof.compile(main).program.kernel
+    return held
+
+
+@pytest.mark.parametrize(
+    ("columns", "wide", "stages", "slots"),
+    [(64, 64, None, 2), (128, 64, None, 1), (64, 192, 8, 2), (64, 192, 9, 1)],
+    ids=["small", "large", "with room", "without"],
+)
+def test_slots_of_what_is_loaded_once(
+    columns: int, wide: int, stages: int | None, slots: int
+) -> None:
+    """Two for 8 KB, one for 16 KB and where a second does not fit; a remark tells of two."""
+    program = checked(once_loaded(columns, wide), persistent=True, stages=stages)
+    assert program.source.launches[0].persistent
+    rings = [o.stages for o in program.kernel.ops() if isinstance(o, ir.Ring)]
+    assert sorted(rings) == sorted([slots, stages or 2])
+    told = [r for r in program.remarks if r.chosen.startswith("two slots")]
+    assert len(told) == slots - 1
 
 
 # -- when

@@ -15,6 +15,9 @@ Where a loop's turns depend on the tile, a block that has loaded its tile takes 
 other has taken (the hint `order` of the loop): tiles then start in the order of the grid, and all
 blocks end at about the same time.
 
+What a tile loads once and is small has two slots where they fit: the producer then need not wait
+until consumers have read the last before it goes on to the loop inside (the hint `slots`).
+
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
 128 or 64 bytes a row in turn where the whole does not fit.  Tiles of one shape share them.
 """
@@ -29,7 +32,7 @@ from .choose import ROLES
 from .multicast import cluster_of
 from .roles import is_ring_load
 from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
-from .tile_order import DYNAMIC, indices_of
+from .tile_order import DYNAMIC, SMALL, TWO_SLOTS, indices_of
 from .tile_work import uneven_work
 from .walking import REPORTS, base, per_launch, reports
 
@@ -78,6 +81,7 @@ class _Persistent:
         self.stores = stores_of(launch)
         self.chunk = 0
         """Bytes of a row of what is stored at once; 0: all of it."""
+        self.two_slots = False
 
     def done(self) -> ir.Launch:
         """The launch, persistent where that pays."""
@@ -93,6 +97,9 @@ class _Persistent:
             self.launch.span,
             "persistent: loads of the next tile overlap the end of this one",
         )
+        if self.two_slots:
+            chosen = f"two slots for loads of {SMALL >> 10} KB at most that no loop repeats"
+            self.lowering.remarks.add("launch", self.launch.span, chosen)
         return self._looped(dynamic=self._is_dynamic())
 
     # -- does it pay, does it fit
@@ -121,6 +128,8 @@ class _Persistent:
         limit = self.lowering.target.shared_per_block - RESERVE
         held = self._held()
         staged = sum(s.bytes for s in self.stores)
+        once = self._small()
+        self.two_slots = 0 < once <= limit - held - staged
         if held + staged <= limit:
             return ""
         reason = f"rings and stored tile need {held + staged:,} bytes, {limit:,} are there"
@@ -129,6 +138,7 @@ class _Persistent:
                 break
             chunks = bytes_in_chunks(self.stores, self.chunk)
             if held + chunks <= limit:
+                self.two_slots = 0 < once <= limit - held - chunks
                 return ""
             reason = f"rings and stored chunks need {held + chunks:,} bytes, {limit:,} are there"
         return reason
@@ -149,6 +159,12 @@ class _Persistent:
             for o in ir.walk(self.launch.body)
             if isinstance(o, ir.Alloc) and o.space == "shared" and o not in staged
         )
+
+    def _small(self) -> int:
+        """Bytes of the small tiles that are loaded outside of all loops."""
+        loads = (o for o in self.launch.body.ops if is_ring_load(o))
+        sizes = [_bytes(base(o.target).owner) for o in loads if isinstance(o, ir.Copy)]
+        return sum(size for size in sizes if size <= SMALL)
 
     # -- the order
 
@@ -193,8 +209,11 @@ class _Persistent:
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
         order = (DYNAMIC,) if dynamic else ()
+        slots = (TWO_SLOTS,) if self.two_slots else ()
         builder.emit(
-            ir.For("persistent", block, total, blocks, inner, hints=order, span=launch.span)
+            ir.For(
+                "persistent", block, total, blocks, inner, hints=(*order, *slots), span=launch.span
+            )
         )
         hints = tuple((k, v) for k, v in self.hints.items() if k != "raster")
         return ir.Launch(
@@ -202,5 +221,6 @@ class _Persistent:
         )
 
 
-def _bytes(alloc: ir.Alloc) -> int:
+def _bytes(alloc: ir.OpBase | None) -> int:
+    assert isinstance(alloc, ir.Alloc)
     return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes

@@ -29,7 +29,7 @@ from tileprof.ir.rewrite import clone, rewrite_block
 
 from .multicast import cluster_of, shared_slice, sharers
 from .roles import is_ring_load, written_globals
-from .tile_order import DYNAMIC
+from .tile_order import DYNAMIC, SMALL, TWO_SLOTS
 from .walking import accesses, base, threads_of
 
 __all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
@@ -94,6 +94,8 @@ class _Split:
         default_factory=dict
     )
     """Rings and their buffers, by stages and by tiles: loops in turn may fill the same."""
+    two_slots: ir.Block | None = None
+    """The block whose small loads have a slot for the next tile, too."""
 
     def body(self) -> ir.Block:
         """Everything."""
@@ -163,6 +165,8 @@ class _Split:
     def _control(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
         """A loop or a branch around loads stands in both roles."""
         stages = 1
+        if isinstance(op, ir.For) and TWO_SLOTS in op.hints:
+            self.two_slots = op.body
         if isinstance(op, ir.For) and op.kind == "pipelined":
             asked = self.lowering.controls.stages
             stages = max(op.num_stages if asked is None else asked, 1)
@@ -229,6 +233,8 @@ class _Split:
     def _group(
         self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, stages: int
     ) -> _Group:
+        if block is self.two_slots and sum(map(_tile_bytes, copies)) <= SMALL:
+            stages = 2
         key = (stages, *((c.target, sharers(c)) for c in copies))
         if key not in self.rings:
             self.rings[key] = self._ring(copies, stages)
@@ -246,7 +252,7 @@ class _Split:
         for copy in copies:
             alloc = copy.target.owner
             assert isinstance(alloc, ir.Alloc)
-            total += parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
+            total += _tile_bytes(copy)
             name = alloc.result.name or buffer_name(copy.source)
             shape = (stages, *alloc.shape)
             slots = ir.Alloc("shared", shape, alloc.dtype, alloc.layout, span=alloc.span, hint=name)
@@ -273,6 +279,12 @@ class _Split:
                 ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, count, span=copy.span)
             )
         builder.emit(ir.RingCommit(group.ring))
+
+
+def _tile_bytes(copy: ir.Copy) -> int:
+    alloc = copy.target.owner
+    assert isinstance(alloc, ir.Alloc)
+    return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
 
 
 def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:

@@ -13,10 +13,14 @@ from tileprof.ir.scalar import BinaryKind
 
 from .multicast import cluster_of, in_clusters
 
-__all__ = ["DYNAMIC", "indices_of"]
+__all__ = ["DYNAMIC", "SMALL", "TWO_SLOTS", "indices_of"]
 
 DYNAMIC = ("order", "dynamic")
 """The hint of a loop over tiles whose next tile is the first that no block has taken."""
+TWO_SLOTS = ("slots", 2)
+"""The hint of a loop over tiles whose small loads have a slot for the next tile, too."""
+SMALL = 8 << 10
+"""Bytes of such loads: little beside the rings of the loops inside."""
 
 
 def indices_of(
