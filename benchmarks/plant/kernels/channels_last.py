@@ -1,0 +1,24 @@
+# ruff: noqa: ANN001, ANN201, D103
+"""Images of a batch with their channels put last, through a flat piece of shared memory."""
+
+import tileprof
+import tileprof.lang as T
+
+
+@tileprof.jit
+def channels_last(X):
+    batch, channels, pixels = T.const("batch, channels, pixels")
+    X: T.Tensor((batch, channels, pixels), T.float32)
+    Y = T.empty((batch, pixels, channels), T.float32)
+    rows, columns = 64, 64
+    stride = columns + 1
+
+    with T.Kernel(
+        T.ceildiv(channels, rows), T.ceildiv(pixels, columns), batch, threads=256
+    ) as (by, bx, image):
+        tile = T.alloc_shared((rows * stride,), T.float32)
+        for i, j in T.Parallel(rows, columns):
+            tile[i * stride + j] = X[image, by * rows + i, bx * columns + j]
+        for i, j in T.Parallel(columns, rows):
+            Y[image, bx * columns + i, by * rows + j] = tile[j * stride + i]
+    return Y
