@@ -214,13 +214,15 @@ def _neurons(current: Tensor) -> Tensor:
     drive = current.double()
     v, w = torch.full_like(drive, -1), torch.full_like(drive, -0.5)
     for _ in range(512):
-        v = v + (v - v**3 / 3 - w + drive) * 0.05
+        v = v + (drive - v**3 / 3 - w) * 0.05
         w = w + (v + 0.7 - w * 0.8) * 0.004
     return v
 
 
 def _bag(table: Tensor, items: Tensor) -> Tensor:
-    return sum((table[each.long()].double() for each in items.T), torch.zeros((), device=items.device))
+    return sum(
+        (table[each.long()].double() for each in items.T), torch.zeros((), device=items.device)
+    )
 
 
 WORKS: Mapping[str, Work] = {
@@ -290,15 +292,15 @@ WORKS: Mapping[str, Work] = {
     ),
     "quantise": Work(("M N bfloat16", "M float32"), _quantise, 0.01),
     "swiglu": Work(("M both bfloat16",), _swiglu, 0.01),
-    "neurons": Work(("N float32",), _neurons, 1e-3),
+    "neurons": Work(("N float32",), _neurons, 1e-4),
     "cosine": Work(
         ("M N float32", "M N float32"),
         lambda x, y: torch.cosine_similarity(x.double(), y.double()), 1e-4,
     ),
     "channels_last": Work(
-        ("batch channels pixels float32",), lambda x: x.double().transpose(1, 2), 0.0
+        ("batch C P float32",), lambda x: x.double().transpose(1, 2), 0.0
     ),
-    "bag": Work(("V N float32", "M L int32 below:V"), _bag, 1e-5),
+    "bag": Work(("V N bfloat16", "M L int32 below:V"), _bag, 1e-5),
 }  # fmt: skip
 
 _PRODUCT = {"M": 200, "N": 136, "K": 192}
@@ -329,7 +331,7 @@ SMALL: Mapping[str, Shape] = {
     "swiglu": {"M": 33, "both": 1040},
     "neurons": {"N": 8200},
     "cosine": _MATRIX,
-    "channels_last": {"batch": 2, "channels": 72, "pixels": 200},
+    "channels_last": {"batch": 2, "C": 72, "P": 200},
     "bag": {"V": 40, "N": 136, "M": 24, "L": 6},
 }
 """Shapes that a processor is done with at once."""

@@ -7,18 +7,16 @@ import tileprof.lang as T
 
 @tileprof.jit
 def channels_last(X):
-    batch, channels, pixels = T.const("batch, channels, pixels")
-    X: T.Tensor((batch, channels, pixels), T.float32)
-    Y = T.empty((batch, pixels, channels), T.float32)
+    batch, C, P = T.const("batch, C, P")
+    X: T.Tensor((batch, C, P), T.float32)
+    Y = T.empty((batch, P, C), T.float32)
     rows, columns = 64, 64
     stride = columns + 1
 
-    with T.Kernel(
-        T.ceildiv(channels, rows), T.ceildiv(pixels, columns), batch, threads=256
-    ) as (by, bx, image):
+    with T.Kernel(T.ceildiv(C, rows), T.ceildiv(P, columns), batch, threads=256) as (by, bx, bz):
         tile = T.alloc_shared((rows * stride,), T.float32)
         for i, j in T.Parallel(rows, columns):
-            tile[i * stride + j] = X[image, by * rows + i, bx * columns + j]
+            tile[i * stride + j] = X[bz, by * rows + i, bx * columns + j]
         for i, j in T.Parallel(columns, rows):
-            Y[image, bx * columns + i, by * rows + j] = tile[j * stride + i]
+            Y[bz, bx * columns + i, by * rows + j] = tile[j * stride + i]
     return Y

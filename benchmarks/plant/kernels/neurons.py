@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201, B007, D103
-"""Neurons that spike (FitzHugh and Nagumo), each by its own current, for 512 steps."""
+"""Neurons that charge by a current each and slowly recover, for 512 steps."""
 
 import tileprof
 import tileprof.lang as T
@@ -22,7 +22,7 @@ def neurons(Current):
         for _ in T.serial(8):
             for turn in T.serial(64):
                 for i in T.Parallel(block):
-                    v[i] += (v[i] - v[i] * v[i] * v[i] * 0.33333333 - w[i] + drive[i]) * 0.05
+                    v[i] += (drive[i] - v[i] * v[i] * v[i] * 0.33333333 - w[i]) * 0.05
                     w[i] += (v[i] + 0.7 - w[i] * 0.8) * 0.004
         T.copy(v, V[bx * block])
     return V

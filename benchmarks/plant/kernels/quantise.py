@@ -11,7 +11,7 @@ def quantise(X, Scale):
     X: T.Tensor((M, N), T.bfloat16)
     Scale: T.Tensor((M,), T.float32)
     Y = T.empty((M, N), T.int8)
-    rows, lanes = 8, 32
+    rows, lanes = 4, 64
 
     with T.Kernel(T.ceildiv(M, rows), threads=256) as block:
         tile = T.alloc_shared((rows, N), T.bfloat16)
