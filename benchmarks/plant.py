@@ -1,6 +1,6 @@
 """How good advice is: PLANT's twins measured, recorded, analysed, and scored.
 
-    python benchmarks/plant.py [--split dev|valid|first-test|test|triton] [--only RE]
+    python benchmarks/plant.py [--split dev|valid|first-test|second-test|test|triton] [--only RE]
                                [--budget SECONDS] [--jobs N] [--counts] [--keep DIR] [-o FILE]
     python benchmarks/plant.py --split dev --from DIR    read kept profiles again, without a GPU
 
@@ -30,6 +30,7 @@ from plant import (
     analysing,
     cases_dev,
     cases_first_test,
+    cases_second_test,
     cases_test,
     cases_valid,
     scores,
@@ -41,7 +42,8 @@ from plant.twins import Case
 RESULTS = Path(__file__).parent / "results"
 SPLITS: dict[str, Sequence[Case | TritonCase]] = {
     "dev": cases_dev.CASES, "valid": cases_valid.CASES, "first-test": cases_first_test.CASES,
-    "test": cases_test.CASES, "triton": triton_pairs.CASES,
+    "second-test": cases_second_test.CASES, "test": cases_test.CASES,
+    "triton": triton_pairs.CASES,
 }  # fmt: skip
 LIMIT_S = 300
 """Of one process."""

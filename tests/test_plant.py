@@ -21,6 +21,7 @@ sys.path[:0] = ["benchmarks"]
 cases_dev: Any = importlib.import_module("plant.cases_dev")
 cases_valid: Any = importlib.import_module("plant.cases_valid")
 cases_first_test: Any = importlib.import_module("plant.cases_first_test")
+cases_second_test: Any = importlib.import_module("plant.cases_second_test")
 cases_test: Any = importlib.import_module("plant.cases_test")
 frozen: Any = importlib.import_module("plant.frozen")
 scores: Any = importlib.import_module("plant.scores")
@@ -30,7 +31,9 @@ analysing: Any = importlib.import_module("plant.analysing")
 page_plant: Any = importlib.import_module("page_plant")
 del sys.path[0]
 
-KNOWN = (*cases_dev.CASES, *cases_valid.CASES, *cases_first_test.CASES)
+KNOWN = (
+    *cases_dev.CASES, *cases_valid.CASES, *cases_first_test.CASES, *cases_second_test.CASES,
+)  # fmt: skip
 ALL = (*KNOWN, *cases_test.CASES)
 QUICK = {
     "gemm/missed-async-copy/4096x2048x4096", "softmax/slow-math/8192x4096",

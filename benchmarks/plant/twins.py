@@ -29,6 +29,9 @@ FAMILIES = {
     "elementwise": "elementwise", "rounds": "elementwise", "rotary": "elementwise",
     "row_sum": "reduce", "row_top": "reduce", "column_sum": "reduce", "table": "gather",
     "gather": "gather", "transpose": "transpose", "transpose_flat": "transpose",
+    "residual": "GEMM", "scores": "GEMM", "w8a8": "GEMM", "causal": "attention",
+    "log_softmax": "softmax/norm", "quantise": "softmax/norm", "swiglu": "elementwise",
+    "neurons": "elementwise", "cosine": "reduce", "channels_last": "transpose", "bag": "gather",
 }  # fmt: skip
 
 _LAUNCH = {

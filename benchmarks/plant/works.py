@@ -180,6 +180,51 @@ def _oscillate(x: Tensor, v: Tensor) -> Tensor:
     return place
 
 
+def _residual(a: Tensor, b: Tensor, bias: Tensor, r: Tensor) -> Tensor:
+    held = a.double() @ b.double().T + bias.double()
+    return held * torch.sigmoid(held * 1.702) + r.double()
+
+
+def _w8a8(a: Tensor, b: Tensor, token: Tensor, channel: Tensor) -> Tensor:
+    return (a.double() @ b.double().T) * token.double()[:, None] * channel.double()
+
+
+def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    heads, length, dim = q.shape
+    seen = torch.ones(length, length, device=q.device).tril().bool()
+    made = []
+    for head, one in enumerate(q.double()):
+        group = head * k.shape[0] // heads
+        scores = (one @ k[group].double().T / dim**0.5).masked_fill(~seen, -torch.inf)
+        made.append(torch.softmax(scores, -1) @ v[group].double())
+    return torch.stack(made)
+
+
+def _quantise(x: Tensor, _: Tensor) -> Tensor:
+    held = x.double()
+    return torch.round(held * 127 / held.abs().amax(1, keepdim=True))
+
+
+def _swiglu(x: Tensor) -> Tensor:
+    gate, up = x.double().chunk(2, 1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def _neurons(current: Tensor) -> Tensor:
+    drive = current.double()
+    v, w = torch.full_like(drive, -1), torch.full_like(drive, -0.5)
+    for _ in range(512):
+        v = v + (drive - v**3 / 3 - w) * 0.05
+        w = w + (v + 0.7 - w * 0.8) * 0.004
+    return v
+
+
+def _bag(table: Tensor, items: Tensor) -> Tensor:
+    return sum(
+        (table[each.long()].double() for each in items.T), torch.zeros((), device=items.device)
+    )
+
+
 WORKS: Mapping[str, Work] = {
     "gemm": Work(("M K bfloat16", "N K bfloat16"), lambda a, b: a.double() @ b.double().T, 0.01),
     "gated": Work(("M K bfloat16", "N K bfloat16", "N float32"), _gated, 0.01),
@@ -231,6 +276,31 @@ WORKS: Mapping[str, Work] = {
     ),
     "transpose": Work(("M N float32",), lambda x: x.double().T, 0.0),
     "transpose_flat": Work(("M N float32",), lambda x: x.double().T, 0.0),
+    "residual": Work(
+        ("M K bfloat16", "N K bfloat16", "N float32", "M N bfloat16"), _residual, 0.01
+    ),
+    "scores": Work(
+        ("batch M K float16", "batch N K float16"),
+        lambda a, b: a.double() @ b.double().transpose(1, 2) / 16, 0.01,
+    ),
+    "w8a8": Work(("M K int8", "N K int8", "M float32", "N float32"), _w8a8, 0.01),
+    "causal": Work(
+        ("heads length dim bfloat16", *("groups length dim bfloat16",) * 2), _causal, 0.02
+    ),
+    "log_softmax": Work(
+        ("M N bfloat16",), lambda x: torch.log_softmax(x.double(), 1), 1e-5
+    ),
+    "quantise": Work(("M N bfloat16", "M float32"), _quantise, 0.01),
+    "swiglu": Work(("M both bfloat16",), _swiglu, 0.01),
+    "neurons": Work(("N float32",), _neurons, 1e-4),
+    "cosine": Work(
+        ("M N float32", "M N float32"),
+        lambda x, y: torch.cosine_similarity(x.double(), y.double()), 1e-4,
+    ),
+    "channels_last": Work(
+        ("batch C P float32",), lambda x: x.double().transpose(1, 2), 0.0
+    ),
+    "bag": Work(("V N bfloat16", "M L int32 below:V"), _bag, 1e-5),
 }  # fmt: skip
 
 _PRODUCT = {"M": 200, "N": 136, "K": 192}
@@ -254,5 +324,14 @@ SMALL: Mapping[str, Shape] = {
     "table": {"N": 8200},
     "gather": {"V": 40, "N": 520, "M": 24},
     "pair_gather": {"V": 40, "P": 16, "N": 520, "M": 24},
+    **{name: _PRODUCT for name in ("residual", "w8a8")},
+    "scores": {"batch": 2, **_PRODUCT},
+    "causal": {"heads": 4, "groups": 2, "length": 256, "dim": 64},
+    **{name: {"M": 33, "N": 512} for name in ("log_softmax", "quantise")},
+    "swiglu": {"M": 33, "both": 1040},
+    "neurons": {"N": 8200},
+    "cosine": _MATRIX,
+    "channels_last": {"batch": 2, "C": 72, "P": 200},
+    "bag": {"V": 40, "N": 136, "M": 24, "L": 6},
 }
 """Shapes that a processor is done with at once."""
