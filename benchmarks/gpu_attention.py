@@ -239,9 +239,16 @@ def decode(
     table = torch.arange(pages[0], device=q.device, dtype=torch.int32).view(batch, -1)
     lengths = torch.full((batch,), keys, device=q.device, dtype=torch.int32)
 
-    def ours(splits: int, stages: int) -> torch.Tensor:
+    rows = (pages[0], size * groups, DIM)
+
+    def by_head(options: dict[str, Any]) -> torch.Tensor:
         return paged_attention.paged_attention(  # type: ignore[no-any-return]
-            q[:, 0], k.view(pages), v.view(pages), table, lengths, splits=splits, stages=stages
+            q[:, 0], k.view(pages), v.view(pages), table, lengths, **options
+        )
+
+    def together(options: dict[str, Any]) -> torch.Tensor:
+        return paged_attention.paged_attention_whole(  # type: ignore[no-any-return]
+            q[:, 0], k.view(rows), v.view(rows), table, lengths, groups=groups, **options
         )
 
     def peer(backend: str) -> torch.Tensor:
@@ -249,9 +256,10 @@ def decode(
 
     expected = peer(EXACT)
     work = Work(f"decode {batch}×{heads}/{groups}×{keys}", 4.0 * k.numel(), "GB/s", 0.95, 1.0)
-    ways: dict[str, Call] = {
-        f"splits {s}, stages {n}": partial(ours, s, n) for s in (4, 8, 16) for n in (3, 4, 6)
-    }
+    tried = [{"splits": s, "stages": 2, "keep": "evict_first"} for s in (2, 4, 8)]
+    ways: dict[str, Call] = {f"a head of keys, {shown(o)}": partial(by_head, o) for o in tried}
+    for o in ({**each, "rows": 64} for each in tried):
+        ways[f"all heads of keys, {shown(o)}"] = partial(together, o)
     yield measured(work, ways, {n: partial(peer, n) for n in BACKENDS}, expected, WEIGHTS)
 
 
@@ -278,8 +286,8 @@ def scan(batch: int = 8, chunks: int = 16, size: int = 256, heads: int = 80) -> 
     work = Work(f"chunk scan {batch}×{length}×{heads}", float(moved), "GB/s", 1.5, 2.0)
     ways: dict[str, Call] = {
         shown(o): partial(chunk_scan.chunk_scan, *given, **o)
-        for o in ({"block_M": 128, "threads": 256}, {"block_M": 64, "threads": 128},
-                  {"block_M": 256, "threads": 256}, {"block_M": 128, "block_K": 128})
+        for o in ({"near": 8}, {"near": 4}, {"near": 16}, {"near": 8, "block_K": 64},
+                  {"block_M": 64, "threads": 128}, {"block_M": 64, "block_K": 64, "threads": 128})
     }  # fmt: skip
     yield measured(work, ways, {"Triton": triton}, _scanned(*given), WEIGHTS)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["KERNELS", "ROOT", "Kernel", "Options", "Sizes", "module_of"]
 
 Sizes: TypeAlias = Mapping[str, int]
-Options: TypeAlias = Mapping[str, int]
+Options: TypeAlias = Mapping[str, int | str]
 Call: TypeAlias = Callable[..., Any]
 
 
@@ -35,7 +35,7 @@ class Kernel:
     """Of its file."""
     title: str
     module: str
-    """Of `case_studies`; its kernel has the same name."""
+    """Of `case_studies`."""
     sizes: Sizes
     made: Callable[[Sizes, str], Call]
     """From sizes and a device to a call with options."""
@@ -43,15 +43,21 @@ class Kernel:
     """Options that are tried; the fastest are profiled."""
     row: str = ""
     """Its row in `results/kernels.json`, where it has one."""
+    function: str = ""
+    """The kernel in its module, where it has another name."""
+
+    @property
+    def source(self) -> str:
+        """As `tileprof compile` takes it."""
+        return f"case_studies/{self.module}.py:{self.function or self.module}"
 
     def command(self, options: Options) -> list[str]:
         """Arguments of `tileprof` that print its remarks."""
-        named = f"case_studies/{self.module}.py:{self.module}"
         values = [
             part for name, value in {**self.sizes, **options}.items()
             for part in ("--set", f"{name}={value}")
         ]  # fmt: skip
-        return ["compile", named, "--target", "sm_90a", *values, "--emit", "remarks"]
+        return ["compile", self.source, "--target", "sm_90a", *values, "--emit", "remarks"]
 
 
 def module_of(kernel: Kernel) -> Any:
@@ -100,7 +106,7 @@ def backward(n: Sizes, device: str) -> Call:
     out, lse = attention(*given, causal=causal)
     sums = torch.empty(given[0].shape, device=device, dtype=torch.float32)
 
-    def run(**options: int) -> Any:
+    def run(**options: Any) -> Any:
         delta = attention_backward.row_dots(out, d_out, sums)
         made = attention_backward.attention_backward(
             *given, d_out, lse, delta, sums, causal=causal, **options
@@ -150,14 +156,15 @@ def paged(n: Sizes, device: str) -> Call:
     """Sequences that fill their pages, which lie one behind the other."""
     import torch
 
-    from case_studies.paged_attention import paged_attention
+    from case_studies.paged_attention import paged_attention_whole
 
     q = normal(device, *picked(n, "batch heads dim"))
-    shape = picked(n, "pages size groups dim")
+    shape = picked(n, "pages size dim")
     k, v = (normal(device, *shape) for _ in range(2))
     table = torch.arange(n["pages"], device=device, dtype=torch.int32).view(n["batch"], n["most"])
-    keys = torch.full((n["batch"],), n["most"] * n["size"], device=device, dtype=torch.int32)
-    return partial(paged_attention, q, k, v, table, keys)
+    count = n["most"] * n["size"] // n["groups"]
+    keys = torch.full((n["batch"],), count, device=device, dtype=torch.int32)
+    return partial(paged_attention_whole, q, k, v, table, keys, groups=n["groups"])
 
 
 def scan(n: Sizes, device: str) -> Call:
@@ -233,15 +240,14 @@ KERNELS: tuple[Kernel, ...] = (
            {"batch": 132, "heads": 128, "keys": 8192, "rank": 512, "rope": 64}, latent,
            ({"splits": 1}, {"splits": 2}), "MLA decode 132×128×8192"),
     Kernel("paged-attention", "Decoding over a paged cache", "paged_attention",
-           {"batch": 64, "heads": 32, "dim": 128, "pages": 8192, "size": 64, "groups": 4,
+           {"batch": 64, "heads": 32, "dim": 128, "pages": 8192, "size": 256, "groups": 4,
             "most": 128}, paged,
-           tuple({"splits": s, "stages": n} for s in (4, 8, 16) for n in (3, 4)),
-           "decode 64×32/4×8192"),
+           tuple({"splits": s, "stages": 2, "rows": 64, "keep": "evict_first"} for s in (2, 4)),
+           "decode 64×32/4×8192", "paged_attention_whole"),
     Kernel("chunk-scan", "Mamba-2's scan over chunks", "chunk_scan",
            {"batch": 8, "chunks": 16, "groups": 1, "size": 256, "length": 4096, "heads": 80,
             "width": 64, "state": 128}, scan,
-           ({"block_M": 128, "threads": 256}, {"block_M": 64, "threads": 128},
-            {"block_M": 256, "threads": 256}), "chunk scan 8×4096×80"),
+           ({"near": 8}, {"near": 4}, {"near": 8, "block_K": 64}), "chunk scan 8×4096×80"),
     Kernel("int4-matmul", "bfloat16 times int4 weights", "int4_matmul", _SQUARE, int4,
            ({}, {"block_M": 128, "block_N": 128})),
     Kernel("fp8-matmul", "bfloat16 times float8 weights", "fp8_matmul", _SQUARE, fp8),
