@@ -166,3 +166,44 @@ def test_a_result_in_a_branch() -> None:
         np.testing.assert_array_equal(c, want)
         np.testing.assert_array_equal(d[:, :256], want[:, :256])
         assert not d[:, 256:].any()
+
+
+@tileprof.jit
+def added(A, B, R):
+    """A product and what is added to it."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), T.bfloat16)
+    R: T.Tensor((M, N), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+    with T.Kernel(T.ceildiv(N, 192), T.ceildiv(M, 128), threads=256) as (bx, by):
+        A_shared = T.alloc_shared((128, 64), T.bfloat16)
+        B_shared = T.alloc_shared((192, 64), T.bfloat16)
+        R_shared = T.alloc_shared((128, 192), T.bfloat16)
+        sums = T.alloc_fragment((128, 192), T.float32)
+        T.copy(R[by * 128, bx * 192], R_shared)
+        T.clear(sums)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=4):
+            T.copy(A[by * 128, k * 64], A_shared)
+            T.copy(B[bx * 192, k * 64], B_shared)
+            T.gemm(A_shared, B_shared, sums, transpose_B=True)
+        for i, j in T.Parallel(128, 192):
+            sums[i, j] += R_shared[i, j]
+        T.copy(sums, C[by * 128, bx * 192])
+    return C
+
+
+def test_parts_of_a_width_that_is_no_power_of_two():
+    """Their columns are a part of one digit of the register's number."""
+    random = np.random.default_rng(0)
+    a, b, r = (
+        random.standard_normal(s, np.float32).astype(ml_dtypes.bfloat16)
+        for s in ((200, 128), (256, 128), (200, 256))
+    )
+    kernel = added.compile(M=200, N=256, K=128).program.kernel
+    program = lowered(kernel)
+    assert staged(program) == [(128, 32)] * 2
+    out = np.zeros((200, 256), ml_dtypes.bfloat16)
+    emulate(program.source, kernel, [a, b, r, out], {}, seed=0)
+    a, b, r = (x.astype(np.float64) for x in (a, b, r))
+    assert error(out, a @ b.T + r) < LIMIT

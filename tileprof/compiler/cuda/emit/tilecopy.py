@@ -127,9 +127,13 @@ def _match(
 
 
 def _part(layout: RegisterLayout, shape: tuple[int, ...]) -> RegisterLayout:
-    """The layout of some neighbouring columns: the digits that count wider steps are left out,
-    which are the last ones of the register's number."""
-    inner = [d for d in layout.registers if d.step[-1] < shape[-1]]
+    """The layout of some neighbouring columns: steps that leave them are not counted, which are
+    those of the last digits of the register's number."""
+    inner = []
+    for digit in layout.registers:
+        step = digit.step[-1]
+        radix = min(digit.radix, shape[-1] // step) if step else digit.radix
+        inner += [digit._replace(radix=radix)] if radix > 1 else []
     return RegisterLayout.make(shape, inner, layout.lanes, layout.warps)
 
 
