@@ -35,6 +35,7 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.block_order import Traffic, grouped, traffic_of
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.launches import has_products
+from tileprof.analyzer.kernel.pace import at_roof
 
 __all__ = ["RULE"]
 
@@ -173,7 +174,8 @@ def _launched(case: KernelCase, traffic: Traffic) -> str:
 def _down_to(case: KernelCase, memory: float, reached: tuple[float, float, float]) -> Saving:
     """To that share of the time, by what of the roof is reached, or to what other work takes."""
     left = reach.left(case) or Saving(0, 1, 1)
-    shares = zip((left.high, left.mid, left.low), reached)
+    others = 1 - at_roof(case) if case.roofs.tensor_floor else left.mid
+    shares = zip((left.high, others, left.low), reached)
     high, mid, low = (max(0.0, min(share, 1 - memory / full)) for share, full in shares)
     return Saving(min(low, mid), mid, max(mid, high))
 
