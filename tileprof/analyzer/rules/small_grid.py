@@ -151,8 +151,9 @@ def _product(case: KernelCase, launch: Launch, parts: float) -> float:
         left = reach.left(case)
         bound = 1 - left.mid if left else 0.0
         return float(bound / parts + (1 - bound) * parts**-_BY_EDGES)
-    roof = at_roof(case, launch.each * parts)
-    return max(1 / parts, roof, under_way(case) or parts**-_BY_EDGES)
+    roof, by_edges = at_roof(case, launch.each * parts), float(parts**-_BY_EDGES)
+    # Where a turn is all waiting, parts of the sum have fewer of them.
+    return max(1 / parts, roof, min(under_way(case) or by_edges, by_edges))
 
 
 RULE = KernelRule("small-grid", find, ("activities", "samples", "counters"))

@@ -25,6 +25,7 @@ can not be told: traffic near the roof that the L2 serves badly is a symptom the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
@@ -36,6 +37,7 @@ from tileprof.analyzer.kernel.block_order import Traffic, grouped, traffic_of
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.launches import has_products
 from tileprof.analyzer.kernel.pace import at_roof
+from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 
 __all__ = ["RULE"]
 
@@ -141,7 +143,7 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     traffic, peak, code = traffic_of(case), case.roofs.memory_peak, case.sampled
     if traffic is None or peak is None or not case.time or code is None:
         return
-    now, best = (each / peak.value * 1e9 / case.time for each in (traffic.now, traffic.best))
+    now, best = (_at_memory(case, each) for each in (traffic.now, traffic.best))
     waits = code.n(reasons=(_LONG,)) / code.whole
     at_all = _MOST_OF_IT <= now <= _IMPOSSIBLE
     if not at_all or now < _FEWER * best or waits < _WAITING:
@@ -152,17 +154,27 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
     if traffic.group >= traffic.rows:
         author = _TURNED
-    roof = f"{percent(now, 0)} of the time at {peak.value / 1e12:.3g} TB/s, as measured"
+    rate = traffic.now / case.time / now / 1e3
+    roof = f"{percent(now, 0)} of the time at {rate:.3g} TB/s, as measured"
     waiting = f"{percent(waits)} of the samples wait for memory"
     evidence = (
         Evidence("static", _launched(case, traffic)),
-        Evidence("activities", f"that takes {roof} ({peak.name})"),
+        Evidence("activities", f"that takes {roof} for such a mix of reads and writes"),
         Evidence("samples", waiting, int(waits * code.whole)),
     )
     saving = _down_to(case, best, _STREAMED if traffic.streamed else _FULL)
     if not (traffic.streamed or has_products(case)):  # indices may have an order of their own
         saving = Saving(min(saving.low, _SURE * saving.mid), saving.mid, saving.high)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
+
+
+def _at_memory(case: KernelCase, moved: float) -> float:
+    """Of the time, what so many bytes take, what is written among them: memory gives less to a mix.
+    Without a measured rate of mixes, at the best that memory gave."""
+    peak = case.roofs.memory_peak
+    written = tensor_bytes(case.tiles) * written_share(case.tiles) * case.launches
+    rate = case.roofs.mixed_rate(min(1.0, written / moved)) or (peak.value if peak else math.inf)
+    return moved / rate * 1e9 / case.time
 
 
 def _launched(case: KernelCase, traffic: Traffic) -> str:
