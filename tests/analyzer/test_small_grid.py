@@ -44,8 +44,8 @@ def test_tiles_of_a_product_load_by_their_edges() -> None:
 
 
 def test_work_that_memory_bounds() -> None:
-    """Of the time bytes take 0.776, and 0.97 of their roof is reached: 0.8 is left of the time."""
-    many = Made(attributes=launch(66), metrics={"bytes": 7.76e8})
+    """Of the time bytes take 0.744, and 0.93 of the best rate is reached, so 0.8 is left."""
+    many = Made(attributes=launch(66), metrics={"bytes": 7.44e8})
     finding = only(on_h200(many, {"hbm_copy": 1e12}), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.2 * (1 - EMPTY)))

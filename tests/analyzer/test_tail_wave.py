@@ -175,3 +175,11 @@ def test_without_a_time_it_is_a_warning() -> None:
     finding = only(on_h200(Made(attributes=launch(133), time=0)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
     assert not found(program(Made(attributes=launch(133))), RULE)
+
+
+def test_memory_bounds_what_comes_back() -> None:
+    """133 blocks, whose bytes take 0.744 of the time: 0.93 of that rate is reached."""
+    made = Made(attributes=launch(133), metrics={"bytes": 7.44e8})
+    finding = only(on_h200(made, ROOF), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / 0.8)

@@ -12,10 +12,11 @@ a tile, more stages help; if they take longer, the tiles stand in a queue for th
 and nothing is said (Little's law, `pace`).
 
 Of a turn of time 1, E waits. Without, it takes C = max(1 - E, u, b), where tensor cores multiply
-for u of it, and the bytes of a turn take b. With n' stages n' - 1 turns' loads are under way, so a
-turn takes max(C, (n - 1) / (n' - 1)), and from a loop of one stage, in which latency E follows the
-work, max(C, E / (n' - 1)). n' is the least that reaches C, as far as shared memory has room. At
-least each further stage hides C of the latency.
+for u of it, and the bytes of a turn take b. These are cycles, and the clock goes down with busy
+tensor cores, so products take no less than their roof lets them in all (`at_roof`). With n' stages
+n' - 1 turns' loads are under way, so a turn takes max(C, (n - 1) / (n' - 1)), and from a loop of
+one stage, in which latency E follows the work, max(C, E / (n' - 1)). n' is the least that reaches
+C, as far as shared memory has room. At least each further stage hides C of the latency.
 """
 
 from __future__ import annotations

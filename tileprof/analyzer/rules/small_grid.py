@@ -8,13 +8,13 @@ each multiprocessor first, so from one each on all of them work; whether more wa
 what `occupancy-limited` looks at. So here it is fewer blocks than multiprocessors.
 
 At most the time goes down with blocks / multiprocessors, but for that of a launch with nothing to
-do, which no launch is shorter than, and likely as far as the other work lets it (`reach`). Of
-products of matrices a part stays: they are split into s whole parts, as many as there are
-multiprocessors for each block, and a part's turn takes 1/s of the time, but no less than its tiles
-are under way, which are as far ahead as before, in turns. Then all multiprocessors multiply, and
-share the power that a few had (`at_roof`). Where no loop says that, what a tile loads goes with its
-edges and not its area, so a tile of 1/s of the area takes between 1/s of the time and all of it:
-1/√s, and the root of that where flops do not say that steps are more than waiting. With more than
+do, which no launch is shorter than, and likely as far as memory lets it. Of products of matrices a
+part stays: they are split into s whole parts, as many as there are multiprocessors for each block,
+and a part's turn takes 1/s of the time, but no less than its tiles are under way, which are as far
+ahead as before, in turns. Then all multiprocessors multiply, and share the power that a few had
+(`at_roof`). What a tile loads goes with its edges and not its area, so a tile of 1/s of the area
+takes between 1/s of the time and all of it: 1/√s where no loop says how long tiles are under way,
+and the root of that where flops do not say that steps are more than waiting. With more than
 half of the multiprocessors at work, blocks in two parts need two rounds of half the time. What is
 left then is a tile of fewer warp groups, two of three for example: the part of the time that
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
@@ -38,6 +38,7 @@ from tileprof.analyzer.kernel.launches import (
     launch_place,
     working_share,
 )
+from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
@@ -136,8 +137,8 @@ def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
     if has_products(case):
         likely = 1 - _product(case, launch, _parts(case, launch))
     else:  # of smaller blocks a multiprocessor can have several
-        left = reach.left(case)
-        likely, high = (left.mid, max(high, left.high)) if left else (without, high)
+        memory = memory_use(case)
+        likely, high = (memory.room, max(high, 1 - 1 / memory.most)) if memory else (without, high)
     mid = dealt_out * min(likely, without)
     return Saving(_SURE * mid, mid, high)
 

@@ -17,11 +17,11 @@ known, or engines work while schedulers are idle, it is the least. Nor is it mor
 which multiprocessors had no warps. Where all of it hangs on how much faster blocks run when few are
 left, and none was recorded, it is a symptom.
 
-Work without products is cut as finely as one likes, so all that is lost comes back. Products of
-matrices want tiles of some sizes, so what is lost with the best of them stays (`tile_choice`), and
-no product is faster than what tensor cores reach once all are busy (`at_roof`). Nothing is said of
-less than a sixth: blocks are not of one length, so later waves fill the gaps of earlier ones. One
-wave, or less, is a grid that was made to fit, or is too small.
+Work without products is cut as finely as one likes, so all that is lost comes back, as far as
+memory lets it. Products of matrices want tiles of some sizes, so what is lost with the best of them
+stays (`tile_choice`), and no product is faster than what tensor cores reach once all are busy
+(`at_roof`). Nothing is said of less than a sixth: blocks are not of one length, so later waves fill
+the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or is too small.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from tileprof.analyzer.kernel.launches import (
     launch_place,
     working_share,
 )
+from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tile_choice import best_of_others
 
@@ -110,6 +111,8 @@ def _saving(case: KernelCase, launch: Launch, idle: float) -> Saving:
     if has_products(case):
         rest = max(best_of_others(case, launch), at_roof(case, launch.each))
         mid = min(mid, 1 - rest)
+    elif use := memory_use(case):
+        mid = min(mid, use.room)
     low = _SURE * min(least, mid)
     return Saving(low, mid, max(most, mid))
 

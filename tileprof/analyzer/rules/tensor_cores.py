@@ -3,13 +3,14 @@
 Static: the compiler chose `mma` or `fma` where the target has `wgmma`, or `fma` where it has `mma`,
 and says why; Triton's `tt.dot` whose result is in a blocked layout, which it does by `fma`; and
 where no compiler says anything, a loop of many FFMA that multiplies all of some registers by all of
-others, which it loads from shared memory. Dynamic: samples at the product's line, waits for data
-left out: those stay.
+others, which it loads from shared memory. Dynamic: samples at the product's line, and in the loop
+that is all its own, waits for data left out: those stay.
 
 Where the product's work is known, all of its samples go, and the roof of the faster instruction
-says how much comes instead. Else the product takes as much less time as the peaks of the two
-instructions differ: (1 - old / new) of its samples goes. Peaks are the device's measured ones, else
-those of its data sheet.
+says how much comes instead. Then waits for operands go too, where no other product has them: tiles
+for tensor cores come while others are multiplied. Else the product takes as much less time as the
+peaks of the two instructions differ: (1 - old / new) of its samples goes. Peaks are the device's
+measured ones, else those of its data sheet.
 """
 
 from __future__ import annotations

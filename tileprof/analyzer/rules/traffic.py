@@ -17,7 +17,8 @@ Without counters the order of blocks tells what moves: tiles that blocks of one 
 once, and again in the next wave if the L2 could not keep them. Where that takes most of the time
 that was measured, while warps wait for memory, and rows of blocks in groups would move much less,
 memory is the limit, and the order is why. What is left then takes as long as the traffic of the
-best groups, or the other work. Traffic that would take longer than the kernel did was not there.
+best groups, or the other work: products what they reach of their roof. Traffic that would take
+longer than the kernel did was not there.
 
 A product that was compiled elsewhere says nothing of its tensors, so whether bytes are read again
 can not be told: traffic near the roof that the L2 serves badly is a symptom there.
