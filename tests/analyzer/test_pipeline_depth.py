@@ -223,13 +223,13 @@ def test_no_room_is_no_suggestion_of_stages() -> None:
 
 def test_busy_tensor_cores_leave_little_to_gain() -> None:
     """Seven products of 128 cycles in a turn of 1,206: no more than the rest of it goes, and a
-    twentieth of these, as turns are counted by samples."""
+    twentieth of these, as turns are counted by samples. Likely products are busy for 0.87."""
     code = [*STARVED[:2], *[(HGMMA, ONE, 1, 5)] * 7, *STARVED[3:9]]
     code += [("@P0 BRA 0xc0", {}, 1, 3)]
     made = Made(code=code, blames=[(1, "long_scoreboard", 14)], ir=ir(2), attributes=ROOM)
     finding = only(program(made), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1206 / (7 * 128))
+    assert finding.kernel_gain.mid == pytest.approx(1206 / (7 * 128) * 0.87)
     assert finding.kernel_gain.high == pytest.approx(1206 / (7 * 128) / 0.95)
 
 

@@ -90,6 +90,11 @@ class Pace:
         way = max(self.alone, self.memory / _FULL) if self.tensor else self.least
         return max(self.tensor, min(1.0, way))
 
+    @property
+    def usual(self) -> float:
+        """The same, where no roof says what of it products reach."""
+        return min(1.0, max(self.tensor / _BUSY, self.fed))
+
     def late(self, ahead: int) -> float:
         """Share of it that a turn takes at least where all multiprocessors load so many turns
         ahead; 0 where that is not known."""

@@ -122,7 +122,7 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
     pace = pace_of(case, code, wait.loop, ring.stage_bytes)
     if pace.full or not pace.is_latency(loads.stages - 1):
         return
-    rest = _rest(wait, pace.fed, at_roof(case))
+    rest = _rest(wait, pace.fed if case.roofs.tensor_floor else pace.usual, at_roof(case))
     best = _rest(wait, _BY_SAMPLES * pace.fed, at_roof(case, reached=1.0))
     stages = _stages(case, wait, loads, rest)
     saving, advice = _saving(wait, loads, (best, rest), stages), _advice(loads, stages)
