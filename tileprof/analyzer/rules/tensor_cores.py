@@ -21,11 +21,10 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Weights, eliminated
+from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
-from tileprof.analyzer.kernel.by_hand import MATRIX
-from tileprof.analyzer.kernel.global_memory import LOADS
-from tileprof.analyzer.machine.code import COPIES, KernelCode
+from tileprof.analyzer.kernel.product_samples import taken_by
+from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.errors import Location
 from tileprof.profile import RemarkInfo
@@ -54,10 +53,6 @@ _MANY, _MOSTLY, _AGAIN = 64, 0.5, 2.0
 """Sums in a loop that is a product; of its instructions; by operands: 8 × 8 sums have 16."""
 _SURE = 0.8
 """Of the likely gain, what comes at least where the work is known."""
-_OWN = 0.5
-"""Of the samples of a loop that is a product's, at its line."""
-_DATA = {"long_scoreboard", "barrier", "membar"}
-"""Reasons of waits for the operands, or for other warps."""
 _WAYS = (
     ("turned off", "Take back the control that turns it off"),
     ("tf32 is off", "Allow tf32, which keeps 10 bits after the point, or multiply bfloat16"),
@@ -135,10 +130,11 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         return Draft("warning", title, place, (static,), product.author, compiler)
     place = case.place(product.location, product.op, (hot.offset, hot.offset))
     told = case.roofs.tensor_floor > 0
-    taken = _taken(code, where, told)
+    taken = taken_by(code, where, told)
     share = float(taken.sum()) / code.whole
     times = _peak(case, wanted, product.dtype) / _peak(case, chosen)
-    text = f"{percent(share)} of the samples multiply; {wanted} is up to {times:.1f} times as fast"
+    text = f"{percent(share)} of the samples are the product's"
+    text += f"; {wanted} is up to {times:.1f} times as fast"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share * (1 - 1 / times) < _COLD:
         author = "Leave it: the product takes no time."
@@ -148,25 +144,6 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     most = float("inf") if told else times
     return Draft("suggestion", title, place, evidence, product.author, compiler, saving, most,
                  product.confidence)  # fmt: skip
-
-
-def _taken(code: KernelCode, where: list[int], told: bool) -> Weights:
-    """By row, samples that go with the product.
-
-    All of an innermost loop that is mostly the product, and loads nothing from memory, does: what
-    else stands there is its own addresses. Where roofs tell what comes instead, waits for operands
-    in the loops around it go as well: tiles that tensor cores read come by themselves, while others
-    are multiplied. Where some are already, these waits are theirs too.
-    """
-    loops = [each for each in loops_of(code) if set(where) & set(each)]
-    loading = set(code.named(*COPIES, *LOADS))
-    inner = [each for each in loops if is_innermost(code, each) and not loading & set(each)]
-    own = [each for each in inner if code.n(set(where) & set(each)) >= _OWN * code.n(each)]
-    product = sorted({*where, *(index for each in own for index in each)})
-    rows = code.rows(product, [each for each in code.by_reason(product) if each not in _DATA])
-    if told and not code.named(*MATRIX):
-        rows = rows | code.rows(sorted({i for each in loops for i in each}), tuple(_DATA))
-    return code.taken(rows)
 
 
 def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:
