@@ -11,7 +11,6 @@ from tileprof.profile import Cta, CtaLaunch, CtaTimelines
 RULE = "tail-wave"
 
 
-KEPT = 0.75
 # A tenth of what memory gives.
 ROOF = {"hbm_copy": 1e12}
 SOME = {"bytes": 1e8}
@@ -36,10 +35,10 @@ def median_block(ns: int) -> CtaTimelines:
 
 
 def test_a_block_too_many() -> None:
-    """133 blocks take the time of 264: most of half of it comes back."""
+    """133 blocks take the time of 264: half of it comes back."""
     finding = only(on_h200(Made(attributes=launch(133))), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - KEPT * 131 / 264))
+    assert finding.kernel_gain.mid == pytest.approx(264 / 133)
     assert finding.kernel_gain.high == pytest.approx(264 / 133)
     assert (finding.severity, finding.confidence) == ("suggestion", "medium")
     assert "1.01 waves" in finding.static[0].text
@@ -56,7 +55,7 @@ def test_blocks_that_share_what_is_scarce(share: float, latency: float) -> None:
     made = Made(attributes=launch(726, held=4), code=busy(share), metrics=SOME)
     lost = LEAST + (MOST - LEAST) * latency
     gains = [each.kernel_gain.mid for each in found(on_h200(made, ROOF), RULE) if each.kernel_gain]
-    assert gains == ([pytest.approx(1 / (1 - KEPT * lost))] if latency else [])
+    assert gains == ([pytest.approx(1 / (1 - lost))] if latency else [])
 
 
 def test_nothing_is_lost_for_sure() -> None:
@@ -76,15 +75,40 @@ def test_memory_that_is_nearly_full_is_what_is_scarce() -> None:
 
 
 def test_tiles_of_a_persistent_kernel() -> None:
-    """144 tiles on 132 blocks: two rounds, of which 1.09 are work. At the line of the launch."""
+    """144 tiles on 132 blocks: two rounds, of which 1.09 are work. At the line of the launch. No
+    product is in them, so they may be of any size."""
     said = [remark("launch", 16, "persistent: loads of the next tile overlap …")]
     finding = only(on_h200(Made(attributes=launch(132), ir=TILES, remarks=said)), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - KEPT * (1 - 144 / 264)))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (1 - 144 / 264)))
     assert finding.title == "the last of 2 rounds of tiles is nearly empty"
     assert finding.place.location is not None
     assert (finding.place.location.line, finding.place.op) == (16, "launch")
     assert not found(on_h200(Made(attributes=launch(132), ir=TILES)), RULE)
+
+
+SUMS = (
+    TILES
+    + """    %C_local = alloc fragment {shape = [128, 192]} : fragment<128, 192, float32>
+    gemm %A_shared, %B_shared, %C_local {transpose_b = true}
+"""
+)
+
+
+@pytest.mark.parametrize(("rows", "columns", "rest"),
+                         [(128, 192, 2 / 3), (128, 128, 0.75), (128, 256, 0.75)])  # fmt: skip
+def test_tiles_of_products_have_some_sizes(rows: int, columns: int, rest: float) -> None:
+    """144 tiles in two rounds: of 128 × 256 one round of 4/3. There is no such tile of 128 columns,
+    but of 192 rows; nor is there room for more than 128 × 256: three rounds of halves, or two of
+    three quarters."""
+    said = [remark("launch", 16, "persistent: loads of the next tile overlap …")]
+    text = SUMS.replace("128, 192", f"{rows}, {columns}")
+    code = [("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24", {"wait": 8000}, 1, 5)]
+    made = Made(attributes=launch(132), ir=text, remarks=said, code=code)
+    finding = only(on_h200(made), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / rest)
+    assert finding.kernel_gain.high == pytest.approx(264 / 144)
 
 
 def test_tiles_that_go_to_the_block_that_is_free() -> None:
@@ -125,7 +149,7 @@ def test_recorded_blocks_say_how_much_is_idle() -> None:
     several = Made(attributes=launch(5 * 132, held=4))
     finding = only(on_h200(several, ctas=median_block(600_000)), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - KEPT * 0.25))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.25))
     assert any(each.tier == "scopes" for each in finding.evidence)
 
 
@@ -151,3 +175,11 @@ def test_without_a_time_it_is_a_warning() -> None:
     finding = only(on_h200(Made(attributes=launch(133), time=0)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
     assert not found(program(Made(attributes=launch(133))), RULE)
+
+
+def test_memory_bounds_what_comes_back() -> None:
+    """133 blocks, whose bytes take 0.744 of the time: 0.93 of that rate is reached."""
+    made = Made(attributes=launch(133), metrics={"bytes": 7.44e8})
+    finding = only(on_h200(made, ROOF), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / 0.8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,32 @@ def test_measured_peaks_tell_how_much_faster() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.75 * 0.6))
 
 
+BY_FMA = [
+    ("LDG.E.128 R0, desc[UR6][R2.64]", {"long_scoreboard": 900, "selected": 100}, 1, LINE - 1),
+    ("FFMA R0, R0, R1, R2", {"selected": 7000}, 2, LINE),
+    ("IADD3 R5, R5, 0x1, RZ", {"selected": 1000}, 2, 7),
+    ("@P0 BRA 0x10", {"selected": 400}, 2, LINE),
+    ("BAR.SYNC.DEFER_BLOCKING 0x0", {"barrier": 200}, 1, LINE - 1),
+    ("@P1 BRA 0x0", {"selected": 200}, 1, LINE - 1),
+    ("EXIT", {"selected": 200}, 0, 9),
+]
+
+
+@pytest.mark.parametrize(("told", "goes"), [(False, 8400), (True, 9500)])
+def test_waits_for_operands_go_where_roofs_tell_what_comes(told: bool, goes: int) -> None:
+    """8,400 of 10,000 samples are the product's own loop, addresses and all; 1,100 wait for its
+    operands. A loop that has products on tensor cores already keeps its waits."""
+    said = remarks_of(compiled(product(), controls={"tensor_cores": False}))
+    flops = {"flops": 1e10} if told else {}
+    peaks = {"tensor_bfloat16": 1e15, "fma_float32": 1e13}
+    made = Made(remarks=said, code=BY_FMA, ir=BF16, metrics=flops)
+    finding = only(program(made, peaks=peaks), RULE)
+    assert finding.dynamic[0].samples == goes
+    others = [*BY_FMA[:4], ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24", {}, 1, 6), *BY_FMA[4:]]
+    finding = only(program(replace(made, code=others), peaks=peaks), RULE)
+    assert finding.dynamic[0].samples == 8400
+
+
 def test_a_product_that_takes_no_time() -> None:
     """Its loads do."""
     told = remarks_of(compiled(product(rows=32)))
@@ -102,9 +129,11 @@ LOOP = [("LDS.128 R0, [R90]", {"short_scoreboard": 600}, 1, 5), *SUMS]
 LOOP += [("@P0 BRA 0x0", {"selected": 1000}, 1, 4), ("EXIT", {"selected": 2000}, 0, 9)]
 
 
-def of_triton(type_: str, layout: str) -> Profile:
+def of_triton(
+    type_: str, layout: str, code: Sequence[tuple[str, dict[str, int], int, int]] = LOOP
+) -> Profile:
     """A product whose text Triton left."""
-    held = program(Made(code=LOOP))
+    held = program(Made(code=code))
     pc = held.tables.pc
     text = PcText.of(TTGIR.format(type=type_, layout=layout))
     functions = tuple(replace(each, module="f" * 64) for each in pc.functions)
@@ -113,15 +142,24 @@ def of_triton(type_: str, layout: str) -> Profile:
 
 
 def test_a_product_of_triton() -> None:
-    """7,000 of 10,000 samples are at its line; mma of tf32 is 0.62 x 494 / 67 times as fast."""
+    """7,000 of 10,000 samples are at its line, and 1,000 besides in a loop that is all its own;
+    mma of tf32 is 0.62 x 494 / 67 times as fast."""
     finding = only(of_triton("f32", "blocked"), RULE)
     assert finding.severity == "suggestion"
     assert "input_precision" in finding.author
     assert finding.place.location is not None
     assert finding.place.location.line == 5
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.7 * (1 - 67 / (0.62 * 494))))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.8 * (1 - 67 / (0.62 * 494))))
     assert "at least 16" in only(of_triton("bf16", "blocked1"), RULE).author
+
+
+def test_a_loop_that_loads_is_not_all_the_products() -> None:
+    """Its copies come as before, so only what is at the product's line goes."""
+    copies = ("LDGSTS.E.128 [R7], desc[UR6][R2.64]", {"lg_throttle": 1000}, 1, 4)
+    finding = only(of_triton("f32", "blocked", [copies, *LOOP]), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 11 * (1 - 67 / (0.62 * 494))))
 
 
 def test_a_product_of_triton_by_tensor_cores() -> None:

@@ -108,7 +108,7 @@ def test_tiles_that_reach_beyond_their_tensors() -> None:
     finding = only(padded(), RULE)
     assert (finding.severity, finding.title[:23]) == ("suggestion", "62 % of the work on til")
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.8 * 5 / 8))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.8 * 5 / 8))
     assert finding.kernel_gain.high >= 2
     assert finding.place.location is not None
     assert (finding.place.location.line, finding.place.op) == (26, "gemm")
@@ -127,7 +127,7 @@ def test_memory_takes_as_long_without_what_is_outside() -> None:
     long = PRODUCT.replace("out global<128,", "out global<10000000,")
     finding = only(padded(long, bytes=8e8), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / max(1 - 0.95 * 0.2, 0.8 / 0.97))
+    assert finding.kernel_gain.mid == pytest.approx(1 / max(1 - 0.2, 0.8 / 0.97))
     finding = only(padded(long, bytes=1e9), RULE)
     assert (finding.severity, finding.kernel_gain) == ("ignore", None)
 
@@ -157,6 +157,6 @@ def test_guarded_accesses_of_a_kernel_without_products() -> None:
     made = Made(ir=ir, code=LOOP, remarks=[remark("load X", 9, "16-byte accesses")])
     finding = only(program(made), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 / 4))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 1 / 4))
     assert finding.place.location is not None
     assert (finding.place.location.line, finding.place.op) == (9, "load X")

@@ -6,20 +6,24 @@ parts of a turn that tensor cores and the way of the tiles take by themselves.
 Little's law: loads that are asked for `ahead` turns before their use are under way for `ahead`
 turns. Alone they take the latency of memory and their transfer. Where they are under way for longer
 they stand in a queue, and to ask for more of them makes the queue longer, not the loop faster.
+
+Cycles say nothing of the clock, which goes down as tensor cores get busy. A roof of products was
+measured with busy ones, so what a loop takes in time is told by that (`at_roof`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.kernel.launches import launch_of
+from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
 
-__all__ = ["Pace", "pace_of"]
+__all__ = ["Pace", "at_roof", "pace_of"]
 
 _LATENCY = 800
 """Cycles until a tile is there whose transfer takes none, on a device at work: in products of two
@@ -34,6 +38,18 @@ products on an H200 (`benchmarks/results/plant-triton.json`)."""
 _FULL = 0.95
 """Of a roof of L2 or of memory, what loops reach that wait for nothing else
 (`benchmarks/results/plant-dev.json`)."""
+_UNDER_LOAD = 1450
+"""Cycles until a tile is there where all multiprocessors load: 1,260 to 1,580 by turns of products
+of two and of four stages on an H200 that waited for tiles (PLANT)."""
+_PRODUCTS = 0.9
+"""Of a roof of products, what kernels of whole waves reach: 0.85 to 0.95 on an H200, in turns with
+others (PLANT)."""
+_BY_POWER = 2 / 3
+"""Power of the multiprocessors at work that the rate of products goes with: power goes with them
+and with the cube of the clock, as voltage goes with it, and is what limits them."""
+_FILLED = 0.9
+"""Of the time of a launch, its begin and end included, that tiles take at L2's roof where it is
+full."""
 _QUEUE = 1.25
 """Times of latency and transfer, from which on tiles stand in a queue."""
 
@@ -51,11 +67,38 @@ class Pace:
 
     alone: float = 0.0
     """The same, of one multiprocessor whose way nobody else uses."""
+    memory: float = 0.0
+    """Share of the time that the kernel's bytes take at their roof."""
 
     @property
     def least(self) -> float:
         """Share of it that is left however far loads run ahead."""
         return max(self.tensor, min(1.0, self.transfer / _FULL))
+
+    @property
+    def full(self) -> bool:
+        """Whether the way of the tiles is full."""
+        return self.transfer >= _FILLED
+
+    @property
+    def fed(self) -> float:
+        """Share of it that is left where tiles are never late.
+
+        L2's roof is no limit of that: requests of several multiprocessors for one tile meet on
+        their way, and loops of products took tiles at up to 1.18 of it on an H200.
+        """
+        way = max(self.alone, self.memory / _FULL) if self.tensor else self.least
+        return max(self.tensor, min(1.0, way))
+
+    @property
+    def usual(self) -> float:
+        """The same, where no roof says what of it products reach."""
+        return min(1.0, max(self.tensor / _BUSY, self.fed))
+
+    def late(self, ahead: int) -> float:
+        """Share of it that a turn takes at least where all multiprocessors load so many turns
+        ahead; 0 where that is not known."""
+        return _UNDER_LOAD / ahead / self.cycles if self.cycles and ahead > 0 else 0.0
 
     @property
     def likely(self) -> float:
@@ -85,16 +128,30 @@ def pace_of(case: KernelCase, code: KernelCode, loop: range, stage_bytes: float)
     cycles = code.n([*loop, *slow_paths(code, loop)]) / turned if turned else 0.0
     transfer = max(_transfers(case, stage_bytes, cycles), default=0.0)
     alone = _filled(case) * stage_bytes / _PORT / cycles if cycles else 0.0
-    return Pace(cycles, tensor_use(case, code, loop), min(transfer, 1.0), min(alone, 1.0))
+    memory = max(_of_memory(case), default=0.0)
+    return Pace(
+        cycles, tensor_use(case, code, loop), min(transfer, 1.0), min(alone, 1.0), min(memory, 1.0)
+    )
+
+
+def at_roof(case: KernelCase, rounds: float = 0.0, reached: float = _PRODUCTS) -> float:
+    """The share of its time that a kernel's products take at what is reached of their roof, in so
+    many rounds of tiles, or those that it has; 0 where their work is not known."""
+    launch, peak = launch_of(case), case.roofs.arithmetic_peak
+    if not case.roofs.tensor_floor or not case.time or launch is None or peak is None:
+        return 0.0
+    rounds = rounds or (launch.rounds if launch.tiles else launch.each)
+    working = rounds / math.ceil(rounds)
+    faster = max(clock_mhz(case) / peak.clock_mhz, 1.0) if peak.clock_mhz else 1.0
+    rate = min(math.pow(working, _BY_POWER), working * faster)
+    return min(1.0, case.roofs.tensor_floor / case.time / reached / rate)
 
 
 def _transfers(case: KernelCase, stage_bytes: float, cycles: float) -> Iterator[float]:
     """By roof, the share of the time that bytes take there."""
     if not case.time or not cycles:
         return
-    for name, floor in case.roofs.floors.items():
-        if case.roofs.peaks[name].unit == "bytes/s":
-            yield floor / case.time
+    yield from _of_memory(case)
     yield _filled(case) * stage_bytes / _PORT / cycles
     l2, launch = case.roofs.peaks.get("l2_read"), launch_of(case)
     if l2 and case.total("bytes"):
@@ -102,6 +159,13 @@ def _transfers(case: KernelCase, stage_bytes: float, cycles: float) -> Iterator[
     elif l2 and l2.clock_mhz and launch:
         running = min(launch.blocks, launch.multiprocessors * launch.held)
         yield stage_bytes * running / cycles / (l2.value / (l2.clock_mhz * 1e6))
+
+
+def _of_memory(case: KernelCase) -> Iterator[float]:
+    """The shares of the time that its bytes take at roofs."""
+    for name, floor in case.roofs.floors.items():
+        if case.roofs.peaks[name].unit == "bytes/s":
+            yield floor / case.time
 
 
 def _filled(case: KernelCase) -> float:

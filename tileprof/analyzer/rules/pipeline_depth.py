@@ -12,10 +12,11 @@ a tile, more stages help; if they take longer, the tiles stand in a queue for th
 and nothing is said (Little's law, `pace`).
 
 Of a turn of time 1, E waits. Without, it takes C = max(1 - E, u, b), where tensor cores multiply
-for u of it, and the bytes of a turn take b. With n' stages n' - 1 turns' loads are under way, so a
-turn takes max(C, (n - 1) / (n' - 1)), and from a loop of one stage, in which latency E follows the
-work, max(C, E / (n' - 1)). n' is the least that reaches C, as far as shared memory has room. At
-least each further stage hides C of the latency.
+for u of it, and the bytes of a turn take b. These are cycles, and the clock goes down with busy
+tensor cores, so products take no less than their roof lets them in all (`at_roof`). With n' stages
+n' - 1 turns' loads are under way, so a turn takes max(C, (n - 1) / (n' - 1)), and from a loop of
+one stage, in which latency E follows the work, max(C, E / (n' - 1)). n' is the least that reaches
+C, as far as shared memory has room. At least each further stage hides C of the latency.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from math import ceil
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
-from tileprof.analyzer.kernel.pace import Pace, pace_of
+from tileprof.analyzer.kernel.pace import at_roof, pace_of
 from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
 from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import COPIES, KernelCode
@@ -50,6 +51,8 @@ _AT_ONCE = "cp.async, waited for at once"
 _MOST_STAGES = 8
 _LEAST_REST = 0.02
 """Of a turn, what is never hidden: more would be a guess."""
+_BY_SAMPLES = 0.95
+"""Of what a turn takes, how much less it may be: turns are counted by some hundred samples."""
 _COMPILER = (
     "The ring has as many slots as `num_stages` says, and one product in flight holds one of them:"
     " see whether slots are freed as early as they can be."
@@ -117,23 +120,23 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
             yield Draft("symptom", title, place, evidence, advice, _COMPILER)
         return
     pace = pace_of(case, code, wait.loop, ring.stage_bytes)
-    if not pace.is_latency(loads.stages - 1):
+    if pace.full or not pace.is_latency(loads.stages - 1):
         return
-    rest = _rest(wait, pace)
+    rest = _rest(wait, pace.fed if case.roofs.tensor_floor else pace.usual, at_roof(case))
+    best = _rest(wait, _BY_SAMPLES * pace.fed, at_roof(case, reached=1.0))
     stages = _stages(case, wait, loads, rest)
-    saving, advice = _saving(wait, loads, rest, stages), _advice(loads, stages)
-    most = 1 / max(1 - (1 - pace.least) * wait.inside, _LEAST_REST)
-    if saving.mid >= _TOLD:
-        yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving, most)
+    saving, advice = _saving(wait, loads, (best, rest), stages), _advice(loads, stages)
+    if saving is None or saving.mid >= _TOLD:
+        yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving)
     elif wait.share >= _MUCH and 1 - rest >= _TOLD:
         yield Draft("symptom", f"{title}, and there is no room for more", place, evidence, advice,
                     _COMPILER)  # fmt: skip
 
 
-def _rest(wait: TileWait, pace: Pace) -> float:
-    """Of the time, what the loop takes however far loads run ahead."""
-    most = max(0.0, (1 - pace.least) * wait.inside)
-    return max(1 - min(wait.share, most), _LEAST_REST)
+def _rest(wait: TileWait, fed: float, at_roof: float) -> float:
+    """Of the time, what the kernel takes however far loads run ahead."""
+    most = max(0.0, (1 - fed) * wait.inside)
+    return max(1 - min(wait.share, most), min(at_roof, 1.0), _LEAST_REST)
 
 
 def _under_way(wait: TileWait, stages: int) -> float:
@@ -153,14 +156,21 @@ def _stages(case: KernelCase, wait: TileWait, loads: _Loads, rest: float) -> int
     return min(wanted, _MOST_STAGES, ring.stages + max(spare, 0) // ring.stage_bytes)
 
 
-def _saving(wait: TileWait, loads: _Loads, rest: float, stages: int) -> Saving:
-    """From the stages that there are to `stages`."""
-    most, more = 1 - rest, stages - loads.stages
+def _saving(
+    wait: TileWait, loads: _Loads, rests: tuple[float, float], stages: int
+) -> Saving | None:
+    """From the stages that there are to `stages`; `rests` are what is left at best, and likely.
+
+    All of the loop is told by that, so no samples are named whose part of it would be taken.
+    """
+    samples = int(wait.exposed.sum())
+    if samples < FEWEST_SAMPLES:
+        return None
+    (best, rest), more = rests, stages - loads.stages
     after = _under_way(wait, loads.stages) / (stages - 1) if more > 0 else 1.0
-    mid = max(0.0, min(most, 1 - after))
+    mid, high = (max(0.0, min(1 - each, 1 - after)) for each in (rest, best))
     low = min(mid, more * rest) / 2 if more > 0 else 0.0
-    rows = mid / wait.share * wait.exposed
-    return Saving(low, mid, most if more > 0 else mid, rows, int(wait.exposed.sum()))
+    return Saving(low, mid, max(mid, high), samples=samples)
 
 
 # -- loads that do not

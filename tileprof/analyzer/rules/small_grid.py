@@ -8,15 +8,17 @@ each multiprocessor first, so from one each on all of them work; whether more wa
 what `occupancy-limited` looks at. So here it is fewer blocks than multiprocessors.
 
 At most the time goes down with blocks / multiprocessors, but for that of a launch with nothing to
-do, which no launch is shorter than. Likely less does, as splitting has its price. Products of
-matrices are split into s whole parts, as many as there are multiprocessors for each block; what a
-tile loads goes with its edges and not its area, so a tile of 1/s of the area takes between 1/s of
-the time (arithmetic bounds it) and all of it (each step waits): likely 1/√s, as where loads bound
-it, and the root of that where flops do not say that steps are more than waiting. With more than
+do, which no launch is shorter than, and likely as far as memory lets it. Of products of matrices a
+part stays: they are split into s whole parts, as many as there are multiprocessors for each block,
+and a part's turn takes 1/s of the time, but no less than its tiles are under way, which are as far
+ahead as before, in turns. Then all multiprocessors multiply, and share the power that a few had
+(`at_roof`). What a tile loads goes with its edges and not its area, so a tile of 1/s of the area
+takes between 1/s of the time and all of it: 1/√s where no loop says how long tiles are under way,
+and the root of that where flops do not say that steps are more than waiting. With more than
 half of the multiprocessors at work, blocks in two parts need two rounds of half the time. What is
 left then is a tile of fewer warp groups, two of three for example: the part of the time that
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
-number is told. Other kernels are cut at no such price.
+number is told.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ from tileprof.analyzer.kernel.launches import (
     launch_place,
     working_share,
 )
+from tileprof.analyzer.kernel.memory_use import memory_use
+from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tensor_use import groups_of
+from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
 
@@ -48,8 +53,6 @@ _EMPTY = 2_000.0
 """Nanoseconds from one launch that does nothing to the next, where that was not measured."""
 _SHORT = 2
 """Times as long, below which a launch is mostly its own beginning and end."""
-_KEPT = 0.8
-"""Of what is dealt out, what is left of it after parts have been brought together."""
 _BY_EDGES = 0.5
 _BY_STEPS = 0.25
 """Powers of the number of parts that a product's time goes down with."""
@@ -130,19 +133,28 @@ def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
     without = 1 - launch.each
     if (use := case.rate("sm_use")) is not None:
         without = min(without, 1 - use)
-    likely = 1 - _product(case, _parts(case, launch)) if has_products(case) else _KEPT * without
+    high = without
+    if has_products(case):
+        likely = 1 - _product(case, launch, _parts(case, launch))
+    else:  # of smaller blocks a multiprocessor can have several
+        memory = memory_use(case)
+        likely, high = (memory.room, max(high, 1 - 1 / memory.most)) if memory else (without, high)
     mid = dealt_out * min(likely, without)
-    return Saving(_SURE * mid, mid, without)
+    return Saving(_SURE * mid, mid, high)
 
 
-def _product(case: KernelCase, parts: float) -> float:
+def _product(case: KernelCase, launch: Launch, parts: float) -> float:
     """Of the time, what blocks of so many parts take each."""
     if not case.roofs.tensor_floor:
         return float(parts**-_BY_STEPS)
-    left = None if parts.is_integer() else reach.left(case)
-    # Fewer groups have less arithmetic each; what is beyond it are loads, and waits.
-    bound = 1 - left.mid if left else 0.0
-    return float(bound / parts + (1 - bound) * parts**-_BY_EDGES)
+    if not parts.is_integer():
+        # Fewer groups have less arithmetic each; what is beyond it are loads, and waits.
+        left = reach.left(case)
+        bound = 1 - left.mid if left else 0.0
+        return float(bound / parts + (1 - bound) * parts**-_BY_EDGES)
+    roof, by_edges = at_roof(case, launch.each * parts), float(parts**-_BY_EDGES)
+    # Where a turn is all waiting, parts of the sum have fewer of them.
+    return max(1 / parts, roof, min(under_way(case) or by_edges, by_edges))
 
 
 RULE = KernelRule("small-grid", find, ("activities", "samples", "counters"))

@@ -17,10 +17,11 @@ known, or engines work while schedulers are idle, it is the least. Nor is it mor
 which multiprocessors had no warps. Where all of it hangs on how much faster blocks run when few are
 left, and none was recorded, it is a symptom.
 
-Of what is lost a part stays: tiles of another size load more for each product, parts of a sum have
-to be brought together. Nothing is said of less than a sixth: blocks are not of one length, so later
-waves fill the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or is too
-small.
+Work without products is cut as finely as one likes, so all that is lost comes back, as far as
+memory lets it. Products of matrices want tiles of some sizes, so what is lost with the best of them
+stays (`tile_choice`), and no product is faster than what tensor cores reach once all are busy
+(`at_roof`). Nothing is said of less than a sixth: blocks are not of one length, so later waves fill
+the gaps of earlier ones. One wave, or less, is a grid that was made to fit, or is too small.
 """
 
 from __future__ import annotations
@@ -36,11 +37,15 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.launches import (
     Launch,
     busy_share,
+    has_products,
     is_pipelined,
     launch_of,
     launch_place,
     working_share,
 )
+from tileprof.analyzer.kernel.memory_use import memory_use
+from tileprof.analyzer.kernel.pace import at_roof
+from tileprof.analyzer.kernel.tile_choice import best_of_others
 
 __all__ = ["RULE"]
 
@@ -51,8 +56,6 @@ _COLD = 0.01
 _TOLD = 0.02
 """Of the time, the least that is lost for sure, where nothing says how long a block takes alone."""
 _HALF = 0.5
-_KEPT = 0.75
-"""Of what is lost, what comes back. Set on PLANT's development split."""
 _REACHED = 0.95
 """Of a roof, what a kernel of whole waves reaches."""
 _SURE = 0.5
@@ -77,7 +80,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
             "ignore", "a last wave that costs nothing", launch_place(case), evidence,
             "Leave it: blocks of different lengths fill the gap.", confidence="high",
         )  # fmt: skip
-    elif saving.mid >= _KEPT * _LEAST:
+    elif _likely(case, launch, idle) >= _LEAST:
         sure = launch.held == 1 or launch.tiles or _block_time(case)
         if not sure and saving.low < _TOLD and case.time:
             yield Draft(
@@ -103,22 +106,37 @@ def _lost(full: float) -> float:
 
 
 def _saving(case: KernelCase, launch: Launch, idle: float) -> Saving:
+    least, most = _limits(launch, idle)
+    mid = _likely(case, launch, idle)
+    if has_products(case):
+        rest = max(best_of_others(case, launch), at_roof(case, launch.each))
+        mid = min(mid, 1 - rest)
+    elif use := memory_use(case):
+        mid = min(mid, use.room)
+    low = _SURE * min(least, mid)
+    return Saving(low, mid, max(most, mid))
+
+
+def _limits(launch: Launch, idle: float) -> tuple[float, float]:
+    """What is lost at least and at most."""
     least, most = _lost(launch.pieces / launch.multiprocessors), _lost(launch.rounds)
     # A multiprocessor with a block less than others is idle at the end; one with some is not.
-    least, most = min(least, idle), min(most, idle) if launch.held == 1 else most
-    mid = max(least, min(most, _likely(case, launch, least, most)))
-    return Saving(_SURE * _KEPT * least, _KEPT * mid, max(most, _KEPT * mid))
+    return min(least, idle), min(most, idle) if launch.held == 1 else most
 
 
-def _likely(case: KernelCase, launch: Launch, least: float, most: float) -> float:
+def _likely(case: KernelCase, launch: Launch, idle: float) -> float:
+    """What is lost."""
+    least, most = _limits(launch, idle)
     block, each = _block_time(case), case.time / case.launches if case.launches else 0.0
     if block and each:
-        return 1 - launch.rounds * block / each
-    if case.sampled is None or case.roofs.most_gain == math.inf:
-        return least
-    latency = 0.0 if is_pipelined(case) else 1 - busy_share(case.sampled)
-    beyond = 1 - 1 / case.roofs.most_gain / _REACHED
-    return min(least + (most - least) * latency, beyond)
+        lost = 1 - launch.rounds * block / each
+    elif case.sampled is None or case.roofs.most_gain == math.inf:
+        lost = least
+    else:
+        latency = 0.0 if is_pipelined(case) else 1 - busy_share(case.sampled)
+        beyond = 1 - 1 / case.roofs.most_gain / _REACHED
+        lost = min(least + (most - least) * latency, beyond)
+    return max(least, min(most, lost))
 
 
 def _idle_share(case: KernelCase, launch: Launch) -> float:

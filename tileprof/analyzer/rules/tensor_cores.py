@@ -3,13 +3,14 @@
 Static: the compiler chose `mma` or `fma` where the target has `wgmma`, or `fma` where it has `mma`,
 and says why; Triton's `tt.dot` whose result is in a blocked layout, which it does by `fma`; and
 where no compiler says anything, a loop of many FFMA that multiplies all of some registers by all of
-others, which it loads from shared memory. Dynamic: samples at the product's line, waits for data
-left out: those stay.
+others, which it loads from shared memory. Dynamic: samples at the product's line, and in the loop
+that is all its own, waits for data left out: those stay.
 
 Where the product's work is known, all of its samples go, and the roof of the faster instruction
-says how much comes instead. Else the product takes as much less time as the peaks of the two
-instructions differ: (1 - old / new) of its samples goes. Peaks are the device's measured ones, else
-those of its data sheet.
+says how much comes instead. Then waits for operands go too, where no other product has them: tiles
+for tensor cores come while others are multiplied. Else the product takes as much less time as the
+peaks of the two instructions differ: (1 - old / new) of its samples goes. Peaks are the device's
+measured ones, else those of its data sheet.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.errors import Location
@@ -51,8 +53,6 @@ _MANY, _MOSTLY, _AGAIN = 64, 0.5, 2.0
 """Sums in a loop that is a product; of its instructions; by operands: 8 × 8 sums have 16."""
 _SURE = 0.8
 """Of the likely gain, what comes at least where the work is known."""
-_DATA = {"long_scoreboard", "barrier", "membar"}
-"""Reasons of waits for the operands, or for other warps."""
 _WAYS = (
     ("turned off", "Take back the control that turns it off"),
     ("tf32 is off", "Allow tf32, which keeps 10 bits after the point, or multiply bfloat16"),
@@ -129,17 +129,17 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         place = case.place(product.location, product.op)
         return Draft("warning", title, place, (static,), product.author, compiler)
     place = case.place(product.location, product.op, (hot.offset, hot.offset))
-    reasons = [each for each in code.by_reason(where) if each not in _DATA]
-    taken = code.taken(code.rows(where, reasons))
+    told = case.roofs.tensor_floor > 0
+    taken = taken_by(code, where, told)
     share = float(taken.sum()) / code.whole
     times = _peak(case, wanted, product.dtype) / _peak(case, chosen)
-    text = f"{percent(share)} of the samples multiply; {wanted} is up to {times:.1f} times as fast"
+    text = f"{percent(share)} of the samples are the product's"
+    text += f"; {wanted} is up to {times:.1f} times as fast"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share * (1 - 1 / times) < _COLD:
         author = "Leave it: the product takes no time."
         return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
                      confidence="high")  # fmt: skip
-    told = case.roofs.tensor_floor > 0
     saving = eliminated(taken, code.whole, *((1.0, _SURE) if told else (1 - 1 / times,)))
     most = float("inf") if told else times
     return Draft("suggestion", title, place, evidence, product.author, compiler, saving, most,

@@ -17,7 +17,8 @@ Without counters the order of blocks tells what moves: tiles that blocks of one 
 once, and again in the next wave if the L2 could not keep them. Where that takes most of the time
 that was measured, while warps wait for memory, and rows of blocks in groups would move much less,
 memory is the limit, and the order is why. What is left then takes as long as the traffic of the
-best groups, or the other work. Traffic that would take longer than the kernel did was not there.
+best groups, or the other work: products what they reach of their roof. Traffic that would take
+longer than the kernel did was not there.
 
 A product that was compiled elsewhere says nothing of its tensors, so whether bytes are read again
 can not be told: traffic near the roof that the L2 serves badly is a symptom there.
@@ -25,6 +26,7 @@ can not be told: traffic near the roof that the L2 serves badly is a symptom the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
@@ -35,6 +37,8 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.block_order import Traffic, grouped, traffic_of
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.launches import has_products
+from tileprof.analyzer.kernel.pace import at_roof
+from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 
 __all__ = ["RULE"]
 
@@ -140,7 +144,7 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     traffic, peak, code = traffic_of(case), case.roofs.memory_peak, case.sampled
     if traffic is None or peak is None or not case.time or code is None:
         return
-    now, best = (each / peak.value * 1e9 / case.time for each in (traffic.now, traffic.best))
+    now, best = (_at_memory(case, each) for each in (traffic.now, traffic.best))
     waits = code.n(reasons=(_LONG,)) / code.whole
     at_all = _MOST_OF_IT <= now <= _IMPOSSIBLE
     if not at_all or now < _FEWER * best or waits < _WAITING:
@@ -151,17 +155,27 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
     if traffic.group >= traffic.rows:
         author = _TURNED
-    roof = f"{percent(now, 0)} of the time at {peak.value / 1e12:.3g} TB/s, as measured"
+    rate = traffic.now / case.time / now / 1e3
+    roof = f"{percent(now, 0)} of the time at {rate:.3g} TB/s, as measured"
     waiting = f"{percent(waits)} of the samples wait for memory"
     evidence = (
         Evidence("static", _launched(case, traffic)),
-        Evidence("activities", f"that takes {roof} ({peak.name})"),
+        Evidence("activities", f"that takes {roof} for such a mix of reads and writes"),
         Evidence("samples", waiting, int(waits * code.whole)),
     )
     saving = _down_to(case, best, _STREAMED if traffic.streamed else _FULL)
     if not (traffic.streamed or has_products(case)):  # indices may have an order of their own
         saving = Saving(min(saving.low, _SURE * saving.mid), saving.mid, saving.high)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
+
+
+def _at_memory(case: KernelCase, moved: float) -> float:
+    """Of the time, what so many bytes take, what is written among them: memory gives less to a mix.
+    Without a measured rate of mixes, at the best that memory gave."""
+    peak = case.roofs.memory_peak
+    written = tensor_bytes(case.tiles) * written_share(case.tiles) * case.launches
+    rate = case.roofs.mixed_rate(min(1.0, written / moved)) or (peak.value if peak else math.inf)
+    return moved / rate * 1e9 / case.time
 
 
 def _launched(case: KernelCase, traffic: Traffic) -> str:
@@ -173,7 +187,8 @@ def _launched(case: KernelCase, traffic: Traffic) -> str:
 def _down_to(case: KernelCase, memory: float, reached: tuple[float, float, float]) -> Saving:
     """To that share of the time, by what of the roof is reached, or to what other work takes."""
     left = reach.left(case) or Saving(0, 1, 1)
-    shares = zip((left.high, left.mid, left.low), reached)
+    others = 1 - at_roof(case) if case.roofs.tensor_floor else left.mid
+    shares = zip((left.high, others, left.low), reached)
     high, mid, low = (max(0.0, min(share, 1 - memory / full)) for share, full in shares)
     return Saving(min(low, mid), mid, max(mid, high))
 

@@ -49,8 +49,6 @@ _NOTABLE = 0.1
 """Of the executions of a kernel, from where lanes are told without samples."""
 _OUTSIDE = 0.1
 """Of a tile's work, below which its rim is no fault."""
-_BACK = 0.95
-"""Of the work outside, what goes away with tiles that fit."""
 _SURE = 0.5
 _MORE = 0.1
 """Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
@@ -104,7 +102,7 @@ def _less(case: KernelCase, op: Padded, share: float) -> Saving:
     """Of the time, the part that is spent outside, as far as bytes, and work inside, leave it."""
     left, outside = max(0.0, 1 - case.roofs.copy_floor / case.time), (1 - op.inside) * share
     work = reach.left(case) or Saving(0, 1, 1)
-    mid = min(_BACK * min(outside, left), work.mid)
+    mid = min(outside, left, work.mid)
     high = min(outside + _MORE * (1 - outside), left, work.high)
     return Saving(_SURE * mid, mid, max(mid, high))
 
