@@ -24,6 +24,7 @@ from tileprof.analyzer.estimates import (
     gain_of,
     of_program,
     united,
+    widened,
 )
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier
 from tileprof.analyzer.kernel import reach
@@ -107,7 +108,7 @@ def _answers(case: KernelCase) -> Answers:
     if len(savings) > 1:
         whole = case.sampled.whole if case.sampled else 0
         gain = gain_of(united(savings, whole, partial(_drawn, case)))
-        together = capped(gain, case.roofs.most_gain)
+        together = capped(widened(gain), case.roofs.most_gain)
     return Answers(case, tuple(_ranked([finding for finding, _ in found])), together)
 
 
@@ -119,10 +120,11 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
         yield _finding(rule, draft, None, None)
         return
     gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.roofs.most_gain)
-    whole = of_program(gain, case.exposed)
     seen = saving.mid >= _LEAST_SEEN
-    if seen and gain.mid >= _LEAST_OF_KERNEL and whole.high >= _LEAST_OF_PROGRAM:
-        yield _finding(rule, draft, gain, whole)
+    most = of_program(gain, case.exposed).high
+    if seen and gain.mid >= _LEAST_OF_KERNEL and most >= _LEAST_OF_PROGRAM:
+        told = capped(widened(gain), case.roofs.most_gain)
+        yield _finding(rule, draft, told, of_program(told, case.exposed))
 
 
 def _drawn(case: KernelCase, saving: Saving) -> Saving:
