@@ -10,7 +10,8 @@ with branches between them, and what else stands there is little beside them.
 
 Of the samples the part goes away that the faster form does not need: a power in an attention
 kernel, 33 instructions where `exp2` takes 3, took 0.65 of the samples on an H200, and 0.61 of the
-time. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
+time. A number that is made a double takes part in one operation at least, which stays, as one of
+floats: so many turns to issue do not go. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
 beside them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work,
 not a fault: they are a symptom, of whose cause nothing is known.
 """
@@ -27,7 +28,7 @@ from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share
-from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling
+from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.errors import Location
@@ -135,7 +136,10 @@ def _told(
 def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     """Samples of these, and of what waits for them; of a subroutine all, as all of it would go."""
     every = None if form.where is subroutines else _WITHIN if form.spread else _OWN
-    return np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
+    found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
+    for kept, part in staying(code, where) if form.is_wide else ():
+        found[code.rows(kept, (ISSUED,))] *= 1 - part
+    return found
 
 
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
