@@ -11,7 +11,8 @@ with branches between them, and what else stands there is little beside them.
 Of the samples the part goes away that the faster form does not need: a power in an attention
 kernel, 33 instructions where `exp2` takes 3, took 0.65 of the samples on an H200, and 0.61 of the
 time. A number that is made a double takes part in one operation at least, which stays, as one of
-floats: so many turns to issue do not go. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
+floats: so many turns to issue do not go. Warps at a barrier wait for others that slow arithmetic made
+late: that time goes in the same proportion as all other. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
 beside them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work,
 not a fault: they are a symptom, of whose cause nothing is known.
 """
@@ -29,7 +30,7 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
-from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.errors import Location
 
@@ -42,6 +43,7 @@ _WITHIN = (
 )  # fmt: skip
 """The same, where all arithmetic of a line is looked at."""
 _FOR_RESULTS = ("short_scoreboard", "wait")
+_BARRIER = ("barrier",)
 _ELSE = (
     "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "HGMMA", "QGMMA", "IGMMA", "HMMA", "WARPGROUP",
     "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
@@ -139,7 +141,13 @@ def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
     for kept, part in staying(code, where) if form.is_wide else ():
         found[code.rows(kept, (ISSUED,))] *= 1 - part
-    return found
+    return np.maximum(found, float(found.sum()) / code.whole * _late(code))
+
+
+def _late(code: KernelCode) -> Weights:
+    """Waits at barriers for warps that come late; on an H200 those for products look like them."""
+    products = code.waiting_for(code.named(*PRODUCTS), _BARRIER)
+    return code.taken(code.rows(reasons=_BARRIER)) - products
 
 
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
