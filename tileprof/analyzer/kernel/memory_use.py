@@ -43,8 +43,8 @@ _NEAR = 0.92
 more."""
 _BEST_OF_MIX = 1.05
 _COPY = 0.5
-"""Share of writes from which on memory gives no more than to a copy, as long as it is read as well:
-on an H200 kernels with 0.67 and 0.8 of writes had less than that, and only writes alone had more."""
+"""Share of writes from which on memory gives no more than to a copy, as long as it is read as well.
+On an H200 kernels with 0.67 and 0.8 of writes had less than that; only writes alone had more."""
 _MOST = 1.1
 """Of a roof, the most that memory was seen to give; beyond, caches gave it."""
 

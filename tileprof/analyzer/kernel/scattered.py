@@ -57,7 +57,9 @@ def by_samples(
     everything = {each.index: 1.0 for each in scattered}
     queue, answers = _at(code, everything)
     full = np.maximum(queue, behind(code, held, held)) + answers
-    others = code.waiting_for(code.named(*LOADS, *STORES), ANSWER) + code.taken(code.rows(reasons=_LEFT))
+    others = code.waiting_for(code.named(*LOADS, *STORES), ANSWER) + code.taken(
+        code.rows(reasons=_LEFT)
+    )
     full = np.maximum(full, _for_nothing(code, ways) * others)
     if use is None and reach.left(case) is not None:
         return eliminated(full, code.whole, sure=_SURE_OF_WORK)

@@ -30,8 +30,8 @@ _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS", "SHFL")
 _HALVINGS = 40
 _REACHED = 0.97
-"""Of what memory gives to a mix of reads and writes, what blocks side by side reach: 0.93 to 1.03 on
-an H200."""
+"""Of what memory gives to a mix of reads and writes, what blocks side by side reach; on an H200
+0.93 to 1.03."""
 
 
 def demands(case: KernelCase, code: KernelCode) -> list[float]:

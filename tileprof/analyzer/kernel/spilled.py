@@ -4,10 +4,10 @@ In: a kernel's code.  Out: where it loads and stores local memory, and by row th
 of what waits for them, of what else waits for a place in the queue that they fill, and of constants
 that a loop with spills makes anew each turn.
 
-What an instruction waits for is told where it has a part of the samples that is worth it. In a long
-body none may have: 470 spills in a loop of an H200 had 0.65 of the samples behind them, and no
-instruction a hundredth. There a long scoreboard is that of the nearest load before whose register the
-instruction names, or the nearest store whose register it writes.
+What an instruction waits for is told where it has a part of the samples that is worth it. In a
+long body none may have: 470 spills in a loop of an H200 had 0.65 of the samples behind them, and no
+instruction a hundredth. There a long scoreboard is that of the nearest load before whose register
+the instruction names, or of the nearest store whose register it writes.
 """
 
 from __future__ import annotations
@@ -54,10 +54,12 @@ def _made_anew(code: KernelCode, spills: list[int]) -> list[int]:
     """Constants in loops with spills: where registers are left they stay in one."""
     loops = {loop_around(code, index) for index in spills}
     return code.where(
-        lambda each: each.depth > 0
-        and each.name in _MADE
-        and not set(_registers(each.text.partition(",")[2]))
-        and loop_around(code, each.index) in loops
+        lambda each: (
+            each.depth > 0
+            and each.name in _MADE
+            and not set(_registers(each.text.partition(",")[2]))
+            and loop_around(code, each.index) in loops
+        )
     )
 
 

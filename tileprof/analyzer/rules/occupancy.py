@@ -81,7 +81,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if launch is None or not 0 < share <= MOST_WARPS or launch.waves < 1 or is_pipelined(case):
         return
     step, left = next_step(case, launch), reach.left(case)
-    if step is None or (left is not None and left.high < _LEFT):
+    if step is None or (left is not None and _most_left(left, launch) < _LEFT):
         return
     static = Evidence("static", _static(case, launch, share, step))
     if case.sampled is not None and not _has_other_cause(case.sampled, launch):
@@ -89,6 +89,11 @@ def find(case: KernelCase) -> Iterator[Draft]:
     elif case.sampled is None and step.left >= _SMALL_STEP:
         title = "one block more is nearly in reach"
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
+
+
+def _most_left(left: Saving, launch: Launch) -> float:
+    """Of the time, what is left to gain at most; several blocks leave no more than is likely."""
+    return left.high if launch.held == 1 else left.mid
 
 
 def _seen(
@@ -132,7 +137,7 @@ def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
 def _saving(
     case: KernelCase, code: KernelCode, launch: Launch, step: Step, left: Saving | None
 ) -> Saving:
-    """Of the time, what more blocks take away by being elsewhere; waits that are no latency stay."""
+    """Of the time, what more blocks take away; waits that are no latency stay."""
     idle, stations = code.n(idle=True), demands(case, code)
     if not idle or step.warps <= launch.held * launch.warps:
         return Saving(0, 0, 0)

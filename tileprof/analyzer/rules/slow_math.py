@@ -11,10 +11,12 @@ with branches between them, and what else stands there is little beside them.
 Of the samples the part goes away that the faster form does not need: a power in an attention
 kernel, 33 instructions where `exp2` takes 3, took 0.65 of the samples on an H200, and 0.61 of the
 time. A number that is made a double takes part in one operation at least, which stays, as one of
-floats: so many turns to issue do not go. Warps at a barrier wait for others that slow arithmetic made
-late: that time goes in the same proportion as all other. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
-beside them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work,
-not a fault: they are a symptom, of whose cause nothing is known.
+floats: so many turns to issue do not go. Warps at a barrier wait for others that slow arithmetic
+made late: that time goes in the same proportion as all other.
+
+Where tensor cores and special functions in turn fill all of the time, other arithmetic runs beside
+them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work, not a
+fault: they are a symptom, of whose cause nothing is known.
 """
 
 from __future__ import annotations
@@ -125,7 +127,8 @@ def _told(
     if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, where, share):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
-            eliminated(taken, code.whole, form.part, _SURE), confidence=form.confidence,
+            eliminated(_with_late(code, taken), code.whole, form.part, _SURE),
+            confidence=form.confidence,
         )  # fmt: skip
     elif not form.quiet and not once:
         yield Draft(
@@ -141,13 +144,16 @@ def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
     for kept, part in staying(code, where) if form.is_wide else ():
         found[code.rows(kept, (ISSUED,))] *= 1 - part
-    return np.maximum(found, float(found.sum()) / code.whole * _late(code))
+    return found
 
 
-def _late(code: KernelCode) -> Weights:
-    """Waits at barriers for warps that come late; on an H200 those for products look like them."""
+def _with_late(code: KernelCode, taken: Weights) -> Weights:
+    """With waits at barriers for warps that it makes late, where it is much; on an H200 waits for
+    products look like them."""
+    share = float(taken.sum()) / code.whole
     products = code.waiting_for(code.named(*PRODUCTS), _BARRIER)
-    return code.taken(code.rows(reasons=_BARRIER)) - products
+    late = code.taken(code.rows(reasons=_BARRIER)) - products
+    return np.maximum(taken, share * late) if share >= _SETUP else taken
 
 
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
