@@ -14,7 +14,7 @@ a thread's registers takes one value after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +107,7 @@ def _place(case: KernelCase, code: KernelCode, spills: list[int]) -> Place:
     for index in spills:
         lines.setdefault(case.user_line(code.instructions[index].place), []).append(index)
 
-    def cost(where: list[int]) -> float:
+    def cost(where: Collection[int]) -> float:
         return code.n(where) + float(code.waiting_for(where).sum())
 
     hot = code.hottest(max(lines.values(), key=cost))
