@@ -53,9 +53,10 @@ def test_a_mix_of_reads_and_writes() -> None:
 
 
 def test_near_its_roof() -> None:
-    """From 0.92 of what is reached on: of a mix that, of the best that memory gives 0.86."""
-    assert use_of(Made(metrics={"bytes": 4.65e9})).near
-    assert not use_of(Made(metrics={"bytes": 4.55e9})).near
+    """From 0.92 of what is reached on: of a mix that, of reads alone 0.88, of the best that memory
+    gives 0.86."""
+    assert use_of(Made(metrics={"bytes": 4.45e9})).near
+    assert not use_of(Made(metrics={"bytes": 4.4e9})).near
     best = {"hbm_copy": 5e12}
     assert use_of(Made(metrics={"bytes": 4.35e9}), best).near
     assert not use_of(Made(metrics={"bytes": 4.25e9}), best).near
