@@ -59,6 +59,23 @@ def test_barriers_that_spills_make_late() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.48))
 
 
+def test_products_in_a_loop_with_spills_wait_for_one_another() -> None:
+    """4,000 of 10,000 samples are spills; 2,000 that wait for products there go as well, outside
+    of that loop in the same proportion."""
+    code = [
+        ("LDL R0, [R1+0x50]", {"selected": 4000}, 1, 5),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", {}, 1, 6),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 2000}, 1, 6),
+        ("@P0 BRA 0x0", {"selected": 1000}, 1, 6),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 1000}, 0, 7),
+        ("EXIT", {"selected": 2000}, 0, 9),
+    ]
+    blames = [(2, "barrier", 1), (4, "barrier", 1)]
+    finding = only(program(Made(code=code, blames=blames)), "spill-hot")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * (0.4 + 0.2 + 0.4 * 0.1)))
+
+
 def test_waits_that_nobody_tells_of() -> None:
     """Of 1,000 each: for the load of R0, and to write what a store has still to read, as spills;
     for a load of other memory, and to read what a store reads as well, not."""

@@ -5,11 +5,14 @@ them, and of what else waits for a place in the queue that they fill. Nearly all
 back: on an H200 spills that took 0.91 of a kernel's samples made it 9.0 times as long as without.
 
 Barriers and products of warp groups are waited for by warps that were late by spills as well: that
-time goes in the same proportion as all other. At most, so do all waits: a kernel that keeps values
-in memory has fewer warps, or smaller tiles, than it could. Where registers leave room for few
-warps, and it is known what the work takes, waits for results at which nobody issues likely go as
-well: with as many registers a thread as spilled, there is nobody else to issue, and what is left of
-a thread's registers takes one value after the other.
+time goes in the same proportion as all other. In a loop that spills, products wait for one another:
+sums have to be complete before they are stored. So likely other work covers all of these waits. At
+most, all waits go in proportion: a kernel that keeps values in memory has fewer warps, or smaller
+tiles, than it could.
+
+Where registers leave room for few warps, and it is known what the work takes, waits for results at
+which nobody issues likely go as well: with as many registers a thread as spilled, there is nobody
+else to issue, and what is left of a thread's registers takes one value after the other.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loop_around
 from tileprof.errors import Location
 
 __all__ = ["RULE"]
@@ -77,11 +81,19 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     share = float(taken.sum()) / code.whole
     together = np.maximum(taken, share * code.taken(code.rows(reasons=_TOGETHER)))
     least = eliminated(together, code.whole, _COMES_BACK, _SURE).low
-    together = np.maximum(together, _exposed(case, code))
+    together = np.maximum(together, np.maximum(_exposed(case, code), _serial(code)))
     likely = eliminated(together, code.whole, _COMES_BACK, _SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
     return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+
+
+def _serial(code: KernelCode) -> Weights:
+    """Waits for products in loops with spills: sums that are stored have to be complete."""
+    loops = {loop_around(code, index) for index in spill_places(code)}
+    where = {index for loop in loops if loop for index in loop}
+    waits = code.waiting_for(code.named(*PRODUCTS), _TOGETHER)
+    return np.where(code.rows(where), waits, 0.0)
 
 
 def _exposed(case: KernelCase, code: KernelCode) -> Weights:
