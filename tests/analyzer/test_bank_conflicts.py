@@ -58,6 +58,18 @@ def test_what_stands_behind_conflicts_waits_for_them_too() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - waits / 13000))
 
 
+@pytest.mark.parametrize("moved", [1e5, 8e5])
+def test_passes_are_told_as_they_are(moved: float) -> None:
+    """7 in 11 of 7,000 waits go, whatever else there is to gain, and no more than work leaves."""
+    behind = [*HOT, ("SHFL.IDX PT, R0, R2, RZ, 0x1f", {"mio_throttle": 2000}, 1, 8)]
+    behind[0] = (HOT[0][0], {"mio_throttle": 3000, "selected": 1000}, 1, 5)
+    made = Made(code=behind, blames=WAITS, remarks=TOLD, metrics={"dram_bytes": moved})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert finding.kernel_gain is not None
+    share = min(7 / 11 * 7000 / 13000, 1 - moved / 1e6 / 0.97)
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - share))
+
+
 def test_what_is_padded_by_a_word_moves_by_words() -> None:
     """Each store of 16 bytes, 5 passes, becomes four of a word, 8: of 16 passes 7 go, 3 come."""
     store = ("STS.128 [R8], R12", {"mio_throttle": 2000, "selected": 1000}, 1, 8)

@@ -113,6 +113,23 @@ def test_the_use_of_memory_is_the_part_of_waiting_that_is_traffic() -> None:
     assert finding.confidence == "high"
 
 
+def test_loads_in_order_wait_behind_scattered_ones() -> None:
+    """What has to move is known, and takes nothing. 16 sectors where 4 would do, beside as many
+    requests in order: of 20 sectors 12 are for nothing, and so is that part of 2,000 waits."""
+    code = [
+        ("LDG.E R4, desc[UR6][R4.64]", {"lg_throttle": 1000, "selected": 500}, 1, 5),
+        ("LDG.E R8, desc[UR6][R8.64]", {"selected": 500}, 1, 6),
+        ("FADD R7, R4, R7", {"long_scoreboard": 4000}, 1, 7),
+        ("FADD R9, R8, R9", {"long_scoreboard": 2000}, 1, 8),
+        ("EXIT", {"selected": 2000}, 0, 9),
+    ]
+    blames = [(2, "long_scoreboard", 0), (3, "long_scoreboard", 1)]
+    made = Made(code=code, blames=blames, remarks=[SAID], metrics={"bytes": 1e3})
+    finding = only(program(made, peaks={"hbm_copy": 1e12}), RULE)
+    seen = next(each for each in finding.dynamic if each.tier == "samples")
+    assert seen.samples == 5000 + 12 / 20 * 2000
+
+
 def test_the_layout_with_samples() -> None:
     """The remark names the line; its instruction is found there."""
     finding = only(program(Made(code=HOT, blames=WAITS, remarks=[SAID])), RULE)

@@ -46,18 +46,20 @@ def test_a_mix_of_reads_and_writes() -> None:
     )  # fmt: skip
     copied = use_of(Made(metrics={"bytes": 3e9}, ir=ir))
     assert copied.share == pytest.approx(3 / 4)
-    assert copied.room == pytest.approx(1 - 0.75 / 0.98)
+    assert copied.room == pytest.approx(1 - 0.75)
+    assert copied.sure_room == pytest.approx(1 - 0.75 / 0.92)
     assert copied.most == pytest.approx(1.05 / 0.75)
     assert "4 TB/s" in copied.text
 
 
 def test_near_its_roof() -> None:
-    """From 0.94 of what is reached on: of a mix 0.92, of the best that memory gives 0.87."""
-    assert use_of(Made(metrics={"bytes": 4.65e9})).near
-    assert not use_of(Made(metrics={"bytes": 4.55e9})).near
+    """From 0.92 of what is reached on: of a mix that, of reads alone 0.88, of the best that memory
+    gives 0.86."""
+    assert use_of(Made(metrics={"bytes": 4.45e9})).near
+    assert not use_of(Made(metrics={"bytes": 4.4e9})).near
     best = {"hbm_copy": 5e12}
-    assert use_of(Made(metrics={"bytes": 4.4e9}), best).near
-    assert not use_of(Made(metrics={"bytes": 4.3e9}), best).near
+    assert use_of(Made(metrics={"bytes": 4.35e9}), best).near
+    assert not use_of(Made(metrics={"bytes": 4.25e9}), best).near
 
 
 def test_what_stays_in_the_cache_has_another_roof() -> None:
@@ -76,14 +78,20 @@ def test_more_than_memory_gives_came_from_elsewhere() -> None:
 
 
 def test_bytes_of_code_without_loops() -> None:
-    """What several accesses of a block touch counts once; a third of it is read."""
+    """What several accesses of a block touch counts once; a third of it is read, and memory gives
+    no more to that than to a copy."""
     case = case_of(without_loops())
     blocks = 200_000 * 3
     assert bytes_without_loops(case) == (128 * 4 * blocks, 128 * 8 * blocks)
     use = memory_use(case)
     assert use is not None
-    mixed = 4e12 + (2 / 3 - 0.5) / 0.5 * 0.5e12
-    assert use.share == pytest.approx(128 * 12 * blocks / 1e-3 / mixed)
+    assert use.share == pytest.approx(128 * 12 * blocks / 1e-3 / 4e12)
+
+
+def test_only_writes_alone_have_their_own_roof() -> None:
+    """Memory turns between reads and writes, however few of them are reads."""
+    ir = "kernel @filled(%X: out global<3000000000, uint8>) {\n}\n"
+    assert use_of(Made(metrics={"bytes": 3e9}, ir=ir)).share == pytest.approx(3 / 4.5)
 
 
 @pytest.mark.parametrize(

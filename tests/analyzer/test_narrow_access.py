@@ -79,11 +79,13 @@ def test_words_pass_nearly_as_many_bytes_as_wider_accesses(queue: int, severity:
 
 
 def test_no_more_goes_than_kernels_reach_of_memory() -> None:
-    """Of its bandwidth 80 % are used, and kernels that only move reach 93 %."""
+    """Of its bandwidth 80 % are used, and kernels that only move reach 93 %: that is what is left,
+    and not what stands in the queue."""
     made = Made(code=HOT, remarks=[SAID], metrics={"dram_bytes": 800_000})
     finding = only(program(made, peaks=PEAKS), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(drawn_gain(1 - 0.8 / 0.93, 0.8))
+    assert finding.kernel_gain.mid == pytest.approx(0.93 / 0.8)
+    assert 1 < finding.kernel_gain.low <= 0.92 * 0.93 / 0.8
 
 
 GAPS = [

@@ -6,6 +6,8 @@ import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, stored
+from tileprof.analyzer.kernel.side_by_side import faster
+from tileprof.profile import Attribute
 
 RULE = "occupancy-limited"
 # 8 warps on a multiprocessor, 2 of a scheduler, which issues in a quarter of all cycles.
@@ -15,16 +17,18 @@ ROOF = {"hbm_copy": 1e12}
 SOME = {"bytes": 1e8}
 LATENCY = {"selected": 1250, "long_scoreboard": 8750, "long_scoreboard_not_issued": 7500}
 WAITS = [("FADD R0, R0, R1", LATENCY, 1, 5)]
+STATIONS = (0.1 / 0.97, 0.25)
 
 
 def test_a_few_registers_from_the_next_block() -> None:
-    """From 2 to 4 warps of a scheduler that each are ready with p: 1 - (1 - p)² = 0.25; or, as one
-    block alone is far too large, to half of all, 8. At most what the work leaves."""
+    """From one block to two; or, as one alone is far too large, to half of all warps, four of them:
+    likely to three. Memory is at work for 0.1, schedulers for a quarter. At most what the work
+    leaves."""
     finding = only(on_h200(Made(attributes=FEW, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
-    step, further = (1 - 0.25 / (1 - 0.75**warps) for warps in (2, 4))
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (step + further) / 2))
-    assert finding.kernel_gain.low == pytest.approx(1 / (1 - step / 2))
+    step, likely = (faster(STATIONS, 1, blocks) for blocks in (2, 3))
+    assert finding.kernel_gain.mid == pytest.approx(likely)
+    assert finding.kernel_gain.low == pytest.approx(1 / (1 - (1 - 1 / step) / 2))
     assert finding.kernel_gain.high == pytest.approx(4)  # it issues in a quarter of all cycles
     assert (finding.severity, finding.confidence) == ("suggestion", "medium")
     assert "at most 128 registers a thread instead of 132" in finding.author
@@ -35,7 +39,7 @@ def test_a_step_is_to_the_next_block() -> None:
     three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")
     finding = only(on_h200(Made(attributes=three, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx((1 - 0.75 ** (4 / 3)) / 0.25)
+    assert finding.kernel_gain.mid == pytest.approx(faster(STATIONS, 3, 4))
     assert finding.kernel_gain.high <= 4 / 3 + 1e-9
 
 
@@ -44,7 +48,7 @@ def test_the_grid_has_blocks_for_it() -> None:
     some = FEW | launch(198, threads=256, registers=132)
     finding = only(on_h200(Made(attributes=some, code=WAITS, metrics=SOME), ROOF), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx((1 - 0.75**1.5) / 0.25)
+    assert finding.kernel_gain.mid == pytest.approx(faster(STATIONS, 1, 1.5))
     none = FEW | launch(100, threads=256, registers=132)
     assert not found(on_h200(Made(attributes=none, code=WAITS, metrics=SOME), ROOF), RULE)
 
@@ -103,24 +107,38 @@ def test_near_a_roof_and_with_many_warps() -> None:
 
 
 def test_no_more_comes_back_than_work_leaves() -> None:
-    """At 0.7 of the roof: 0.7 / 0.97 stays likely, 0.7 / 1.05 at least, but for the roof itself."""
+    """At 0.7 of the roof: 0.7 / 0.97 stays likely, and the roof itself at least."""
     near = Made(attributes=FEW, code=WAITS, metrics={"bytes": 7e8})
     finding = only(on_h200(near, ROOF), RULE)
     assert finding.kernel_gain is not None
-    likely = (0.7 / 0.97 + 0.7 / 1.05) / 2
-    assert finding.kernel_gain.mid == pytest.approx(min(1 / likely, 1 / 0.7))
+    assert 1.2 < finding.kernel_gain.mid < 0.97 / 0.7
     assert finding.kernel_gain.high == pytest.approx(1 / 0.7)
 
 
-@pytest.mark.parametrize("text", ["LDL R0, [R1]", "LDG.E R0, [R2.64]"])
-def test_causes_of_their_own(text: str) -> None:
-    """Spills, which fewer registers make more; a queue that is full of accesses."""
-    reasons = {"long_scoreboard": 1500} if text.startswith("LDL") else {"lg_throttle": 1500}
-    code = [*WAITS, (text, reasons, 1, 6)]
-    assert not found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
-    few = {reason: n // 2 for reason, n in reasons.items()}
-    code = [*WAITS, (text, few, 1, 6)]
-    assert found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
+def test_blocks_beside_each_other_near_a_roof() -> None:
+    """Three of them, at 0.9: waits for memory are what it takes, however few warps there are."""
+    three = launch(13200, held=3, threads=256, registers=72, limited_by="registers")
+    made = Made(attributes=three, code=WAITS, metrics={"bytes": 9e8})
+    assert not found(on_h200(made, ROOF), RULE)
+
+
+def test_spills_are_a_cause_of_their_own() -> None:
+    """Fewer registers make more of them; a few are no matter."""
+    for waits, said in ((1500, 0), (700, 1)):
+        code = [*WAITS, ("LDL R0, [R1]", {"long_scoreboard": waits}, 1, 6)]
+        held = found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
+        assert len(held) == said
+
+
+@pytest.mark.parametrize(("launched", "said"), [
+    (FEW, 1), (launch(13200, held=3, threads=128, registers=168, limited_by="registers"), 0),
+])  # fmt: skip
+def test_a_queue_that_is_full(launched: dict[str, Attribute], said: int) -> None:
+    """That of a block alone, which begins to load while nobody computes; that of several has a
+    cause of its own."""
+    code = [*WAITS, ("LDG.E R0, [R2.64]", {"lg_throttle": 1500}, 1, 6)]
+    held = found(on_h200(Made(attributes=launched, code=code, metrics=SOME), ROOF), RULE)
+    assert len(held) == said
 
 
 def test_waits_for_memory_are_no_sign_without_a_roof() -> None:

@@ -42,6 +42,31 @@ def test_a_literal_that_makes_doubles_of_floats() -> None:
     assert place.line == 5
 
 
+def test_doubles_that_stay_as_floats() -> None:
+    """Of 400 turns of doubles as many stay as numbers were turned into them and back, 300; so do
+    200 of floats in that line."""
+    turns = {"F2F.F64.F32": 150, "DMUL": 200, "DADD": 200, "F2F.F32.F64": 150, "FMUL": 200}
+    code: _Code = [(f"{name} R4, R4, R6", {"selected": n}, 1, 5) for name, n in turns.items()]
+    rest: _Code = [("FFMA R2, R0, R3, R4", {"selected": 9100}, 1, 9)]
+    finding = only(program(Made(code=code + rest)), RULE)
+    assert finding.dynamic[0].samples == 900 - 300 - 200
+
+
+def test_barriers_that_slow_arithmetic_makes_late() -> None:
+    """A fifth of the samples are powers, so of 2,000 waits for other warps 400 are theirs; of as
+    many that are for products none."""
+    power: _Code = [("FFMA R42, R33, R44, 0.0013391353422775864601", {"selected": 2000}, 1, 5)]
+    after: _Code = [
+        ("BAR.SYNC 0x0", {"barrier": 2000}, 1, 6),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", {}, 1, 6),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 2000}, 1, 7),
+        ("FADD R2, R0, R3", {"selected": 4000}, 1, 9),
+    ]
+    finding = only(program(Made(code=power + after, blames=[(3, "barrier", 2)])), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * (0.2 + 0.2 * 0.2)))
+
+
 @pytest.mark.parametrize(
     ("text", "title"),
     [

@@ -59,6 +59,69 @@ def test_barriers_that_spills_make_late() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.48))
 
 
+def test_products_in_a_loop_with_spills_wait_for_one_another() -> None:
+    """4,000 of 10,000 samples are spills; 2,000 that wait for products there go as well, outside
+    of that loop in the same proportion."""
+    code = [
+        ("LDL R0, [R1+0x50]", {"selected": 4000}, 1, 5),
+        ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", {}, 1, 6),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 2000}, 1, 6),
+        ("@P0 BRA 0x0", {"selected": 1000}, 1, 6),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 1000}, 0, 7),
+        ("EXIT", {"selected": 2000}, 0, 9),
+    ]
+    blames = [(2, "barrier", 1), (4, "barrier", 1)]
+    finding = only(program(Made(code=code, blames=blames)), "spill-hot")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * (0.4 + 0.2 + 0.4 * 0.1)))
+
+
+def test_waits_that_nobody_tells_of() -> None:
+    """Of 1,000 each: for the load of R0, and to write what a store has still to read, as spills;
+    for a load of other memory, and to read what a store reads as well, not."""
+    long = {"long_scoreboard": 1000}
+    code = [
+        ("LDG.E R9, desc[UR6][R2.64]", {"selected": 100}, 1, 5),
+        ("LDL.64 R4, [R1+0x50]", {"selected": 100}, 1, 5),
+        ("FFMA R2, R5, R3, R2", long, 1, 6),
+        ("STL [R1+0x50], R6", {"selected": 100}, 1, 6),
+        ("FADD R7, R6, R3", long, 1, 6),
+        ("MOV R6, R3", long, 1, 6),
+        ("FADD R8, R9, R3", long, 1, 6),
+        ("EXIT", {"selected": 5700}, 0, 9),
+    ]
+    finding = only(program(Made(code=code)), "spill-hot")
+    assert finding.dynamic[0].samples == 2200
+    told = Made(code=code, blames=[(2, "long_scoreboard", 0), (5, "long_scoreboard", 3)])
+    assert only(program(told), "spill-hot").dynamic[0].samples == 1200
+
+
+def test_constants_that_a_loop_with_spills_makes_anew() -> None:
+    """No register is left to keep them in; outside of that loop one may be."""
+    code = [
+        ("MOV R3, 0x3c23d70a", {"selected": 500}, 0, 4),
+        ("LDL R0, [R1+0x50]", {"selected": 2000}, 1, 5),
+        ("HFMA2.MMA R2, -RZ, RZ, 1.03, -112.6", {"selected": 500}, 1, 5),
+        ("MOV R4, R0", {"selected": 500}, 1, 5),
+        ("@P0 BRA 0x10", {"selected": 500}, 1, 5),
+        ("EXIT", {"selected": 6000}, 0, 9),
+    ]
+    assert only(program(Made(code=code)), "spill-hot").dynamic[0].samples == 2500
+
+
+def test_the_line_whose_spills_cost_the_most() -> None:
+    """Two of 600 samples each are more than one of 1,000."""
+    code = [
+        ("LDL R0, [R1+0x50]", {"selected": 1000}, 1, 5),
+        ("LDL R2, [R1+0x60]", {"selected": 600}, 1, 6),
+        ("LDL R3, [R1+0x70]", {"selected": 600}, 1, 6),
+        ("EXIT", {"selected": 6000}, 0, 9),
+    ]
+    place = only(program(Made(code=code)), "spill-hot").place.location
+    assert place is not None
+    assert place.line == 6
+
+
 def test_cold_spills_are_to_be_ignored() -> None:
     """A path that hardly runs."""
     cold = [("STL [R1], R0", {"selected": 5}, 0, 5), *HOT[1:]]

@@ -74,4 +74,4 @@ def saved(code: KernelCode, passes: Mapping[int, float], use: MemoryUse | None) 
     if saving.mid <= room:
         return saving
     high = max(room, min(saving.high, 1 - 1 / use.most))
-    return Saving(min(saving.low, room), room, high, taken * room / saving.mid, saving.samples)
+    return Saving(min(saving.low, use.sure_room), room, high, samples=saving.samples)

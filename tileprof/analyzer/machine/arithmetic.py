@@ -11,17 +11,18 @@ long as the compiler keeps them in instructions, and not in registers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from tileprof.analyzer.findings import Confidence
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
 
-__all__ = ["FORMS", "Form", "lines_calling"]
+__all__ = ["FORMS", "Form", "lines_calling", "staying"]
 
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
+_FLOATS = ("FADD", "FMUL", "FFMA")
 _LOG2_E = re.compile(r"\b1\.44269\d*")
 _LINE = re.compile(r"#line (\d+)")
 _HIGH_HALF = re.compile(r"(?:@!?P\d )?IMAD\.HI(?:\.U32)? R\w+, R\w+(?:\.reuse)?, R\w+")
@@ -47,6 +48,8 @@ class Form:
     """Whether it is usual in what a block does once, to find its tile."""
     quiet: bool = False
     """Whether nothing is said of it where nothing was measured, or it costs nothing."""
+    is_wide: bool = False
+    """Whether it is work that stays, in numbers of half the width."""
 
 
 def _doubles(code: KernelCode) -> list[int]:
@@ -57,6 +60,19 @@ def _doubles(code: KernelCode) -> list[int]:
         return []
     special = code.where(lambda each: each.name == "MUFU" and "64" in each.opcode)
     return sorted([*wide, *special, *code.named(*_DOUBLES)])
+
+
+def staying(code: KernelCode, where: Collection[int]) -> Iterator[tuple[list[int], float]]:
+    """Of arithmetic of doubles, the instructions that stay as some of floats, and what part.
+
+    Each number that is converted takes part in one operation at least; floats stay what they are.
+    """
+    doubles, floats, turned = (
+        sorted({*code.named(*names)}.intersection(where)) for names in (_DOUBLES, _FLOATS, ("F2F",))
+    )
+    yield floats, 1.0
+    if issued := code.n(doubles, (ISSUED,)):
+        yield doubles, min(1.0, code.n(turned, (ISSUED,)) / issued)
 
 
 def _divisions(code: KernelCode) -> list[int]:
@@ -136,7 +152,7 @@ FORMS = (
         "Write the literal as a float (`1.0f`), or cast it: a literal without a suffix, or a"
         " function of `math.h`, makes doubles of floats. Where a sum needs more digits, keep only"
         " the sum in doubles.",
-        spread=True,
+        spread=True, is_wide=True,
     ),
     _function(
         "powers with all digits", "pow",

@@ -7,10 +7,12 @@ do, by instruction or by launch. Of what waits in their queue that part goes tha
 are of all (`queues`): what stays are a pass for the addresses of each request, one for its bytes,
 and other accesses; rows that are padded by a word can be moved by words only, so wider accesses
 come to more passes. (An H200 that had 0.77 of its samples in that queue, at 16-way conflicts of
-words beside stores of 16 bytes, took 0.46 of the time; its passes say 0.44.) Where memory gives no
-more there is nothing to gain: an H200 transposed as fast with 8-way conflicts as without. Without
-any of that, much waiting for shared memory is a symptom: samples cannot tell conflicts from many
-accesses.
+words beside stores of 16 bytes, took 0.46 of the time; its passes say 0.44.) As that counts what
+stands behind conflicts as well, it is told as it is, and only no more than the work leaves.
+
+Where memory gives no more there is nothing to gain: an H200 transposed as fast with 8-way conflicts
+as without. Without any of that, much waiting for shared memory is a symptom: samples cannot tell
+conflicts from many accesses.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import Weights, eliminated
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, Tier, percent
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import behind, of_ways, passes_of
@@ -108,9 +111,18 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
                      f"Leave it: {why}.", confidence="high")  # fmt: skip
     return Draft(
         "suggestion", title, place, tuple(evidence), _ADVICE, _COMPILER,
-        eliminated(taken, code.whole), most=most,
+        _saving(case, code, taken), most=most,
         confidence="high" if found.tier == "counters" else "medium",
     )  # fmt: skip
+
+
+def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
+    """What passes say, as long as the work leaves it: waits behind the queue are in it already."""
+    found, left = eliminated(taken, code.whole), reach.left(case, taken)
+    if left is None or found.samples < FEWEST_SAMPLES:
+        return found
+    mid = min(found.mid, left.mid)
+    return Saving(min(found.low, left.low), mid, max(mid, left.high), samples=found.samples)
 
 
 def _gone(code: KernelCode, ways: dict[int, float]) -> Weights:

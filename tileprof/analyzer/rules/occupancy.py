@@ -3,13 +3,9 @@
 Static: what limits the blocks on a multiprocessor, and what one more needs. Dynamic: cycles in
 which schedulers issue nothing, and the latency that their warps wait for then.
 
-The gain is that of GPA's parallel optimizers (Zhou et al., CGO 2021, section 5): with W warps of a
-scheduler, each ready with probability p, it issues in 1 - (1 - p)^W of all cycles. p comes from the
-cycles in which it did issue, W from the warps that were there; W' is that of the next step, not the
-most that the device has. Of that gain only the part counts in which warps wait for latency: a full
-queue, a nap or a fence is not shorter with more warps. At most W' / W times as much is issued, and
-no more comes back than what the kernel's work leaves of its time: kernels that only stream are
-between the likeliest and the best.
+The gain is that of blocks in a closed network of queues (`side_by_side`): memory, shared memory and
+schedulers serve one block while others wait for latency, or for one of these. So no more comes back
+than what the busiest of them leaves, and no part of it where several blocks keep that one busy.
 
 A block alone has a tile that is far too large, or memory that it does not need. Who makes it
 smaller seldom stops where two blocks fit: so likely it is halfway between the next step and half of
@@ -20,8 +16,9 @@ blocks share a multiprocessor already, they cover each other's arithmetic, and o
 count. Those are no sign where the bytes that have to be moved are not known, as warps wait as long
 for a memory that gives all it has; then one block alone is a symptom.
 
-Nor does it help where registers are spilled already (a step to more warps takes some away), or
-where the queues of memory are full of accesses: these have causes of their own.
+Nor does it help where registers are spilled already (a step to more warps takes some away). Where
+blocks share a multiprocessor and the queues of memory are full of accesses, these have causes of
+their own; a block alone fills them by itself when it begins to load, while nobody computes.
 
 Not told of: kernels whose grid leaves room already (fewer than a wave: more room would stay empty),
 kernels of products of warp groups or of copies of tiles, which hide latency by engines and not by
@@ -34,11 +31,10 @@ from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, more_warps
+from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import (
-    SCHEDULERS,
     Launch,
     busy_share,
     is_pipelined,
@@ -46,6 +42,7 @@ from tileprof.analyzer.kernel.launches import (
     launch_place,
 )
 from tileprof.analyzer.kernel.next_step import MOST_WARPS, Step, next_step
+from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.code import KernelCode
 
 __all__ = ["RULE"]
@@ -58,6 +55,8 @@ _ON_CHIP = (
 """Further reasons that other warps cover, where no product of a warp group is waited for."""
 _WAITING = 0.3
 """Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
+_KEPT = ("sleeping", "membar")
+"""Naps and fences, which are as long with other warps beside them."""
 _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _OTHER = 0.1
 """Of the samples, that are at spills, or in full queues: above, that is what to look at."""
@@ -82,14 +81,19 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if launch is None or not 0 < share <= MOST_WARPS or launch.waves < 1 or is_pipelined(case):
         return
     step, left = next_step(case, launch), reach.left(case)
-    if step is None or (left is not None and left.high < _LEFT):
+    if step is None or (left is not None and _most_left(left, launch) < _LEFT):
         return
     static = Evidence("static", _static(case, launch, share, step))
-    if case.sampled is not None and not _has_other_cause(case.sampled):
+    if case.sampled is not None and not _has_other_cause(case.sampled, launch):
         yield from _seen(case, case.sampled, launch, step, static, left)
     elif case.sampled is None and step.left >= _SMALL_STEP:
         title = "one block more is nearly in reach"
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
+
+
+def _most_left(left: Saving, launch: Launch) -> float:
+    """Of the time, what is left to gain at most; several blocks leave no more than is likely."""
+    return left.high if launch.held == 1 else left.mid
 
 
 def _seen(
@@ -100,7 +104,7 @@ def _seen(
     alone, known = launch.held == 1, case.roofs.copy_floor > 0
     reasons = ((_MEMORY,) if known else ()) + (_ON_CHIP if alone else ())
     waiting = code.n(reasons=reasons, idle=True)
-    saving = _saving(code, waiting, launch, step, left)
+    saving = _saving(case, code, launch, step, left)
     if waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES) and saving.mid >= _NOTABLE:
         yield Draft(
             "suggestion", "more warps would hide latency", launch_place(case),
@@ -115,10 +119,11 @@ def _seen(
         yield Draft("symptom", title, launch_place(case), evidence, _advice(step), _COMPILER)
 
 
-def _has_other_cause(code: KernelCode) -> bool:
+def _has_other_cause(code: KernelCode, launch: Launch) -> bool:
     spills = code.named("LDL", "STL")
     spilling = code.n(spills) + float(code.waiting_for(spills).sum())
-    return max(spilling, code.n(reasons=_QUEUES)) > _OTHER * code.whole
+    queued = code.n(reasons=_QUEUES) if launch.held > 1 else 0
+    return max(spilling, queued) > _OTHER * code.whole
 
 
 def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
@@ -130,24 +135,21 @@ def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
 
 
 def _saving(
-    code: KernelCode, waiting: int, launch: Launch, step: Step, left: Saving | None
+    case: KernelCase, code: KernelCode, launch: Launch, step: Step, left: Saving | None
 ) -> Saving:
-    """Of the cycles in which nobody issues, those that more warps cover."""
-    idle, busy, warps = code.n(idle=True), busy_share(code), float(launch.held * launch.warps)
-    if not idle:
+    """Of the time, what more blocks take away; waits that are no latency stay."""
+    idle, stations = code.n(idle=True), demands(case, code)
+    if not idle or step.warps <= launch.held * launch.warps:
         return Saving(0, 0, 0)
-    ready = 1 - (1 - busy) ** (SCHEDULERS / warps)
-    most = max(0.0, 1 - warps / step.warps)
-    part, ceiling = waiting / idle, (left.mid + left.high) / 2 if left else 1.0
-    mid = min(_covered(ready, warps, step.warps) * part, most, ceiling)
-    low, mid = _SURE * mid, (mid + min(_covered(ready, warps, step.further) * part, ceiling)) / 2
+    part = 1 - code.n(reasons=_KEPT, idle=True) / idle
+
+    def covered(warps: float) -> float:
+        return part * (1 - 1 / faster(stations, launch.held, warps / launch.warps))
+
+    low, mid = _SURE * covered(step.warps), covered((step.warps + step.further) / 2)
+    most = max(0.0, 1 - launch.held * launch.warps / step.warps)
     high = left.high if left and step.further > step.warps else most
     return Saving(min(low, mid), mid, max(mid, high))
-
-
-def _covered(ready: float, warps: float, after: float) -> float:
-    """Of the time, what more warps take away."""
-    return 1 - 1 / more_warps(ready, warps, after)
 
 
 def _static(case: KernelCase, launch: Launch, share: float, step: Step) -> str:

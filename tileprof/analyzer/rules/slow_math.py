@@ -10,9 +10,13 @@ with branches between them, and what else stands there is little beside them.
 
 Of the samples the part goes away that the faster form does not need: a power in an attention
 kernel, 33 instructions where `exp2` takes 3, took 0.65 of the samples on an H200, and 0.61 of the
-time. Where tensor cores and special functions in turn fill all of the time, other arithmetic runs
-beside them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work,
-not a fault: they are a symptom, of whose cause nothing is known.
+time. A number that is made a double takes part in one operation at least, which stays, as one of
+floats: so many turns to issue do not go. Warps at a barrier wait for others that slow arithmetic
+made late: that time goes in the same proportion as all other.
+
+Where tensor cores and special functions in turn fill all of the time, other arithmetic runs beside
+them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work, not a
+fault: they are a symptom, of whose cause nothing is known.
 """
 
 from __future__ import annotations
@@ -27,8 +31,8 @@ from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share
-from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling
-from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
+from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.errors import Location
 
@@ -41,6 +45,7 @@ _WITHIN = (
 )  # fmt: skip
 """The same, where all arithmetic of a line is looked at."""
 _FOR_RESULTS = ("short_scoreboard", "wait")
+_BARRIER = ("barrier",)
 _ELSE = (
     "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "HGMMA", "QGMMA", "IGMMA", "HMMA", "WARPGROUP",
     "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
@@ -122,7 +127,8 @@ def _told(
     if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, where, share):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
-            eliminated(taken, code.whole, form.part, _SURE), confidence=form.confidence,
+            eliminated(_with_late(code, taken), code.whole, form.part, _SURE),
+            confidence=form.confidence,
         )  # fmt: skip
     elif not form.quiet and not once:
         yield Draft(
@@ -135,7 +141,19 @@ def _told(
 def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     """Samples of these, and of what waits for them; of a subroutine all, as all of it would go."""
     every = None if form.where is subroutines else _WITHIN if form.spread else _OWN
-    return np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
+    found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
+    for kept, part in staying(code, where) if form.is_wide else ():
+        found[code.rows(kept, (ISSUED,))] *= 1 - part
+    return found
+
+
+def _with_late(code: KernelCode, taken: Weights) -> Weights:
+    """With waits at barriers for warps that it makes late, where it is much; on an H200 waits for
+    products look like them."""
+    share = float(taken.sum()) / code.whole
+    products = code.waiting_for(code.named(*PRODUCTS), _BARRIER)
+    late = code.taken(code.rows(reasons=_BARRIER)) - products
+    return np.maximum(taken, share * late) if share >= _SETUP else taken
 
 
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:

@@ -5,15 +5,19 @@ them, and of what else waits for a place in the queue that they fill. Nearly all
 back: on an H200 spills that took 0.91 of a kernel's samples made it 9.0 times as long as without.
 
 Barriers and products of warp groups are waited for by warps that were late by spills as well: that
-time goes in the same proportion as all other. At most, so do all waits: a kernel that keeps values
-in memory has fewer warps, or smaller tiles, than it could. Where registers leave room for few
-warps, and it is known what the work takes, waits for memory at which nobody issues likely go as
-well: with as many registers a thread as spilled, there is nobody else to issue.
+time goes in the same proportion as all other. In a loop that spills, products wait for one another:
+sums have to be complete before they are stored. So likely other work covers all of these waits. At
+most, all waits go in proportion: a kernel that keeps values in memory has fewer warps, or smaller
+tiles, than it could.
+
+Where registers leave room for few warps, and it is known what the work takes, waits for results at
+which nobody issues likely go as well: with as many registers a thread as spilled, there is nobody
+else to issue, and what is left of a thread's registers takes one value after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +29,9 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.errors import Location
 
 __all__ = ["RULE"]
 
@@ -36,7 +42,7 @@ _SURE = 0.7
 """Of the likely part, what comes back at least."""
 _REGISTERS, _FEW = 65_536, 1024
 """Of a multiprocessor; threads there, half of the most, from which on they are not few."""
-_MEMORY = ("long_scoreboard", "lg_throttle")
+_LATENCY = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")
 _TOGETHER = ("barrier", "warpgroup_arrive", "gmma")
 """Waits for warps that come late, or for products that were begun late."""
 _IGNORED = "Leave it: the spills are on a path that hardly runs."
@@ -75,24 +81,32 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     share = float(taken.sum()) / code.whole
     together = np.maximum(taken, share * code.taken(code.rows(reasons=_TOGETHER)))
     least = eliminated(together, code.whole, _COMES_BACK, _SURE).low
-    together = np.maximum(together, _exposed(case, code))
+    together = np.maximum(together, np.maximum(_exposed(case, code), _serial(code)))
     likely = eliminated(together, code.whole, _COMES_BACK, _SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
     return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
 
 
+def _serial(code: KernelCode) -> Weights:
+    """Waits for products in loops with spills: sums that are stored have to be complete."""
+    loops = {loop_around(code, index) for index in spill_places(code)}
+    where = {index for loop in loops if loop for index in loop}
+    waits = code.waiting_for(code.named(*PRODUCTS), _TOGETHER)
+    return np.where(code.rows(where), waits, 0.0)
+
+
 def _exposed(case: KernelCase, code: KernelCode) -> Weights:
-    """Waits for memory that more warps would cover, which registers leave no room for."""
+    """Waits for results that more warps would cover, which registers leave no room for."""
     launch, blocks = launch_of(case), case.number("blocks_per_sm") or 0
     threads = launch.threads if launch else _FEW
     each = (case.number("registers") or 0) * threads
     full = each * (blocks + 1) > _REGISTERS and blocks * threads < _FEW
-    rows = code.rows(reasons=_MEMORY)
+    rows = code.rows(reasons=_LATENCY)
     waits = code.taken(rows)
     if not full or not waits.any() or reach.left(case) is None:
         return np.zeros(len(waits))
-    return waits * min(1.0, code.n(reasons=_MEMORY, idle=True) / float(waits.sum()))
+    return waits * min(1.0, code.n(reasons=_LATENCY, idle=True) / float(waits.sum()))
 
 
 def _working(code: KernelCode) -> npt.NDArray[np.bool_]:
@@ -100,7 +114,15 @@ def _working(code: KernelCode) -> npt.NDArray[np.bool_]:
 
 
 def _place(case: KernelCase, code: KernelCode, spills: list[int]) -> Place:
-    hot = code.hottest(spills)
+    """The hottest spill of the line whose spills, and waits for them, have the most samples."""
+    lines = dict[Location | None, list[int]]()
+    for index in spills:
+        lines.setdefault(case.user_line(code.instructions[index].place), []).append(index)
+
+    def cost(where: Collection[int]) -> float:
+        return code.n(where) + float(code.waiting_for(where).sum())
+
+    hot = code.hottest(max(lines.values(), key=cost))
     assert hot is not None
     return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
 
