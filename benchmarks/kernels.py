@@ -1,8 +1,9 @@
 """The speed of our kernels beside the fastest others, in one process on one GPU.
 
-    python benchmarks/kernels.py [--quick] [--only RE] [--budget SECONDS] [-o FILE]
+    python benchmarks/kernels.py [--quick] [--only RE] [--budget SECONDS] [--add] [-o FILE]
 
-Writes a JSON file with every pair, the device, its clocks and all versions, after each row.
+Writes a JSON file with every pair, the device, its clocks and all versions, after each row. With
+`--add` the rows of the file stay that are not measured again; each new one has its own date.
 """
 
 from __future__ import annotations
@@ -81,15 +82,24 @@ def groups(quick: bool) -> Iterator[Group]:
 class Report:
     """What was measured so far, on the screen and in the file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, add: bool = False) -> None:
         self.path = Path(path)
-        self.rows: list[dict[str, Any]] = []
         self.lines: list[str] = []
-        self.held: dict[str, Any] = {"circumstances": measuring.circumstances(), "rows": self.rows}
+        self.held: dict[str, Any] = {"circumstances": measuring.circumstances(), "rows": []}
+        self.adds = add and self.path.exists()
+        if self.adds:
+            self.held = json.loads(self.path.read_text())
+        self.rows: list[dict[str, Any]] = self.held["rows"]
 
     def add(self, row: dict[str, Any], line: str) -> None:
-        """A row, or why there is none."""
-        self.rows.append(row)
+        """A row, or why there is none; in place of an older one of the same work."""
+        if self.adds:
+            row = {**row, "circumstances": measuring.circumstances()}
+        places = [at for at, each in enumerate(self.rows) if each["work"] == row["work"]]
+        if places:
+            self.rows[places[0]] = row
+        else:
+            self.rows.append(row)
         self.lines.append(line)
         print(line, flush=True)
         self.write()
@@ -126,12 +136,13 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=0.0, metavar="SECONDS",
                         help="start no group after so long")  # fmt: skip
     parser.add_argument("--without-tilelang", action="store_true")
+    parser.add_argument("--add", action="store_true", help="to the rows of the file")
     parser.add_argument("-o", "--output", default=str(RESULTS / "kernels.json"))
     args = parser.parse_args()
     start = time.perf_counter()
     torch.manual_seed(0)
     chosen = [g for g in groups(args.quick) if re.search(args.only, g.name)]
-    report = Report(args.output)
+    report = Report(args.output, args.add)
     specs = [s for g in chosen for s in g.peers]
     if specs and not args.without_tilelang:
         report.held["tilelang"] = compile_peers(specs)

@@ -29,7 +29,7 @@ import page_stalls
 from page_rows import asked, beside, clean
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "kernels.json"
+RESULTS = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("kernels", "attention")]
 PAGE = ROOT / "docs" / "benchmarks.md"
 TITLE = "## Kernels on a GPU"
 TEXT = f"""{TITLE}
@@ -37,8 +37,10 @@ TEXT = f"""{TITLE}
 `python benchmarks/kernels.py` runs our kernels (`benchmarks/gpu_kernels.py`: plain tile code,
 nothing written for one size) beside the fastest others in one process on one GPU, and writes
 `benchmarks/results/kernels.json` after each row. `--quick` leaves out sizes and peers, `--only RE`
-chooses groups, `--budget SECONDS` starts no group later than that. `python benchmarks/page.py` then
-writes this section. [The ladder](../case_studies/gemm_ladder/README.md) shows for one product what
+chooses groups, `--budget SECONDS` starts no group later than that. With `--only attention` and
+`-o benchmarks/results/attention.json` it measures case studies of attention and what goes with it,
+which [have pages of their own](case-studies/kernels.md). `python benchmarks/page.py` then writes
+this section. [The ladder](../case_studies/gemm_ladder/README.md) shows for one product what
 each step of the lowering does, [pages of kernels](case-studies/kernels.md) show what the
 compiler found in each of those of attention, and where its time goes.
 
@@ -54,14 +56,19 @@ compiler found in each of those of attention, and where its time goes.
 
 
 def section(record: dict[str, Any]) -> str:
-    """Everything from the title to the end of the page."""
+    """What was measured in one go."""
     where = record["circumstances"]
     versions = ", ".join(f"{k} {where[k]}" for k in ("python", "torch", "cuda", "tileprof"))
     driver = where["gpu"]["driver_version"]
     said = f"{where['device']}, driver {driver}, {where['date']} UTC, {versions}."
     left = [*([record["tilelang"]] if record.get("tilelang") else [])]
     left += [f"{name}: not reached in the time given" for name in record.get("skipped", [])]
-    lines = [TEXT, said, "", *table(record["rows"])]
+    later: dict[str, list[str]] = {}
+    for row in record["rows"]:
+        if "circumstances" in row:
+            later.setdefault(row["circumstances"]["date"], []).append(row["work"])
+    said += "".join(f" Measured {date}: {', '.join(names)}." for date, names in later.items())
+    lines = [said, "", *table(record["rows"])]
     return "\n".join([*lines, *(["", *(f"- {clean(each)}" for each in left)] if left else []), ""])
 
 
@@ -84,8 +91,9 @@ def with_sections(page: str) -> str:
     parts_of_others = (page_overhead, page_instrument, page_sampling)
     for title in (TITLE, *(each.TITLE for each in parts_of_others)):
         page = page.partition(f"\n{title}")[0]
-    kernels = section(json.loads(RESULTS.read_text())) if RESULTS.exists() else ""
-    sections = (page, *(each.section() for each in parts_of_others), kernels)
+    kernels = [section(json.loads(each.read_text())) for each in RESULTS if each.exists()]
+    sections = (page, *(each.section() for each in parts_of_others), *([TEXT] if kernels else []))
+    sections = (*sections, *kernels)
     parts = [each.rstrip("\n") for each in sections]
     return "\n\n".join(part for part in parts if part) + "\n"
 

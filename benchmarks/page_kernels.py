@@ -1,8 +1,9 @@
 """docs/case-studies/kernels.md and a page for each kernel: remarks, report, annotated listing.
 
 In: `results/kernel_profiles.json`, as `kernel_profiles.py` writes it, and the kernels' rows of
-`results/kernels.json`.  Out: the index, and the pages of the kernels that were recorded; no number
-is typed by hand. Where a bar is missed, the page has what our own report names as the reason.
+`results/attention.json`.  Out: the index, and the pages of the kernels that were recorded; no
+number is typed by hand. Where a bar is missed, the page has what our own report names as the
+reason.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from profiled_kernels import KERNELS, Kernel, module_of
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_profiles.json"
-BARS = ROOT / "benchmarks" / "results" / "kernels.json"
+BARS = ROOT / "benchmarks" / "results" / "attention.json"
 INDEX = ROOT / "docs" / "case-studies" / "kernels.md"
 FOLDER = ROOT / "docs" / "case-studies" / "kernels"
 Record: TypeAlias = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Cells of tables about rows of `results/kernels.json`."""
+"""Cells of tables about rows of `results/kernels.json` and `results/attention.json`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Kernel:
     ways: tuple[Options, ...] = ({},)
     """Options that are tried; the fastest are profiled."""
     row: str = ""
-    """Its row in `results/kernels.json`, where it has one."""
+    """Its row in `results/attention.json`, where it has one."""
     function: str = ""
     """The kernel in its module, where it has another name."""
 
