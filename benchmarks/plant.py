@@ -1,7 +1,8 @@
 """How good advice is: PLANT's twins measured, recorded, analysed, and scored.
 
-    python benchmarks/plant.py [--split dev|valid|first-test|second-test|test|triton] [--only RE]
-                               [--budget SECONDS] [--jobs N] [--counts] [--keep DIR] [-o FILE]
+    python benchmarks/plant.py [--split dev|valid|first-test|second-test|third-test|test|triton]
+                               [--only RE] [--budget SECONDS] [--jobs N] [--counts] [--keep DIR]
+                               [-o FILE]
     python benchmarks/plant.py --split dev --from DIR    read kept profiles again, without a GPU
 
 Each case runs in a process of its own; the next ones get ready while one has the GPU. Writes a
@@ -32,6 +33,7 @@ from plant import (
     cases_first_test,
     cases_second_test,
     cases_test,
+    cases_third_test,
     cases_valid,
     scores,
     triton_pairs,
@@ -42,8 +44,8 @@ from plant.twins import Case
 RESULTS = Path(__file__).parent / "results"
 SPLITS: dict[str, Sequence[Case | TritonCase]] = {
     "dev": cases_dev.CASES, "valid": cases_valid.CASES, "first-test": cases_first_test.CASES,
-    "second-test": cases_second_test.CASES, "test": cases_test.CASES,
-    "triton": triton_pairs.CASES,
+    "second-test": cases_second_test.CASES, "third-test": cases_third_test.CASES,
+    "test": cases_test.CASES, "triton": triton_pairs.CASES,
 }  # fmt: skip
 LIMIT_S = 300
 """Of one process."""

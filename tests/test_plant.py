@@ -22,6 +22,7 @@ cases_dev: Any = importlib.import_module("plant.cases_dev")
 cases_valid: Any = importlib.import_module("plant.cases_valid")
 cases_first_test: Any = importlib.import_module("plant.cases_first_test")
 cases_second_test: Any = importlib.import_module("plant.cases_second_test")
+cases_third_test: Any = importlib.import_module("plant.cases_third_test")
 cases_test: Any = importlib.import_module("plant.cases_test")
 frozen: Any = importlib.import_module("plant.frozen")
 scores: Any = importlib.import_module("plant.scores")
@@ -33,6 +34,7 @@ del sys.path[0]
 
 KNOWN = (
     *cases_dev.CASES, *cases_valid.CASES, *cases_first_test.CASES, *cases_second_test.CASES,
+    *cases_third_test.CASES,
 )  # fmt: skip
 ALL = (*KNOWN, *cases_test.CASES)
 QUICK = {

@@ -5,7 +5,8 @@ defect: (family × defect × shape). Truth is the measured ratio of both. Contro
 twins, kernels at the roof, and decoys: a warning that is true and costs nothing. Compound cases
 have two defects. `cases_dev` is what rules may be tuned on; `cases_test` is frozen (`frozen.json`
 has the SHA-256 of its sources) and looked at once. Splits that were looked at once before are
-`cases_valid`, `cases_first_test` and `cases_second_test`; rules are tuned on them since.
+`cases_valid`, `cases_first_test`, `cases_second_test` and `cases_third_test`; rules are tuned on
+them since.
 `triton_cases` has pairs in Triton.
 
 `benchmarks/plant.py` measures, records, analyses; `scores` compares findings with the truth.

@@ -32,6 +32,8 @@ FAMILIES = {
     "residual": "GEMM", "scores": "GEMM", "w8a8": "GEMM", "causal": "attention",
     "log_softmax": "softmax/norm", "quantise": "softmax/norm", "swiglu": "elementwise",
     "neurons": "elementwise", "cosine": "reduce", "channels_last": "transpose", "bag": "gather",
+    "split_k": "GEMM", "retention": "attention", "softmax_grad": "softmax/norm",
+    "adam": "elementwise", "matvec": "reduce", "cast_transpose": "transpose", "pages": "gather",
 }  # fmt: skip
 
 _LAUNCH = {

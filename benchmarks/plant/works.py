@@ -225,6 +225,26 @@ def _bag(table: Tensor, items: Tensor) -> Tensor:
     )
 
 
+def _retention(q: Tensor, k: Tensor, v: Tensor, gate: Tensor) -> Tensor:
+    made = []
+    for one, two, three, by_head in zip(q.double(), k.double(), v.double(), gate.double()):
+        decay = torch.exp2(by_head[:, None] - by_head)
+        made.append((one @ two.T * decay).tril() @ three)
+    return torch.stack(made)
+
+
+def _softmax_grad(y: Tensor, grad: Tensor) -> Tensor:
+    held, d = y.double(), grad.double()
+    return held * (d - (held * d).sum(1, keepdim=True))
+
+
+def _adam(w: Tensor, grad: Tensor, mean: Tensor, square: Tensor) -> Tensor:
+    g = grad.double()
+    first = mean.double() * 0.9 + g * 0.1
+    second = square.double().abs() * 0.99 + g * g * 0.01
+    return torch.stack((w.double() - first * torch.rsqrt(second + 1e-8) * 0.001, first, second))
+
+
 WORKS: Mapping[str, Work] = {
     "gemm": Work(("M K bfloat16", "N K bfloat16"), lambda a, b: a.double() @ b.double().T, 0.01),
     "gated": Work(("M K bfloat16", "N K bfloat16", "N float32"), _gated, 0.01),
@@ -301,6 +321,21 @@ WORKS: Mapping[str, Work] = {
         ("batch C P float32",), lambda x: x.double().transpose(1, 2), 0.0
     ),
     "bag": Work(("V N bfloat16", "M L int32 below:V"), _bag, 1e-5),
+    "split_k": Work(
+        ("M K bfloat16", "N K bfloat16", "M N float32"),
+        lambda a, b, _: a.double() @ b.double().T, 0.01, adds_up=True,
+    ),
+    "retention": Work(
+        (*("heads length dim bfloat16",) * 3, "heads length float32"), _retention, 0.02
+    ),
+    "softmax_grad": Work(("M N bfloat16",) * 2, _softmax_grad, 0.01),
+    "adam": Work(("M N float32",) * 4, _adam, 1e-5),
+    "matvec": Work(("M N bfloat16", "N bfloat16"), lambda a, x: a.double() @ x.double(), 1e-4),
+    "cast_transpose": Work(("M N float32",), lambda x: x.double().T, 0.01),
+    "pages": Work(
+        ("P size N bfloat16", "batch L int32 below:P"),
+        lambda cache, index: cache[index.long()].double().flatten(1, 2), 0.0,
+    ),
 }  # fmt: skip
 
 _PRODUCT = {"M": 200, "N": 136, "K": 192}
@@ -333,5 +368,10 @@ SMALL: Mapping[str, Shape] = {
     "cosine": _MATRIX,
     "channels_last": {"batch": 2, "C": 72, "P": 200},
     "bag": {"V": 40, "N": 136, "M": 24, "L": 6},
+    "split_k": {"M": 200, "N": 136, "K": 2048},
+    "retention": {"heads": 2, "length": 256, "dim": 64},
+    "softmax_grad": {"M": 33, "N": 512},
+    **{name: _MATRIX for name in ("adam", "matvec", "cast_transpose")},
+    "pages": {"P": 12, "size": 16, "N": 136, "batch": 2, "L": 3},
 }
 """Shapes that a processor is done with at once."""
