@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_the_first_warp_works_and_the_others_wait_on_a_gpu() -> None:
     gain = findings[0].kernel_gain
     assert gain is not None
     assert gain.low > 1.1
-    assert gain.high < 1 / 0.3  # schedulers issue in 31 % of all cycles already
+    assert gain.high < 1 + 1.5 * (1 / 0.3 - 1)  # schedulers issue in 31 % of all cycles already
     assert not found(stored("h200-gemm"), RULE)
 
 
@@ -54,7 +55,9 @@ def test_how_much_is_done_by_those_who_are_late() -> None:
     finding = only(program(Made(code=SKEWED, blames=WAITS)), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.6 * 0.75))  # no roof is known
-    assert finding.kernel_gain.high <= 1 / 0.4 + 1e-9  # nobody issues in 60 % of the cycles
+    assert (
+        finding.kernel_gain.high <= 1 + 1.5 * (1 / 0.4 - 1) + 1e-9
+    )  # nobody issues in 60 % of the cycles
     assert finding.title == "warps wait at a barrier for those that run line 6"
     assert finding.place.location is not None
     assert finding.place.location.line == 6
@@ -158,6 +161,29 @@ def test_other_blocks_work_beside_what_is_left(blocks: int, kept: float) -> None
     assert 0.25 * share < 1000
     assert gain is not None
     assert gain.mid == pytest.approx(1 / (1 - (1 - kept) * share / (share + 1000)))
+
+
+def test_a_warp_that_jumps_back_is_seen_behind_the_jump() -> None:
+    """What stands there is of the loop's turns: of one loop here, and of the one in it."""
+
+    def in_loop(behind: int) -> int:
+        last = list[str]()
+
+        def samples(each: binary.Instruction, line: int) -> dict[str, int]:
+            back, last[:] = bool(last) and _jumps_back(last[0]), [f"{each.offset} {each.text}"]
+            if each.text.startswith("EXIT"):
+                return {"long_scoreboard": 10000}
+            return {"wait": behind} if back else {"selected": 1000 * ("FFMA" in each.text)}
+
+        return only(of_kernel(table(32), samples), RULE).dynamic[0].samples
+
+    assert in_loop(700) == in_loop(0) + 2 * 700
+
+
+def _jumps_back(said: str) -> bool:
+    offset, text = said.split(" ", 1)
+    target = re.search(r"\bBRA (0x[0-9a-f]+)$", text)
+    return bool(text.startswith("@") and target and int(target[1], 16) < int(offset))
 
 
 @pytest.mark.parametrize(("lanes", "inside"), [(128, 1000), (32, 1)])

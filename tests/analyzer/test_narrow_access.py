@@ -158,7 +158,9 @@ def test_no_more_than_memory_has_room_for() -> None:
     made = Made(code=code, remarks=[SAID], metrics={"dram_bytes": 800_000})
     finding = only(program(made, peaks=PEAKS), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.high == pytest.approx(1.25)
+    assert finding.kernel_gain.high == pytest.approx(
+        1.375
+    )  # half as much again: of what is not known
 
 
 @pytest.mark.parametrize(
