@@ -17,10 +17,10 @@ store 4 bytes a thread without end have 84 % `lg_throttle`, and so have those th
 So of what only the code tells, and whose memory's use is not known, only those accesses are a cause
 whose lanes leave gaps that their thread's next access fills; the rest is a symptom.
 
-An access whose place is checked, because its index was loaded, brings a branch of its own. One of 16
-bytes does that once, so (1 - w / 16) of what stands between two such accesses goes, but for waits
-for answers. That is what a warp does itself, so nothing else goes with it. (On an H200 0.16 of the
-samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0.90 of the time.)
+An access whose place is checked, because its index was loaded, brings a branch of its own. One of
+16 bytes does that once, so (1 - w / 16) of what stands between two such accesses goes, but for
+waits for answers. That is what a warp does itself, so nothing else goes with it. (On an H200 0.16
+of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0.90 of the time.)
 
 Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
 one instruction writes its bytes side by side.
