@@ -174,8 +174,8 @@ def test_on_a_gpu() -> None:
 
 
 GATHER = """
-kernel @bag(%Table: global<1000000, 128, float32>, %Items: global<64, int32>,
-            %Out: out global<64, 128, float32>) {
+kernel @bag(%Table: global<1000000, 128, float32>, %Items: global<64, int32>, \
+%Out: out global<64, 128, float32>) {
   parallel [%c64, %c128] body(%i: index, %j: index) {
     %1 = load %Items, [%i] : int32
     %2 = cast %1 : index
