@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,29 @@ def test_other_blocks_work_beside_what_is_left(blocks: int, kept: float) -> None
     assert 0.25 * share < 1000
     assert gain is not None
     assert gain.mid == pytest.approx(1 / (1 - (1 - kept) * share / (share + 1000)))
+
+
+def test_a_warp_that_jumps_back_is_seen_behind_the_jump() -> None:
+    """What stands there is of the loop's turns: of one loop here, and of the one in it."""
+
+    def in_loop(behind: int) -> int:
+        last = list[str]()
+
+        def samples(each: binary.Instruction, line: int) -> dict[str, int]:
+            back, last[:] = bool(last) and _jumps_back(last[0]), [f"{each.offset} {each.text}"]
+            if each.text.startswith("EXIT"):
+                return {"long_scoreboard": 10000}
+            return {"wait": behind} if back else {"selected": 1000 * ("FFMA" in each.text)}
+
+        return only(of_kernel(table(32), samples), RULE).dynamic[0].samples
+
+    assert in_loop(700) == in_loop(0) + 2 * 700
+
+
+def _jumps_back(said: str) -> bool:
+    offset, text = said.split(" ", 1)
+    target = re.search(r"\bBRA (0x[0-9a-f]+)$", text)
+    return bool(text.startswith("@") and target and int(target[1], 16) < int(offset))
 
 
 @pytest.mark.parametrize(("lanes", "inside"), [(128, 1000), (32, 1)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyzer.gathered import BAG
 from tests.analyzer.made import Made, found, highest, only, program, remark, report_of, stored
 from tileprof.analyzer import Finding, Gain
 from tileprof.analyzer.estimates import Saving, drawn
@@ -166,6 +167,19 @@ def test_what_has_to_move_says_what_is_left() -> None:
     left = Saving(1 - 0.25 / 0.85, 1 - 0.25 / 0.97, 1 - 0.25 / 1.05)
     assert gain(finding).mid == pytest.approx(1 / (1 - drawn(Saving(0, 0.7, 0.7), left).mid))
     assert gain(finding).low > 1.8
+
+
+def test_rows_by_their_numbers_come_as_often_as_they_are_asked_for() -> None:
+    """Half as much again as a table of 64 MB, which no cache holds: that is what has to move."""
+    ir = BAG.replace("<1000, 128", "<250000, 128").replace(
+        "launch [%c8]", "%c3000 = constant 3000 : index\nlaunch [%c3000]"
+    )
+    made = Made(code=HOT, blames=WAITS, remarks=[SAID], ir=ir)
+    finding = only(program(made, peaks={"hbm_copy": 1e12}), RULE)
+    moved = 3000 * 16 * 8 * 128 * 2 + 64 * 16 * 4 + 64 * 128 * 4
+    low, mid, high = (1 - moved / 1e9 / reached for reached in (0.85, 0.97, 1.05))
+    likely = drawn(Saving(0, 0.7, 0.7), Saving(low, mid, high)).mid
+    assert gain(finding).mid == pytest.approx(1 / (1 - likely))
 
 
 def test_results_of_products_are_stored_as_lanes_hold_them() -> None:

@@ -141,6 +141,26 @@ def test_lanes_without_gaps(opcode: str) -> None:
     assert severities == (["suggestion", "ignore"] if opcode == "LDG.E" else [])
 
 
+@pytest.mark.parametrize(("jump", "part"), [("@P3 BRA 0x40", 2500), ("NOP", 500)])
+def test_an_access_checks_its_place(jump: str, part: int) -> None:
+    """Seven of eight go, with what stands from one to the next if that branches over an error."""
+    load = "LDG.E.U16 R4, desc[UR6][R4.64]"
+    code = [
+        (load, {"selected": 500}, 1, 5), (jump, {"wait": 1000}, 1, 5),
+        ("MOV R6, 0x1", {}, 1, 5), ("STG.E [R8.64], R6", {}, 1, 5), (load, {"wait": 1000}, 1, 5),
+        ("FADD R7, R4, R7", {"long_scoreboard": 7500}, 1, 6),
+    ]  # fmt: skip
+    said = remark("load A", 5, "2-byte accesses, 2 sectors a request, 2 needed")
+    finding = only(program(Made(code=code, remarks=[said], metrics=ROOM), peaks=PEAKS), RULE)
+    if jump == "NOP":
+        assert finding.kernel_gain is None or finding.kernel_gain.mid < 1.2
+        assert not any("check" in each.text for each in finding.dynamic)
+        return
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 8 * part / 10000))
+    assert any("check" in each.text for each in finding.dynamic)
+
+
 def test_copies_that_transpose() -> None:
     """4 bytes a lane, side by side in global memory and apart in shared memory: as narrow as they
     have to be. Side by side in both they could be wider."""

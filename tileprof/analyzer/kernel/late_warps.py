@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
-from tileprof.analyzer.machine.jumps import skipped
+from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.tiles.tile_loops import uneven_lines
 
-__all__ = ["late_at", "of_lines"]
+__all__ = ["late_at", "of_lines", "of_turns"]
 
 _ALL = 0.99
 """Of the warps at a branch, from where all go the same way."""
@@ -27,6 +27,18 @@ def late_at(
     if uneven := [each for each in _uneven(case, code) if each in way]:
         return uneven, "it is in a loop that turns as often as each element says"
     return _late(code, bars, way), "a branch lets some warps of the block step over it"
+
+
+def of_turns(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[int]:
+    """Where samples stand of loops of these lines: their instructions, and those behind them.
+
+    A warp that jumps back is seen at what stands behind the jump until it has jumped: on an H200
+    for some five cycles each turn, as many as at the jump itself, and of the first instruction of
+    the loop nothing is seen that issues.
+    """
+    found = of_lines(case, code, lines)
+    back = {index for index, to in targets(code).items() if to <= index}
+    return sorted({*found, *(each + 1 for each in back.intersection(found))})
 
 
 def of_lines(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[int]:

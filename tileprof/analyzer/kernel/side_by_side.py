@@ -29,15 +29,12 @@ __all__ = ["demands", "faster", "throughput"]
 _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS", "SHFL")
 _HALVINGS = 40
-_REACHED = 0.97
-"""Of what memory gives to a mix of reads and writes, what blocks side by side reach; on an H200
-0.93 to 1.03."""
 
 
 def demands(case: KernelCase, code: KernelCode) -> list[float]:
     """Of the time, the share in which memory, shared memory and schedulers each are at work."""
     use, issuing = memory_use(case), busy_share(code)
-    moving = use.share / _REACHED if use else 0.0
+    moving = use.share / use.reached if use else 0.0
     full = code.n(reasons=_QUEUES) / code.whole
     return [min(each, 1.0) for each in (max(moving, full), _passes(code, issuing), issuing)]
 

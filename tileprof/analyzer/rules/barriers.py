@@ -39,7 +39,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.kernel.late_warps import late_at, of_lines
+from tileprof.analyzer.kernel.late_warps import late_at, of_lines, of_turns
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
@@ -115,8 +115,9 @@ def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     for loop in narrow_loops(case.tiles, case.cuda):
         alike.setdefault((loop.elements, loop.threads), []).append(loop)
     for (elements, threads), loops in alike.items():
-        where = of_lines(case, code, frozenset[int]().union(*(each.lines for each in loops)))
-        if (hot := code.hottest(where)) is None:
+        lines = frozenset[int]().union(*(each.lines for each in loops))
+        where = of_turns(case, code, lines)
+        if (hot := code.hottest(of_lines(case, code, lines))) is None:
             continue
         which = f"{len(loops)} loops of" if len(loops) > 1 else "a loop of"
         turns = ", ".join(dict.fromkeys(str(each.turns) for each in loops))

@@ -17,6 +17,11 @@ store 4 bytes a thread without end have 84 % `lg_throttle`, and so have those th
 So of what only the code tells, and whose memory's use is not known, only those accesses are a cause
 whose lanes leave gaps that their thread's next access fills; the rest is a symptom.
 
+An access whose place is checked, because its index was loaded, brings a branch of its own. One of
+16 bytes does that once, so (1 - w / 16) of what stands between two such accesses goes, but for
+waits for answers. That is what a warp does itself, so nothing else goes with it. (On an H200 0.16
+of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0.90 of the time.)
+
 Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
 one instruction writes its bytes side by side.
 
@@ -43,7 +48,7 @@ from tileprof.analyzer.kernel.global_memory import (
     worked_out,
 )
 from tileprof.analyzer.kernel.memory_use import memory_use
-from tileprof.analyzer.kernel.narrow import passes_at, saved, why_harmless
+from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
@@ -54,6 +59,8 @@ _IN_ORDER = (0.9, 1.25)
 fewer are lanes that share addresses."""
 _GAPS = 1.9
 """Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
+_COLD = 0.02
+"""Of the samples, from which on checks are worth telling."""
 _FULL = 0.2
 """Of the samples, from which on a full queue is worth telling without a cause."""
 _AUTHOR = (
@@ -128,6 +135,10 @@ def _measured(
     at = code.n(where, (ISSUED, *FULL))
     text = f"{percent(at / code.whole)} of the samples issue them or queue for it"
     evidence.append(Evidence("samples", text, at))
+    checked = int(checks(code, where).sum())
+    if checked >= _COLD * code.whole:
+        text = f"{percent(checked / code.whole)} of the samples check places that one access has"
+        evidence.append(Evidence("samples", text, checked))
     if use:
         evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)

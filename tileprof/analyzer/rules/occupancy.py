@@ -14,7 +14,15 @@ all warps, and at best all that the kernel's work leaves.
 A block alone has nothing beside it while it loads, or reduces, or writes: any latency counts. Where
 blocks share a multiprocessor already, they cover each other's arithmetic, and only waits for memory
 count. Those are no sign where the bytes that have to be moved are not known, as warps wait as long
-for a memory that gives all it has; then one block alone is a symptom.
+for a memory that gives all it has; then one block alone is a symptom. Nor are they with blocks side
+by side that take rows by their numbers in a tensor: these come in more or less than once, as the
+numbers are. (Blocks of an H200 that did so left 0.4 of its roof by the bytes of their tensors. With
+0.77 of it, counting each row that they ask for, a load was under way for 2,000 cycles, where tiles
+take 1,450 with all multiprocessors loading: memory was what they waited for.)
+
+A warp that has some 60 loads under way waits before the next one until one of them is there.
+Samples have no name of their own for that (`misc`, at loads): it is a wait for memory like that of
+who needs a value. (On an H200 it began at the 58th load in a row.)
 
 Nor does it help where registers are spilled already (a step to more warps takes some away). Where
 blocks share a multiprocessor and the queues of memory are full of accesses, these have causes of
@@ -34,6 +42,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.launches import (
     Launch,
     busy_share,
@@ -44,10 +53,13 @@ from tileprof.analyzer.kernel.launches import (
 from tileprof.analyzer.kernel.next_step import MOST_WARPS, Step, next_step
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.tiles.gathers import takes_by_number
 
 __all__ = ["RULE"]
 
 _MEMORY = "long_scoreboard"
+_MANY = "misc"
+"""Why a warp waits at a load that has as many under way as its counters tell apart."""
 _ON_CHIP = (
     "short_scoreboard", "wait", "barrier", "branch_resolving",
     "no_instructions", "imc_miss",
@@ -61,7 +73,7 @@ _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _OTHER = 0.1
 """Of the samples, that are at spills, or in full queues: above, that is what to look at."""
 _LEFT = 0.1
-"""Of the time, at most left beyond what its work takes: below, a kernel is near its roof."""
+"""Of the time, left beyond what its work takes: below, blocks side by side are near their roof."""
 _NOTABLE = 0.05
 """Of the time, below which the next step is not worth its price in registers."""
 _SURE = 0.5
@@ -81,7 +93,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if launch is None or not 0 < share <= MOST_WARPS or launch.waves < 1 or is_pipelined(case):
         return
     step, left = next_step(case, launch), reach.left(case)
-    if step is None or (left is not None and _most_left(left, launch) < _LEFT):
+    if step is None or (left is not None and _is_near(left, launch)):
         return
     static = Evidence("static", _static(case, launch, share, step))
     if case.sampled is not None and not _has_other_cause(case.sampled, launch):
@@ -91,9 +103,21 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
 
 
-def _most_left(left: Saving, launch: Launch) -> float:
-    """Of the time, what is left to gain at most; several blocks leave no more than is likely."""
-    return left.high if launch.held == 1 else left.mid
+def _is_near(left: Saving, launch: Launch) -> bool:
+    """Whether next to nothing is left to gain; several blocks leave no more than is likely."""
+    return left.high < _NOTABLE if launch.held == 1 else left.mid < _LEFT
+
+
+def _waiting(case: KernelCase, code: KernelCode, alone: bool) -> int:
+    """Samples that wait for latency while nobody issues."""
+    told = alone or not takes_by_number(case.tiles)
+    waiting = code.n(reasons=_ON_CHIP, idle=True) if alone else 0
+    return waiting + (_for_memory(code) if told and case.roofs.copy_floor > 0 else 0)
+
+
+def _for_memory(code: KernelCode) -> int:
+    """Of these, those for memory."""
+    return code.n(reasons=(_MEMORY,), idle=True) + code.n(code.named(*LOADS), (_MANY,), idle=True)
 
 
 def _seen(
@@ -102,8 +126,7 @@ def _seen(
 ) -> Iterator[Draft]:  # fmt: skip
     """Where samples say that warps wait for latency, and nobody issues meanwhile."""
     alone, known = launch.held == 1, case.roofs.copy_floor > 0
-    reasons = ((_MEMORY,) if known else ()) + (_ON_CHIP if alone else ())
-    waiting = code.n(reasons=reasons, idle=True)
+    waiting = _waiting(case, code, alone)
     saving = _saving(case, code, launch, step, left)
     if waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES) and saving.mid >= _NOTABLE:
         yield Draft(
@@ -112,7 +135,7 @@ def _seen(
             confidence="medium" if step.left >= _ALIKE else "low",
         )  # fmt: skip
         return
-    waiting = code.n(reasons=(_MEMORY,), idle=True)
+    waiting = _for_memory(code)
     if alone and not known and waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES):
         evidence = (static, _waits(code, waiting, "memory"))
         title = "the warps of one block wait for memory"

@@ -1,0 +1,30 @@
+"""What a kernel takes of a tensor by numbers that it loads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.gathered import BAG
+from tileprof.analyzer.tiles.gathers import asked_by_number, takes_by_number
+from tileprof.analyzer.tiles.text import read
+
+
+def test_rows_of_a_table() -> None:
+    """64 rows ask for 16 each, of 128 elements of two bytes: more than the table has of them."""
+    assert takes_by_number(read(BAG))
+    assert asked_by_number(read(BAG)) == {"%Table": 64 * 16 * 128 * 2}
+
+
+@pytest.mark.parametrize("index", ["[%2, %j]", "[%4, %j] : bfloat16 \n %6 = load %Table, [%2, %j]"])
+def test_a_tensor_that_is_read_in_order(index: str) -> None:
+    """Only so, or as well, as rows of scores of which a label picks one."""
+    kernel = read(BAG.replace("[%4, %j]", index))
+    assert not takes_by_number(kernel)
+    assert asked_by_number(kernel) == {}
+
+
+def test_what_is_known_at_launch_only() -> None:
+    """How often the loop turns is not known, so the bytes are not."""
+    kernel = read(BAG.replace("%c0, %c16, %c1", "%c0, %N, %c1"))
+    assert takes_by_number(kernel)
+    assert asked_by_number(kernel) == {}
