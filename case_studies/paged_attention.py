@@ -2,7 +2,8 @@
 
 The few query heads that share a head of keys are the columns of the products and the keys their
 rows, so that tensor cores work on nothing empty.  Each block takes a part of a sequence's pages
-(`splits`); a second launch combines the parts.
+(`splits`), and a second launch combines the parts.  One part needs no second launch: right where
+blocks for all sequences and heads of keys fill the GPU.
 """
 
 import sys
@@ -206,6 +207,8 @@ def paged_attention_wide(
     Table: T.Tensor((batch, most), T.int32)
     Lengths: T.Tensor((batch,), T.int32)
     Out = T.empty((batch, heads, dim), T.bfloat16)
+    if groups % beside:
+        raise ValueError(f"{groups} heads of keys are no multiple of the {beside} of a block")
     scale = dim**-0.5 * LOG2E
     near, tiles, wide = heads // groups, size // rows, beside * dim
     several = list(range(beside))
