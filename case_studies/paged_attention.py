@@ -284,8 +284,14 @@ def inputs(lengths, heads, groups, dim, size: int = 64, seed: int = 0) -> list[n
 
 def main(heads: int = 16, groups: int = 2, dim: int = 128) -> None:
     given = inputs((500, 64, 1, 130), heads, groups, dim)
-    out = paged_attention(*given, splits=3)
-    np.testing.assert_allclose(out.astype(np.float32), reference(*given), rtol=2e-2, atol=2e-2)
+    expected = reference(*given)
+    rows = [x.reshape(*x.shape[:2], -1) for x in given[1:3]]
+    for out in (
+        paged_attention(*given, splits=3),
+        paged_attention(*given, splits=1),
+        paged_attention_wide(given[0], *rows, *given[3:], groups=groups),
+    ):
+        np.testing.assert_allclose(out.astype(np.float32), expected, rtol=2e-2, atol=2e-2)
     print(f"paged_attention of {len(given[-1])} sequences: agrees with NumPy")
 
 
