@@ -24,4 +24,5 @@ def combine(Parts, Lse, Out, splits, heads, width, b, first):
             weight = T.__exp2(Lse[part, b, first + i] - top[i])
             sums[i, j] += weight * Parts[part, b, first + i, j]
     for i, j in T.Parallel(heads, width):
-        Out[b, first + i, j] = sums[i, j] / whole[i]
+        # The largest part has a weight of 1, except where no part has keys.
+        Out[b, first + i, j] = sums[i, j] / T.max(whole[i], 1e-30)

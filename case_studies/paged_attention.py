@@ -259,14 +259,14 @@ def paged_attention_wide(
 
 
 def reference(q, k_pages, v_pages, table, lengths) -> np.ndarray:
-    """In float64, one sequence after the other."""
+    """In float64, one sequence after the other; without keys, 0."""
     q, k_pages, v_pages = (np.asarray(x, np.float64) for x in (q, k_pages, v_pages))
     out = np.zeros_like(q)
     for b, length in enumerate(lengths):
         k, v = (x[table[b]].reshape(-1, *x.shape[2:])[:length] for x in (k_pages, v_pages))
         k, v = (np.repeat(x.transpose(1, 0, 2), q.shape[1] // x.shape[1], axis=0) for x in (k, v))
         scores = np.einsum("hd,hkd->hk", q[b], k) / np.sqrt(q.shape[-1])
-        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=LOWEST))
         out[b] = np.einsum("hk,hkd->hd", e / e.sum(axis=-1, keepdims=True), v)
     return out
 

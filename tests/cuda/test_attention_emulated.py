@@ -97,10 +97,10 @@ def latent(splits: int) -> tuple[Any, Any]:
 
 
 def paged(splits: int) -> tuple[Any, Any]:
-    """Pages in random order, a sequence of one key; parts are combined."""
+    """Pages in random order, a sequence of one key and one of none; parts are combined."""
     made = study("paged_attention")
-    given = made.inputs((130, 64, 1), 16, 2, 64)
-    shape = {"batch": 3, "heads": 16, "groups": 2, "dim": 64, "pages": 9, "size": 64, "most": 3}
+    given = made.inputs((130, 64, 1, 0), 16, 2, 64)
+    shape = {"batch": 4, "heads": 16, "groups": 2, "dim": 64, "pages": 12, "size": 64, "most": 3}
     found = run(made.paged_attention.compile(**shape, splits=splits, stages=2), given)
     return found["Out"], made.reference(*given)
 
@@ -122,10 +122,10 @@ def whole() -> tuple[Any, Any]:
 def wide(beside: int) -> tuple[Any, Any]:
     """Heads of keys side by side, each with products of its own, in one launch."""
     made = study("paged_attention")
-    given = made.inputs((130, 64, 1), 32, 4, 64)
+    given = made.inputs((130, 64, 1, 0), 32, 4, 64)
     expected = made.reference(*given)
-    given[1:3] = (x.reshape(9, 64, 256) for x in given[1:3])
-    shape = {"batch": 3, "heads": 32, "dim": 64, "pages": 9, "size": 64, "width": 256, "most": 3}
+    given[1:3] = (x.reshape(12, 64, 256) for x in given[1:3])
+    shape = {"batch": 4, "heads": 32, "dim": 64, "pages": 12, "size": 64, "width": 256, "most": 3}
     kernel = made.paged_attention_wide.compile(
         **shape, groups=4, beside=beside, stages=2, keep="evict_first"
     )
