@@ -239,31 +239,34 @@ def decode(
     table = torch.arange(pages[0], device=q.device, dtype=torch.int32).view(batch, -1)
     lengths = torch.full((batch,), keys, device=q.device, dtype=torch.int32)
 
+    flat = (*pages[:2], groups * DIM)
     rows = (pages[0], size * groups, DIM)
+    kept = {"keep": "evict_first"}
 
-    def by_head(options: dict[str, Any]) -> torch.Tensor:
-        return paged_attention.paged_attention(  # type: ignore[no-any-return]
-            q[:, 0], k.view(pages), v.view(pages), table, lengths, **options
-        )
-
-    def together(kernel: Any, options: dict[str, Any]) -> torch.Tensor:
-        return kernel(  # type: ignore[no-any-return]
-            q[:, 0], k.view(rows), v.view(rows), table, lengths, groups=groups, **options
-        )
-
-    whole = paged_attention.paged_attention_whole
-    early = tileprof.jit(whole.function, controls={"early_launch": True})
+    def called(kernel: Any, shape: tuple[int, ...], **options: Any) -> Call:
+        given = (q[:, 0], k.view(shape), v.view(shape), table, lengths)
+        return partial(kernel, *given, **options, **kept)
 
     def peer(backend: str) -> torch.Tensor:
         return sdpa(backend, q, k, v, enable_gqa=True)[:, 0]
 
+    by_head, whole = paged_attention.paged_attention, paged_attention.paged_attention_whole
+    once = tileprof.jit(by_head.function, controls={"persistent": False})
+    early = tileprof.jit(whole.function, controls={"early_launch": True})
     expected = peer(EXACT)
     work = Work(f"decode {batch}×{heads}/{groups}×{keys}", 4.0 * k.numel(), "GB/s", 0.95, 1.0)
-    tried = [{"splits": s, "stages": 2, "keep": "evict_first"} for s in (2, 4, 8)]
-    ways: dict[str, Call] = {f"a head of keys, {shown(o)}": partial(by_head, o) for o in tried}
-    for o in ({**each, "rows": 64} for each in tried):
-        ways[f"all heads of keys, {shown(o)}"] = partial(together, whole, o)
-        ways[f"all heads of keys, {shown(o)}, early launch"] = partial(together, early, o)
+    ways: dict[str, Call] = {}
+    for stages in (2, 3):
+        depth: dict[str, Any] = {"stages": stages}
+        name = shown(depth)
+        ways[f"a head of keys, {name}"] = called(by_head, pages, splits=1, **depth)
+        ways[f"a head of keys, {name}, not persistent"] = called(once, pages, splits=1, **depth)
+        ways[f"two heads of keys, {name}"] = called(
+            paged_attention.paged_attention_wide, flat, groups=groups, **depth
+        )
+    parts: dict[str, Any] = {"splits": 2, "stages": 2, "rows": 64, "groups": groups}
+    ways["all heads of keys, splits 2"] = called(whole, rows, **parts)
+    ways["all heads of keys, splits 2, early launch"] = called(early, rows, **parts)
     yield measured(work, ways, {n: partial(peer, n) for n in BACKENDS}, expected, WEIGHTS)
 
 

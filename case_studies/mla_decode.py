@@ -92,8 +92,8 @@ def mla_decode(
             Lse[part, b, bx * block_H + i] = top[i] * scale + T.log2(total[i])
         T.copy(output, Parts[part, b, heads_here, :])
 
-    with T.Kernel(heads, batch, threads=128) as (head, b):
-        combine(Parts, Lse, Out, splits, rank, b, head)
+    with T.Kernel(heads // 2, batch, threads=256) as (pair, b):
+        combine(Parts, Lse, Out, splits, 2, rank, b, pair * 2)
     return Out
 
 

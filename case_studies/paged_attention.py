@@ -2,7 +2,8 @@
 
 The few query heads that share a head of keys are the columns of the products and the keys their
 rows, so that tensor cores work on nothing empty.  Each block takes a part of a sequence's pages
-(`splits`); a second launch combines the parts.
+(`splits`), and a second launch combines the parts.  One part needs no second launch: right where
+blocks for all sequences and heads of keys fill the GPU.
 """
 
 import sys
@@ -20,6 +21,23 @@ from case_studies.combining import combine
 LOG2E = 1.4426950408889634
 LOWEST = -1e30
 """Below every score, and finite: its difference to itself is 0."""
+
+
+@T.macro
+def weigh(scores, top, factor, total, weights, output, rows, columns, dim):
+    """Scores of one tile of keys become weights; what came before is scaled to the new maxima."""
+    T.copy(top, factor)
+    T.reduce_max(scores, top, dim=0, clear=False)
+    for j in T.Parallel(columns):
+        factor[j] = T.__exp2(factor[j] - top[j])
+        total[j] *= factor[j]
+    for i, j in T.Parallel(rows, columns):
+        scores[i, j] = T.__exp2(scores[i, j] - top[j])
+    T.reduce_sum(scores, total, dim=0, clear=False)
+    for i, j in T.Parallel(rows, columns):
+        weights[j, i] = scores[i, j]
+    for i, j in T.Parallel(dim, columns):
+        output[i, j] *= factor[j]
 
 
 @tileprof.jit
@@ -43,8 +61,9 @@ def paged_attention(
     Table: T.Tensor((batch, most), T.int32)
     Lengths: T.Tensor((batch,), T.int32)
     Out = T.empty((batch, heads, dim), T.bfloat16)
-    Parts = T.alloc_global((splits, batch, heads, dim), T.float32)
-    Lse = T.alloc_global((splits, batch, heads), T.float32)
+    if splits > 1:
+        Parts = T.alloc_global((splits, batch, heads, dim), T.float32)
+        Lse = T.alloc_global((splits, batch, heads), T.float32)
     scale = dim**-0.5 * LOG2E
     near = heads // groups
 
@@ -73,27 +92,22 @@ def paged_attention(
             for i, j in T.Parallel(size, near):
                 seen = n * size + i < Lengths[b]
                 scores[i, j] = T.if_then_else(seen, scores[i, j] * scale, -T.infinity(T.float32))
-            T.copy(top, factor)
-            T.reduce_max(scores, top, dim=0, clear=False)
-            for j in T.Parallel(near):
-                factor[j] = T.__exp2(factor[j] - top[j])
-                total[j] *= factor[j]
-            for i, j in T.Parallel(size, near):
-                scores[i, j] = T.__exp2(scores[i, j] - top[j])
-            T.reduce_sum(scores, total, dim=0, clear=False)
-            for i, j in T.Parallel(size, near):
-                weights[j, i] = scores[i, j]
-            for i, j in T.Parallel(dim, near):
-                output[i, j] *= factor[j]
+            weigh(scores, top, factor, total, weights, output, size, near, dim)
             T.gemm(V_shared, weights, output, transpose_A=True, transpose_B=True)
         for j in T.Parallel(near):
-            Lse[part, b, group * near + j] = top[j] + T.log2(total[j])
             factor[j] = 1 / T.max(total[j], 1e-30)
-        for i, j in T.Parallel(dim, near):
-            Parts[part, b, group * near + j, i] = output[i, j] * factor[j]
+        if splits == 1:
+            for i, j in T.Parallel(dim, near):
+                Out[b, group * near + j, i] = output[i, j] * factor[j]
+        else:
+            for j in T.Parallel(near):
+                Lse[part, b, group * near + j] = top[j] + T.log2(total[j])
+            for i, j in T.Parallel(dim, near):
+                Parts[part, b, group * near + j, i] = output[i, j] * factor[j]
 
-    with T.Kernel(heads, batch, threads=128) as (head, b):
-        combine(Parts, Lse, Out, splits, dim, b, head)
+    if splits > 1:
+        with T.Kernel(groups, batch, threads=256) as (group, b):
+            combine(Parts, Lse, Out, splits, near, dim, b, group * near)
     return Out
 
 
@@ -156,18 +170,7 @@ def paged_attention_whole(
             for i, j in T.Parallel(rows, heads):
                 seen = n * rows + i < Lengths[b] * groups
                 scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
-            T.copy(top, factor)
-            T.reduce_max(scores, top, dim=0, clear=False)
-            for j in T.Parallel(heads):
-                factor[j] = T.__exp2(factor[j] - top[j])
-                total[j] *= factor[j]
-            for i, j in T.Parallel(rows, heads):
-                scores[i, j] = T.__exp2(scores[i, j] - top[j])
-            T.reduce_sum(scores, total, dim=0, clear=False)
-            for i, j in T.Parallel(rows, heads):
-                weights[j, i] = scores[i, j]
-            for i, j in T.Parallel(dim, heads):
-                output[i, j] *= factor[j]
+            weigh(scores, top, factor, total, weights, output, rows, heads, dim)
             T.gemm(V_shared, weights, output, transpose_A=True, transpose_B=True)
         for j in T.Parallel(heads):
             Lse[part, b, j] = top[j] + T.log2(total[j])
@@ -175,20 +178,95 @@ def paged_attention_whole(
         for i, j in T.Parallel(dim, heads):
             Parts[part, b, j, i] = output[i, j] * factor[j]
 
-    with T.Kernel(heads, batch, threads=128) as (head, b):
-        combine(Parts, Lse, Out, splits, dim, b, head)
+    with T.Kernel(groups, batch, threads=256) as (group, b):
+        combine(Parts, Lse, Out, splits, near, dim, b, group * near)
+    return Out
+
+
+@tileprof.jit
+def paged_attention_wide(
+    Q,
+    K_rows,
+    V_rows,
+    Table,
+    Lengths,
+    groups: int,
+    beside: int = 2,
+    stages: int = 3,
+    threads: int = 128,
+    rows: int = 64,
+    keep: str | None = None,
+):
+    """`beside` heads of keys in one block, each with products of its own: one launch without parts,
+    for batches that fill the GPU.  `K_rows[page, key, group * dim + i]`."""
+    batch, heads, dim = T.const("batch, heads, dim")
+    pages, size, width, most = T.const("pages, size, width, most")
+    Q: T.Tensor((batch, heads, dim), T.bfloat16)
+    K_rows: T.Tensor((pages, size, width), T.bfloat16)
+    V_rows: T.Tensor((pages, size, width), T.bfloat16)
+    Table: T.Tensor((batch, most), T.int32)
+    Lengths: T.Tensor((batch,), T.int32)
+    Out = T.empty((batch, heads, dim), T.bfloat16)
+    if groups % beside:
+        raise ValueError(f"{groups} heads of keys are no multiple of the {beside} of a block")
+    scale = dim**-0.5 * LOG2E
+    near, tiles, wide = heads // groups, size // rows, beside * dim
+    several = list(range(beside))
+
+    with T.Kernel(groups // beside, batch, threads=threads) as (block, b):
+        Q_shared = T.alloc_shared((beside * near, dim), T.bfloat16)
+        K_shared = T.alloc_shared((rows, wide), T.bfloat16)
+        V_shared = T.alloc_shared((rows, wide), T.bfloat16)
+        weights = [T.alloc_shared((near, rows), T.bfloat16) for _ in several]
+        scores = [T.alloc_fragment((rows, near), T.float32) for _ in several]
+        output = [T.alloc_fragment((dim, near), T.float32) for _ in several]
+        top, factor, total = (
+            [T.alloc_fragment((near,), T.float32) for _ in several] for _ in range(3)
+        )
+        first, column = block * beside * near, block * wide
+
+        T.copy(Q[b, first : first + beside * near, :], Q_shared)
+        for h in several:
+            T.clear(output[h])
+            T.clear(total[h])
+            T.fill(top[h], LOWEST)
+        for n in T.Pipelined(T.ceildiv(Lengths[b], rows), num_stages=stages):
+            page, at = Table[b, n // tiles], n % tiles * rows
+            here = slice(column, column + wide)
+            T.copy(K_rows[page, at : at + rows, here], K_shared, eviction_policy=keep)
+            T.copy(V_rows[page, at : at + rows, here], V_shared, eviction_policy=keep)
+            for h in several:
+                keys = K_shared[:, h * dim : (h + 1) * dim]
+                queries = Q_shared[h * near : (h + 1) * near, :]
+                T.gemm(keys, queries, scores[h], transpose_B=True, clear_accum=True)
+            for h in several:
+                for i, j in T.Parallel(rows, near):
+                    seen = n * rows + i < Lengths[b]
+                    scaled = scores[h][i, j] * scale
+                    scores[h][i, j] = T.if_then_else(seen, scaled, -T.infinity(T.float32))
+                weigh(
+                    scores[h], top[h], factor[h], total[h], weights[h], output[h], rows, near, dim
+                )
+            for h in several:
+                values = V_shared[:, h * dim : (h + 1) * dim]
+                T.gemm(values, weights[h], output[h], transpose_A=True, transpose_B=True)
+        for h in several:
+            for j in T.Parallel(near):
+                factor[h][j] = 1 / T.max(total[h][j], 1e-30)
+            for i, j in T.Parallel(dim, near):
+                Out[b, first + h * near + j, i] = output[h][i, j] * factor[h][j]
     return Out
 
 
 def reference(q, k_pages, v_pages, table, lengths) -> np.ndarray:
-    """In float64, one sequence after the other."""
+    """In float64, one sequence after the other; without keys, 0."""
     q, k_pages, v_pages = (np.asarray(x, np.float64) for x in (q, k_pages, v_pages))
     out = np.zeros_like(q)
     for b, length in enumerate(lengths):
         k, v = (x[table[b]].reshape(-1, *x.shape[2:])[:length] for x in (k_pages, v_pages))
         k, v = (np.repeat(x.transpose(1, 0, 2), q.shape[1] // x.shape[1], axis=0) for x in (k, v))
         scores = np.einsum("hd,hkd->hk", q[b], k) / np.sqrt(q.shape[-1])
-        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=LOWEST))
         out[b] = np.einsum("hk,hkd->hd", e / e.sum(axis=-1, keepdims=True), v)
     return out
 
@@ -206,8 +284,14 @@ def inputs(lengths, heads, groups, dim, size: int = 64, seed: int = 0) -> list[n
 
 def main(heads: int = 16, groups: int = 2, dim: int = 128) -> None:
     given = inputs((500, 64, 1, 130), heads, groups, dim)
-    out = paged_attention(*given, splits=3)
-    np.testing.assert_allclose(out.astype(np.float32), reference(*given), rtol=2e-2, atol=2e-2)
+    expected = reference(*given)
+    rows = [x.reshape(*x.shape[:2], -1) for x in given[1:3]]
+    for out in (
+        paged_attention(*given, splits=3),
+        paged_attention(*given, splits=1),
+        paged_attention_wide(given[0], *rows, *given[3:], groups=groups),
+    ):
+        np.testing.assert_allclose(out.astype(np.float32), expected, rtol=2e-2, atol=2e-2)
     print(f"paged_attention of {len(given[-1])} sequences: agrees with NumPy")
 
 

@@ -96,12 +96,12 @@ def latent(splits: int) -> tuple[Any, Any]:
     return found["Out"], made.reference(*given)
 
 
-def paged() -> tuple[Any, Any]:
-    """Pages in random order, a sequence of one key."""
+def paged(splits: int) -> tuple[Any, Any]:
+    """Pages in random order, a sequence of one key and one of none; parts are combined."""
     made = study("paged_attention")
-    given = made.inputs((130, 64, 1), 16, 2, 64)
-    shape = {"batch": 3, "heads": 16, "groups": 2, "dim": 64, "pages": 9, "size": 64, "most": 3}
-    found = run(made.paged_attention.compile(**shape, splits=2), given)
+    given = made.inputs((130, 64, 1, 0), 16, 2, 64)
+    shape = {"batch": 4, "heads": 16, "groups": 2, "dim": 64, "pages": 12, "size": 64, "most": 3}
+    found = run(made.paged_attention.compile(**shape, splits=splits, stages=2), given)
     return found["Out"], made.reference(*given)
 
 
@@ -116,6 +116,20 @@ def whole() -> tuple[Any, Any]:
     kernel = made.paged_attention_whole.compile(
         **shape, groups=2, splits=2, rows=64, keep="evict_first"
     )
+    return run(kernel, given)["Out"], expected
+
+
+def wide(beside: int) -> tuple[Any, Any]:
+    """Heads of keys side by side, each with products of its own, in one launch."""
+    made = study("paged_attention")
+    given = made.inputs((130, 64, 1, 0), 32, 4, 64)
+    expected = made.reference(*given)
+    given[1:3] = (x.reshape(12, 64, 256) for x in given[1:3])
+    shape = {"batch": 4, "heads": 32, "dim": 64, "pages": 12, "size": 64, "width": 256, "most": 3}
+    kernel = made.paged_attention_wide.compile(
+        **shape, groups=4, beside=beside, stages=2, keep="evict_first"
+    )
+    assert len([o for o in kernel.program.kernel.body.ops if isinstance(o, ir.Launch)]) == 1
     return run(kernel, given)["Out"], expected
 
 
@@ -163,8 +177,11 @@ RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "backward causal": lambda: backward(True),
     "latent": lambda: latent(1),
     "latent in parts": lambda: latent(3),
-    "paged": paged,
+    "paged": lambda: paged(1),
+    "paged in parts": lambda: paged(2),
     "paged whole": whole,
+    "paged wide": lambda: wide(2),
+    "paged wide, all heads": lambda: wide(4),
     "sparse": sparse,
     "scan": scan,
     "weights": weights,
