@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import permutations
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
@@ -30,10 +31,17 @@ class Traffic:
     best: float
     group: int
     """Rows of the best groups."""
+    axes: tuple[int, ...]
+    """Of the grid, in the best order: the one that is counted fastest, the next, …"""
     rows: int
     """Of blocks, that there are."""
     streamed: bool
     """Whether it is read side by side, and by no product."""
+
+    @property
+    def turned(self) -> bool:
+        """Whether axes change places in the best order."""
+        return self.axes != tuple(sorted(self.axes))
 
 
 def traffic_of(case: KernelCase) -> Traffic | None:
@@ -45,13 +53,24 @@ def traffic_of(case: KernelCase) -> Traffic | None:
     running = launch.multiprocessors * launch.held
     written = tensor_bytes(case.tiles) * written_share(case.tiles)
 
-    def moved(group: int) -> float:
-        return (schedule.read(group, running) + written) * case.launches
+    def moved(group: int, axes: tuple[int, ...] = ()) -> float:
+        return (schedule.read(group, running, axes) + written) * case.launches
 
-    best = min((*_CANDIDATES, schedule.grid[1]), key=moved)
+    now, rows, given = grouped(case)[0], schedule.grid[1], tuple(range(len(schedule.grid)))
+    orders = [(group, given) for group in (*_CANDIDATES, rows)]
+    orders += [(now, axes) for axes in _turned(schedule.grid)]
+    bytes_of = {order: moved(*order) for order in orders}
+    best = min(orders, key=lambda order: bytes_of[order])
     streamed = not has_products(case) and not any(each.asked for each in schedule.panels)
-    now, rows = moved(grouped(case)[0]), schedule.grid[1]
-    return Traffic(now, moved(best), best, rows, streamed)
+    return Traffic(moved(now), bytes_of[best], *best, rows, streamed)
+
+
+def _turned(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Other orders of the axes, where there are three that count: of two, groups of all rows are
+    the other one."""
+    if sum(extent > 1 for extent in grid) < 3:
+        return []
+    return list(permutations(range(len(grid))))[1:]
 
 
 def grouped(case: KernelCase) -> tuple[int, Place]:
