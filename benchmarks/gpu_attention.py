@@ -246,10 +246,13 @@ def decode(
             q[:, 0], k.view(pages), v.view(pages), table, lengths, **options
         )
 
-    def together(options: dict[str, Any]) -> torch.Tensor:
-        return paged_attention.paged_attention_whole(  # type: ignore[no-any-return]
+    def together(kernel: Any, options: dict[str, Any]) -> torch.Tensor:
+        return kernel(  # type: ignore[no-any-return]
             q[:, 0], k.view(rows), v.view(rows), table, lengths, groups=groups, **options
         )
+
+    whole = paged_attention.paged_attention_whole
+    early = tileprof.jit(whole.function, controls={"early_launch": True})
 
     def peer(backend: str) -> torch.Tensor:
         return sdpa(backend, q, k, v, enable_gqa=True)[:, 0]
@@ -259,7 +262,8 @@ def decode(
     tried = [{"splits": s, "stages": 2, "keep": "evict_first"} for s in (2, 4, 8)]
     ways: dict[str, Call] = {f"a head of keys, {shown(o)}": partial(by_head, o) for o in tried}
     for o in ({**each, "rows": 64} for each in tried):
-        ways[f"all heads of keys, {shown(o)}"] = partial(together, o)
+        ways[f"all heads of keys, {shown(o)}"] = partial(together, whole, o)
+        ways[f"all heads of keys, {shown(o)}, early launch"] = partial(together, early, o)
     yield measured(work, ways, {n: partial(peer, n) for n in BACKENDS}, expected, WEIGHTS)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.analyzer.made import Made, found, only, program, stored
+from tests.analyzer.made import Made, found, highest, only, program, stored
 
 RULE = "icache-unroll"
 LOGIC = "LOP3.LUT R0, R0, R1, RZ, 0x3c, !PT"
@@ -50,7 +50,7 @@ def test_no_faster_than_the_pipes(text: str, least: float) -> None:
     finding = only(program(Made(code=code)), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(0.98 * least / 0.4, rel=0.01)
-    assert finding.kernel_gain.high == pytest.approx(least / 0.4, rel=0.01)
+    assert finding.kernel_gain.high == pytest.approx(highest(least / 0.4), rel=0.01)
     assert finding.kernel_gain.low < finding.kernel_gain.mid
 
 

@@ -16,6 +16,7 @@ from tileprof.analyzer.estimates import (
     more_warps,
     of_program,
     united,
+    widened,
 )
 from tileprof.analyzer.findings import Gain
 
@@ -65,6 +66,23 @@ def test_a_roof_and_a_program() -> None:
     assert capped(gain, 1.8) == Gain(1.5, 1.8, 1.8)
     assert capped(gain, 0.9) == Gain(1, 1, 1)
     assert of_program(Gain(1, 2, 2), 0.5).mid == pytest.approx(4 / 3)
+
+
+def test_the_highest_gain_of_kernels_that_no_rule_was_made_on() -> None:
+    """Half as much again of what is beyond 1, up to a roof; the rest of the range stays."""
+    gain = Gain(1.5, 2, 4)
+    assert widened(gain) == Gain(1.5, 2, 5.5)
+    assert capped(widened(gain), 5) == Gain(1.5, 2, 5)
+    assert widened(Gain(1, 1, 1)) == Gain(1, 1, 1)
+
+
+@given(gains)
+def test_a_wider_range_holds_the_range(gain: Gain) -> None:
+    """Its high end goes up with it."""
+    wide = widened(gain)
+    assert (wide.low, wide.mid) == (gain.low, gain.mid)
+    assert wide.high >= gain.high
+    assert wide.high - gain.high == pytest.approx((gain.high - 1) / 2)
 
 
 @given(rows, st.floats(0, 1), st.floats(0, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzer.made import Made, found, only, program, report_of, stored
+from tests.analyzer.made import Made, found, highest, only, program, report_of, stored
 from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
 
@@ -35,6 +35,23 @@ def test_a_kernel_is_a_part_of_its_program() -> None:
     assert whole.mid == pytest.approx(1 / (1 - 0.5 * (1 - 1 / kernel.mid)))
 
 
+def test_a_highest_gain_ends_at_a_roof() -> None:
+    """4,000 of 10,000 samples, which count as 1,000, go at most with the error of counting. Bytes
+    that take 0.52 of the time at their roof stay, whatever kernels gained that no rule was made on,
+    and so they do of a program that waits as long again."""
+    error = 2 * (0.4 * 0.6 / 1000) ** 0.5
+    (answers,) = analyze(program(Made(code=SPILLS))).kernels
+    (finding,) = [each for each in answers.findings if each.rule == "spill-hot"]
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.high == pytest.approx(highest(1 / (1 - 0.4 - error)))
+    made = Made(code=SPILLS, metrics={"bytes": 5.2e8})
+    finding = only(program(made, peaks={"hbm_copy": 1e12}, idle=1e6), "spill-hot")
+    assert finding.kernel_gain is not None
+    assert finding.program_gain is not None
+    assert finding.kernel_gain.high == pytest.approx(1 / 0.52)
+    assert finding.program_gain.high == pytest.approx(2 / 1.52)
+
+
 def test_changes_together_take_a_sample_once() -> None:
     """Two rules that want the same samples bring no more than one of them."""
     both = [
@@ -47,6 +64,12 @@ def test_changes_together_take_a_sample_once() -> None:
     assert answers.together is not None
     taken = 0.95 * 0.2 + 7 / 9 * 0.2
     assert answers.together.mid == pytest.approx(1 / (1 - taken))
+    error = 2 * (taken * (1 - taken) / 1000) ** 0.5
+    assert answers.together.high == pytest.approx(highest(1 / (1 - taken - error)))
+    made = Made(code=both, counts=passes, metrics={"bytes": 5.2e8})
+    (answers,) = analyze(program(made, peaks={"hbm_copy": 1e12})).kernels
+    assert answers.together is not None
+    assert answers.together.high == pytest.approx(1 / 0.52)
 
 
 def test_kernels_that_take_no_time_are_left_out() -> None:

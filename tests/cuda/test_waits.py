@@ -43,3 +43,35 @@ def test_a_product_in_flight_is_awaited_before_the_sum_of_another_is_set() -> No
     # The first store into the sums has nothing running beside it.
     first = next(at for at, o in enumerate(order) if isinstance(o, ir.AsyncGemm))
     assert [o.pending for o in order[:first] if isinstance(o, ir.Wait)] == [0]
+
+
+def test_threads_are_done_with_a_slot_before_tma_fills_it() -> None:
+    """Reads of threads are fenced in front of the release; those of tensor cores are waited for."""
+
+    @T.prim_func
+    def added(
+        A: T.Tensor((4096, 512), "float16"),
+        B: T.Tensor((4096, 512), "float16"),
+        R: T.Tensor((4096, 4096), "float16"),
+        C: T.Tensor((4096, 4096), "float32"),
+    ) -> None:
+        with T.Kernel(32, 32, threads=256) as (bx, by):
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((128, 64), "float16")
+            r = T.alloc_shared((128, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.copy(R[by * 128, bx * 128], r)
+            T.clear(c)
+            for k in T.Pipelined(8, num_stages=4):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[bx * 128, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+            for i, j in T.Parallel(128, 128):
+                C[by * 128 + i, bx * 128 + j] = c[i, j] + r[i, j]
+
+    made = compile_cuda(tileprof.compile(added).program.kernel, TARGETS["sm_90a"])
+    released = [o for o in made.kernel.ops() if isinstance(o, ir.RingRelease)]
+    assert sorted((o.lag, o.fence) for o in released) == [(0, True), (1, False), (1, False)]
+    text = made.source.text
+    assert text.count("tp_fence_async();") == 1
+    assert text.index("tp_fence_async();") < text.index("mbarrier_arrive(ring_empty + ")

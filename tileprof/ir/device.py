@@ -229,11 +229,13 @@ class RingWait(OpBase):
 class RingRelease(OpBase):
     """Consumer: free a slot and go on to the next.  With `lag` 1 it frees the slot before this one
     (nothing the first time), because the work on this one may still run; `last` frees the one that
-    a lag left over and does not go on."""
+    a lag left over and does not go on.  `fence`: threads have read the slot themselves, and what
+    they read has to be there before TMA, which keeps no order with them, fills it again."""
 
     ring: Value = operand()
     lag: int = attribute(default=0)
     last: bool = attribute(default=False)
+    fence: bool = attribute(default=False)
 
 
 @op("ring_send", effect=Effect.READ | Effect.WRITE)

@@ -251,6 +251,16 @@ def test_case_studies(name: str) -> None:
     studies.run(name, DEVICE)
 
 
+def test_slots_are_read_before_they_are_filled_again() -> None:
+    """By threads whose reads stand in a queue behind many stores."""
+    shapes = ((16896, 640), (4096, 640), (16896, 4096))
+    a, b, r = (torch.randn(s, device=DEVICE).bfloat16() for s in shapes)
+    expected = a.double() @ b.double().T + r.double()
+    for _ in range(5):
+        found = tiles.added(a, b, r).double()
+        assert float((found - expected).abs().max()) < 1e-2
+
+
 def test_case_studies_on_sm_80() -> None:
     """With `cp.async` and `mma`, as the driver finishes them for this GPU."""
     command = [sys.executable, "-m", "tests.cuda.gpu.studies", *studies.STUDIES]

@@ -101,6 +101,8 @@ def _advance(ctx: Context, state: RingState) -> None:
 def _release(ctx: Context, op: ir.RingRelease, state: RingState) -> None:
     """Free this slot, or the one before, and go on.  All lanes have to be done with it."""
     line = ctx.writer.line
+    if op.fence:
+        line("tp_fence_async();")
     line("tp_warp_barrier();")
     if not op.lag:
         line(f"if ({_arrives(state)}) {_arrive(state, state.slot)}")

@@ -107,6 +107,13 @@ class _State:
         self.stores = _join(*(w.stores for w in ways))
 
 
+def _is_of_units(op: ir.OpBase) -> bool:
+    """Whether tensor cores or TMA read what an op reads of shared memory."""
+    return isinstance(op, ir.AsyncCopy) or (
+        isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma")
+    )
+
+
 _Late = list[tuple[ir.RingRelease, frozenset[ir.Value]]]
 
 
@@ -133,6 +140,8 @@ class _Waits(Flow[_State]):
         self.lowering = lowering
         self.tiles: dict[ir.Value, frozenset[ir.Value]] = {}
         """The buffers of each ring."""
+        self.read: set[ir.Value] = set()
+        """Buffers of shared memory that threads read themselves."""
         self.starts: set[ir.OpBase] = set()
         """Ops that write what a product then adds to."""
 
@@ -142,6 +151,8 @@ class _Waits(Flow[_State]):
             if isinstance(op, ir.AsyncCopy) and op.ring is not None:
                 held = self.tiles.get(op.ring, frozenset())
                 self.tiles[op.ring] = held | {base(op.target)}
+            elif not _is_of_units(op):
+                self.read |= {base(t.value) for t in touches(op) if t.reads}
         state = _State()
         body = self.block(self.launch.body, state)
         self._drain(body, state)
@@ -274,18 +285,23 @@ class _Waits(Flow[_State]):
                 0 if op.last else max((g.younger + 1 for g in readers if not g.turn), default=0)
             )
             self._wait(state, made, pending, "the slot before is freed", op)
-        made.ops.append(clone(op, self.mapping, {}))
+        self._free(op, made)
+
+    def _free(self, op: ir.RingRelease, made: ir.Block) -> None:
+        fence = not self.read.isdisjoint(self.tiles.get(op.ring, ()))
+        ring = self.mapping.get(op.ring, op.ring)
+        made.ops.append(ir.RingRelease(ring, op.lag, op.last, fence, span=op.span))
 
     def _release_late(self, made: ir.Block, state: _State, late: _Late) -> None:
         for entry in list(late):
             if not any(g.reads & entry[1] for g in state.wgmma):
                 late.remove(entry)
-                made.ops.append(clone(entry[0], self.mapping, {}))
+                self._free(entry[0], made)
 
     def _release_all(self, made: ir.Block, state: _State, late: _Late) -> None:
         for release, read in late:
             self._wait_for(read, made, state, "the slot is freed")
-            made.ops.append(clone(release, self.mapping, {}))
+            self._free(release, made)
         late.clear()
 
     # -- waiting
