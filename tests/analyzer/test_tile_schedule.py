@@ -80,6 +80,7 @@ def test_all_at_once() -> None:
     held = schedule()
     assert held is not None
     assert held.read(1, 16) == pytest.approx(60e6)
+    assert held.once == pytest.approx(60e6)
 
 
 def test_the_order_of_groups() -> None:

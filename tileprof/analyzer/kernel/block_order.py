@@ -20,6 +20,8 @@ from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 __all__ = ["Traffic", "grouped", "traffic_of"]
 
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
+_AGAIN = 1.1
+"""Of what is read once, from which on other orders of the axes are worth a look."""
 _GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 
 
@@ -57,12 +59,12 @@ def traffic_of(case: KernelCase) -> Traffic | None:
         return (schedule.read(group, running, axes) + written) * case.launches
 
     now, rows, given = grouped(case)[0], schedule.grid[1], tuple(range(len(schedule.grid)))
-    orders = [(group, given) for group in (*_CANDIDATES, rows)]
-    orders += [(now, axes) for axes in _turned(schedule.grid)]
-    bytes_of = {order: moved(*order) for order in orders}
-    best = min(orders, key=lambda order: bytes_of[order])
+    bytes_of = {(group, given): moved(group) for group in (*_CANDIDATES, rows, now)}
+    if min(bytes_of.values()) > _AGAIN * (schedule.once + written) * case.launches:
+        bytes_of |= {(now, axes): moved(now, axes) for axes in _turned(schedule.grid)}
+    best = min(bytes_of, key=lambda order: bytes_of[order])
     streamed = not has_products(case) and not any(each.asked for each in schedule.panels)
-    return Traffic(moved(now), bytes_of[best], *best, rows, streamed)
+    return Traffic(bytes_of[now, given], bytes_of[best], *best, rows, streamed)
 
 
 def _turned(grid: tuple[int, ...]) -> list[tuple[int, ...]]:

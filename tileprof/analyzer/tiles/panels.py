@@ -64,6 +64,11 @@ class Schedule:
         begun = plane * columns * rows + (first + row) * columns + column
         return np.asarray(numbers.transpose().reshape(-1)[begun])
 
+    @property
+    def once(self) -> float:
+        """Bytes of panels that blocks read whole, each once: no order reads less."""
+        return sum(float(each.size.sum()) for each in self.panels if not each.asked)
+
     def read(self, group: int, running: int, axes: Sequence[int] = ()) -> float:
         """Bytes that come from memory, where so many blocks run at once."""
         order = self.order(group, axes)
