@@ -157,6 +157,25 @@ def test_atomics_that_are_seen_by_what_waits_behind_them() -> None:
     assert not found(program(Made(code=stores, blames=blames)), RULE)
 
 
+def test_an_end_that_waits_for_registers() -> None:
+    """Stores that take few registers in turn are waited for by what computes their next values, and
+    their queue is never full. Of atomics the queue has to tell."""
+    code = [
+        *LOOP,
+        ("STG.E [R2.64], R5", {"lg_throttle": 100, "selected": 200}, 0, 7),
+        ("FMUL R5, R6, R7", {"long_scoreboard": 3000, "selected": 300}, 0, 7),
+        ("EXIT", {"drain": 100, "selected": 300}, 0, 9),
+    ]
+    blames = [(3, "long_scoreboard", 2)]
+    finding = only(program(Made(code=code, blames=blames)), RULE)
+    whole = sum(sum(each[1].values()) for each in code)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * 3200 / whole))
+    assert "until stores have left registers" in finding.dynamic[0].text
+    atomics = [*code[:2], ("RED.E.ADD [R2.64], R5", *code[2][1:]), *code[3:]]
+    assert not found(program(Made(code=atomics, blames=blames)), RULE)
+
+
 def test_what_waits_behind_stores() -> None:
     """For room in the queue, two passes of each beside one; for registers that a store reads."""
     behind = ("S2R R5, SR_TID.X", {"mio_throttle": 600, "selected": 200}, 0, 8)

@@ -80,6 +80,7 @@ def test_all_at_once() -> None:
     held = schedule()
     assert held is not None
     assert held.read(1, 16) == pytest.approx(60e6)
+    assert held.once == pytest.approx(60e6)
 
 
 def test_the_order_of_groups() -> None:
@@ -88,6 +89,10 @@ def test_the_order_of_groups() -> None:
     assert rows == [0, 3, 1, 4, 2, 5, 6, 7, 8]
     assert Schedule((3, 2, 2), ()).order(2).tolist() == [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]
     assert Schedule((3,), ()).order(8).tolist() == [0, 1, 2]
+    # The third axis first: blocks 0 and 6 differ in it alone.
+    turned = Schedule((3, 2, 2), ()).order(1, (2, 0, 1)).tolist()
+    assert turned == [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]
+    assert Schedule((3, 2), ()).order(1, (1, 0)).tolist() == Schedule((3, 2), ()).order(2).tolist()
 
 
 def test_the_compilers_own_text() -> None:

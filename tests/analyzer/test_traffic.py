@@ -189,6 +189,56 @@ def heads(grid: str, names: str, written: float = 1.0) -> Profile:
     return on_h200(made, {"hbm_copy": (1 + written) / 2 * whole, **mixes})
 
 
+BATCH = """kernel @kernel(%A: global<64, 2000, 1000, bfloat16>, \
+%B: global<64, 2000, 1000, bfloat16>, %C: out global<64, 2000, 2000, bfloat16>) {
+  %c20 = constant 20 : index
+  %c64 = constant 64 : index
+  launch [GRID] {threads = [128]} body(NAMES) {
+    %c0 = constant 0 : index
+    %c1 = constant 1 : index
+    %c100 = constant 100 : index
+    for pipelined %c0, %c20, %c1 {num_stages = 2} body(%k: index) {
+      %c50 = constant 50 : index
+      %0 = mul %by, %c100 : index
+      %1 = mul %bx, %c100 : index
+      %2 = mul %k, %c50 : index
+      %A_tile = view %A, [%bz, %0, %2] {sizes = [1, 100, 50]} : global<1, 100, 50, bfloat16>
+      copy %A_tile, %A_shared
+      %B_tile = view %B, [%bz, %1, %2] {sizes = [1, 100, 50]} : global<1, 100, 50, bfloat16>
+      copy %B_tile, %B_shared
+    }
+  }
+}
+"""
+"""64 products, each of 20 by 20 blocks that read a row of A and one of B, of 200 KB."""
+
+
+def batch(grid: str, names: str, moved: float) -> Profile:
+    """So many bytes take 0.8 of its time at the roof."""
+    made = Made(
+        ir=BATCH.replace("GRID", grid).replace("NAMES", names), attributes=launch(132), time=1e9,
+        code=[("HGMMA", {"long_scoreboard": 7000, "selected": 3000}, 1, 9)],
+    )  # fmt: skip
+    return on_h200(made, {"hbm_copy": moved / 0.8})
+
+
+def test_blocks_of_other_products_that_run_together() -> None:
+    """They share nothing: a wave of two or three tiles of all products reads 50 MB, which the L2
+    does not keep. Groups of rows do not help, product after product does."""
+    names = "%bz: index, %bx: index, %by: index"
+    held = schedule_of(read(BATCH.replace("GRID", "%c64, %c20, %c20").replace("NAMES", names)))
+    assert held is not None
+    moved = held.read(1, 132) + 64 * 2000 * 2000 * 2
+    finding = only(batch("%c64, %c20, %c20", names, moved), RULE)
+    assert "give `T.Kernel` the extents that are now its second" in finding.author
+    assert "another order of the grid's axes" in finding.static[0].text
+    assert finding.kernel_gain is not None
+    best = held.read(1, 132, (1, 2, 0)) + 64 * 2000 * 2000 * 2
+    assert finding.kernel_gain.mid == pytest.approx(1 / (0.8 * best / moved / 0.88), rel=0.02)
+    turned = "%bx: index, %by: index, %bz: index"
+    assert not found(batch("%c20, %c20, %c64", turned, moved), RULE)
+
+
 def test_loads_of_points_in_an_order_that_shares_nothing() -> None:
     """One head after the other reads the table again; heads of the same tokens share it."""
     finding = only(heads("%c6250, %c12", "%block: index, %head: index"), RULE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import permutations
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
@@ -19,6 +20,8 @@ from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 __all__ = ["Traffic", "grouped", "traffic_of"]
 
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
+_AGAIN = 1.1
+"""Of what is read once, from which on other orders of the axes are worth a look."""
 _GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 
 
@@ -30,10 +33,17 @@ class Traffic:
     best: float
     group: int
     """Rows of the best groups."""
+    axes: tuple[int, ...]
+    """Of the grid, in the best order: the one that is counted fastest, the next, …"""
     rows: int
     """Of blocks, that there are."""
     streamed: bool
     """Whether it is read side by side, and by no product."""
+
+    @property
+    def turned(self) -> bool:
+        """Whether axes change places in the best order."""
+        return self.axes != tuple(sorted(self.axes))
 
 
 def traffic_of(case: KernelCase) -> Traffic | None:
@@ -45,13 +55,24 @@ def traffic_of(case: KernelCase) -> Traffic | None:
     running = launch.multiprocessors * launch.held
     written = tensor_bytes(case.tiles) * written_share(case.tiles)
 
-    def moved(group: int) -> float:
-        return (schedule.read(group, running) + written) * case.launches
+    def moved(group: int, axes: tuple[int, ...] = ()) -> float:
+        return (schedule.read(group, running, axes) + written) * case.launches
 
-    best = min((*_CANDIDATES, schedule.grid[1]), key=moved)
+    now, rows, given = grouped(case)[0], schedule.grid[1], tuple(range(len(schedule.grid)))
+    bytes_of = {(group, given): moved(group) for group in (*_CANDIDATES, rows, now)}
+    if min(bytes_of.values()) > _AGAIN * (schedule.once + written) * case.launches:
+        bytes_of |= {(now, axes): moved(now, axes) for axes in _turned(schedule.grid)}
+    best = min(bytes_of, key=lambda order: bytes_of[order])
     streamed = not has_products(case) and not any(each.asked for each in schedule.panels)
-    now, rows = moved(grouped(case)[0]), schedule.grid[1]
-    return Traffic(now, moved(best), best, rows, streamed)
+    return Traffic(bytes_of[now, given], bytes_of[best], *best, rows, streamed)
+
+
+def _turned(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Other orders of the axes, where there are three that count: of two, groups of all rows are
+    the other one."""
+    if sum(extent > 1 for extent in grid) < 3:
+        return []
+    return list(permutations(range(len(grid))))[1:]
 
 
 def grouped(case: KernelCase) -> tuple[int, Place]:

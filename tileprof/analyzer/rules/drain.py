@@ -3,19 +3,19 @@
 Static: fences for the device or the system in the code; stores and atomics behind a loop that
 works, of a block or of each tile in turn, and why a tile's store is no copy by TMA. Dynamic:
 samples of `membar`, wherever they stand; of `drain` after the exit; of warps that find the queue
-full at those stores and atomics, and for atomics those of what else stands in it, and of loads that
-share L2 with them.
+full at those stores and atomics, or whose next result has to wait until a store has left its
+register (which of the two depends on how many registers the stores take in turn), and for atomics
+those of what else stands in the queue, and of loads that share L2 with them.
 
-That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is
-left; of the end of stores, and of what stands in the queue behind them, likely half, since what is
-stored still has to get there, and more where the block's next tile can be under way meanwhile.
-Atomics at the end
-are mostly not the kernel's work: a block that adds up first makes one of many, so all goes that
-waits for them. An H200 whose threads added 8 elements each to sums of columns had 12 % `drain`, and
-found the queue full in 23 % of the samples, in the next blocks' first instructions too; with longer
-strips, so fewer atomics, it took 0.66 of the time. While they work blocks load as well, and where
-memory is not at its roof what these loads wait for is L2, which reads and writes a sector for each
-of an atomic: that part of their waits is the atomics' too.
+That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is left;
+of the end of stores, and of what stands in the queue behind them, likely half, since what is stored
+still has to get there, and more where the block's next tile can be under way meanwhile. Atomics at
+the end are mostly not the kernel's work: a block that adds up first makes one of many, so all goes
+that waits for them. An H200 whose threads added 8 elements each to sums of columns had 12 %
+`drain`, and found the queue full in 23 % of the samples, in the next blocks' first instructions
+too; with longer strips, so fewer atomics, it took 0.66 of the time. While they work blocks load as
+well, and where memory is not at its roof what these loads wait for is L2, which reads and writes a
+sector for each of an atomic: that part of their waits is the atomics' too.
 
 On an H200 `drain` is rare where few bytes are stored: a kernel that does nothing but store has 9
 samples of it in 53,752, the full queue is what shows (`lg_throttle` at the stores); in kernels of
@@ -143,12 +143,13 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     atomic = hot.name in ATOMICS
     ended = code.taken(code.rows(reasons=_TAIL) | code.rows(stores, FULL))
     queued = np.maximum(ended, _behind(case, code, stores))
+    held = code.waiting_for(stores, _REGISTERS)
     # Whoever else stands in the queue of atomics is no store of the work: its waits tell as well.
-    share = float((queued if atomic else ended).sum()) / code.whole
-    if share < _END:
+    shares = [float(e.sum()) / code.whole for e in ((queued,) if atomic else (ended, held))]
+    if sum(shares) < _END:
         return
-    taken = queued + code.waiting_for(stores, _REGISTERS) + _late_loads(case, code, stores)
-    evidence = (*_static(case, code, stores), _seen(code, stores, share, int(taken.sum())))
+    taken = queued + held + _late_loads(case, code, stores)
+    evidence = (*_static(case, code, stores), _seen(code, stores, shares, int(taken.sum())))
     part = 1.0 if atomic else _MEANWHILE if hot.depth else _ONCE
     yield Draft(
         "suggestion", f"the end waits for its {'atomics' if atomic else 'stores'}",
@@ -158,15 +159,15 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     )  # fmt: skip
 
 
-def _seen(code: KernelCode, stores: list[int], share: float, samples: int) -> Evidence:
+def _seen(code: KernelCode, stores: list[int], shares: list[float], samples: int) -> Evidence:
+    """Parts of the samples: those in the queue and at the exit; those that wait for registers."""
     left, full = code.n(reasons=_TAIL) / code.whole, code.n(stores, FULL) / code.whole
-    behind_ = share - left - full
-    text = (
-        f"{percent(share)} of the samples: {percent(left)} after the exit, {percent(full)} with"
-        " their queue full"
-    )
-    more = f", {percent(behind_)} behind them in it" if behind_ >= _COLD else ""
-    return Evidence("samples", text + more, samples)
+    text = f"{percent(sum(shares))} of the samples: {percent(left)} after the exit"
+    text += f", {percent(full)} with their queue full"
+    also = {"until stores have left registers": sum(shares[1:])}
+    also |= {"behind them in it": shares[0] - left - full}
+    text += "".join(f", {percent(part)} {who}" for who, part in also.items() if part >= _COLD)
+    return Evidence("samples", text, samples)
 
 
 def _ends(code: KernelCode) -> list[int]:

@@ -8,8 +8,9 @@ Exchanges of one loop are one finding: one layout that does not fit has them all
 that go from warp to warp through shared memory as well. Where products of several warp groups are
 in that loop, the barriers also keep the groups in step: each waits for its products while the other
 waits for its own, whereas without them the one computes meanwhile. So of these waits, those at
-which nobody issues, what the loop issues elsewhere hides (`in_step`). No turn becomes shorter than
-its tiles take to come (`pace`).
+which nobody issues, what the loop issues elsewhere hides (`in_step`). Where they could take turns
+without, as the compiler says, that brings more (`by_turns`). No turn becomes shorter than its tiles
+take to come (`pace`).
 
 An exchange takes shared memory as well. Where that is what keeps blocks from taking tile after
 tile, the ends of tiles are its doing too (`tile_ends`). (On an H200 a pair of products that
@@ -29,6 +30,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import has_products
+from tileprof.analyzer.kernel.by_turns import SHARED, kept_from, left_in_turns
 from tileprof.analyzer.kernel.in_step import covered, in_step
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.tile_ends import fragment_bytes, tile_ends
@@ -50,6 +52,7 @@ _LEAST_KEPT = 0.02
 """Of the time, what is left in any case."""
 _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
 _ELSEWHERE = "long_scoreboard"
+_TURNS = "warp groups that exchange what they computed do not take turns with products"
 _CONVERTED, _FILLED = "converted to ", "filled through shared memory"
 _ADVICE = (
     "Let both ops want the fragment alike: the same order of indices in their `T.Parallel`, the"
@@ -172,7 +175,11 @@ def _saving(
         text = f"{percent(float(ends.sum()) / code.whole)} of the samples wait where tiles begin"
         why = "the exchange leaves too little shared memory for blocks that take several"
         more.append(Evidence("samples", f"{text} and end: {why}", int(ends.sum())))
-    return eliminated(taken * (code.whole / whole), code.whole, _COMES_BACK), more
+    saving = eliminated(taken * (code.whole / whole), code.whole, _COMES_BACK)
+    turns = left_in_turns(case, code, exchange.where)
+    if loop and turns and kept_from(case, SHARED):
+        return turns, [*more, Evidence("static", _TURNS)]
+    return saving, more
 
 
 def _in_loop(

@@ -16,7 +16,9 @@ for u of it, and the bytes of a turn take b. These are cycles, and the clock goe
 tensor cores, so products take no less than their roof lets them in all (`at_roof`). With n' stages
 n' - 1 turns' loads are under way, so a turn takes max(C, (n - 1) / (n' - 1)), and from a loop of
 one stage, in which latency E follows the work, max(C, E / (n' - 1)). n' is the least that reaches
-C, as far as shared memory has room. At least each further stage hides C of the latency.
+C, as far as shared memory has room. At least each further stage hides C of the latency. Where
+no load runs ahead, and the compiler says that warp groups take no turns so, turns come as well
+(`by_turns`).
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
+from tileprof.analyzer.kernel.by_turns import ALONE, kept_from, left_in_turns
 from tileprof.analyzer.kernel.pace import at_roof, pace_of
 from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
 from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
@@ -57,6 +60,7 @@ _COMPILER = (
     "The ring has as many slots as `num_stages` says, and one product in flight holds one of them:"
     " see whether slots are freed as early as they can be."
 )
+_TURNS = "warp groups that load their tiles themselves do not take turns with products"
 _PIPELINE = (
     "Let the loads of the next tiles run while this one is used: a pipelined loop with"
     " `num_stages` of 3 or more."
@@ -181,28 +185,26 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     that the author wrote as a pipeline of one stage."""
     for loop in loops_with(code, ("STS",) if single_stage(case) else MATRIX):
         loads, stores = through_registers(code, loop)
-        hot = code.hottest(stores)
-        if hot is None:
-            continue
-        gone = lost(code, loop, (*loads, *stores))
+        hot, gone = code.hottest(stores), lost(code, loop, (*loads, *stores))
         share, inside = float(gone.sum()) / code.whole, code.n(loop) / code.whole
-        if share < _MUCH:
+        if hot is None or share < _MUCH:
             continue
         line = case.user_line(hot.place)
         place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
-        what = "a loop of products" if has_products(code, loop) else "a loop"
-        seen = f"{what} has {len(loads)} LDG whose registers STS takes, and no copy"
+        seen = "a loop of products" if has_products(code, loop) else "a loop"
+        seen += f" has {len(loads)} LDG whose registers STS takes, and no copy"
         text = f"{percent(share)} of the samples wait for these loads, or are at them"
-        evidence = (
-            Evidence("static", f"{seen} that runs ahead"),
-            Evidence("samples", text, int(gone.sum())),
-        )
+        static = Evidence("static", f"{seen} that runs ahead")
+        evidence = [static, Evidence("samples", text, int(gone.sum()))]
         rings = rings_of(case.tiles)
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
         most = min((1 - pace.least) * inside, 1 - _LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
         saving = Saving(mid / 2, mid, most, gone * (mid / share), int(gone.sum()))
-        yield Draft("suggestion", _NONE, place, evidence, _PIPELINE, saving=saving)
+        turns = left_in_turns(case, code, (*loads, *stores))
+        if turns and kept_from(case, ALONE):
+            saving, evidence = turns, [*evidence, Evidence("static", _TURNS)]
+        yield Draft("suggestion", _NONE, place, tuple(evidence), _PIPELINE, saving=saving)
 
 
 # -- words

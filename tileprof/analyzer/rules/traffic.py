@@ -15,10 +15,10 @@ nothing is. Nor does a kernel become faster than its other work lets it (`reach`
 
 Without counters the order of blocks tells what moves: tiles that blocks of one wave share come
 once, and again in the next wave if the L2 could not keep them. Where that takes most of the time
-that was measured, while warps wait for memory, and rows of blocks in groups would move much less,
-memory is the limit, and the order is why. What is left then takes as long as the traffic of the
-best groups, or the other work: products what they reach of their roof. Traffic that would take
-longer than the kernel did was not there.
+that was measured, while warps wait for memory, and rows of blocks in groups, or the axes of the
+grid in another order, would move much less, memory is the limit, and the order is why. What is left
+then takes as long as the traffic of the best groups, or the other work: products what they reach of
+their roof. Traffic that would take longer than the kernel did was not there.
 
 A product that was compiled elsewhere says nothing of its tensors, so whether bytes are read again
 can not be told: traffic near the roof that the L2 serves badly is a symptom there.
@@ -75,6 +75,11 @@ _TURNED = (
     "Let the axes of the grid change places: the first one is counted fastest, and should be the"
     " one whose blocks read the same."
 )
+_TURNED_TO = (
+    "Let the axes of the grid change places, so that blocks that run together read the same: give"
+    " `T.Kernel` the extents that are now {}, in this order. The first is counted fastest."
+)
+_AXES = ("its first", "its second", "its third")
 _GROUPED = (
     "Blocks are in groups already: use larger tiles, so that each element is asked for less often,"
     " or fuse kernels that read the same tensor."
@@ -151,10 +156,7 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         return
     rows, place = grouped(case)
     title = f"the order of blocks has L2 read {traffic.now / traffic.best:.1f} times what it could"
-    author = f"Number blocks in groups of {traffic.group} rows, not of {rows}: those that run"
-    author += f" together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
-    if traffic.group >= traffic.rows:
-        author = _TURNED
+    author = _order_of(traffic, rows)
     rate = traffic.now / case.time / now / 1e3
     roof = f"{percent(now, 0)} of the time at {rate:.3g} TB/s, as measured"
     waiting = f"{percent(waits)} of the samples wait for memory"
@@ -169,6 +171,17 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
 
 
+def _order_of(traffic: Traffic, rows: int) -> str:
+    """What to write, in place of groups of so many rows."""
+    if traffic.turned:
+        given = ", ".join(_AXES[axis] for axis in traffic.axes)
+        return _TURNED_TO.format(given)
+    if traffic.group >= traffic.rows:
+        return _TURNED
+    author = f"Number blocks in groups of {traffic.group} rows, not of {rows}: those that run"
+    return f"{author} together then share operands in L2 (`T.use_swizzle({traffic.group})`)."
+
+
 def _at_memory(case: KernelCase, moved: float) -> float:
     """Of the time, what so many bytes take, what is written among them: memory gives less to a mix.
     Without a measured rate of mixes, at the best that memory gave."""
@@ -181,6 +194,8 @@ def _at_memory(case: KernelCase, moved: float) -> float:
 def _launched(case: KernelCase, traffic: Traffic) -> str:
     now, best = (each / case.launches / 1e9 for each in (traffic.now, traffic.best))
     read = f"in the order of blocks {now:.3g} GB a launch come from memory, as what they share is"
+    if traffic.turned:
+        return f"{read} read again; in another order of the grid's axes {best:.3g}"
     return f"{read} read again; in groups of {traffic.group} rows {best:.3g}"
 
 

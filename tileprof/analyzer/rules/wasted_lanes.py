@@ -8,7 +8,8 @@ Tiles: zeros are multiplied, and guarded lanes wait, as long as numbers would. O
 tiles' work the part goes away that is outside, at most as far as the bytes leave it: nothing is
 read or written outside, so where memory is what a kernel waits for, it waits as long without. What
 a smaller tile does less well is taken off. Nor does what comes between products shrink, as
-exponentials: the kernel is no faster than its work inside lets it (`reach`).
+exponentials: the kernel is no faster than its work inside lets it (`reach`, and `by_turns` where
+exponentials run under products).
 
 Lanes: a guard by itself is no fault: it is told beside the lanes, and only the compiler's own words
 say whether it is needed. Instructions that one lane runs for all (barriers in shared memory, copies
@@ -30,6 +31,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
 from tileprof.analyzer.kernel.launches import busy_share, launch_place
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
@@ -101,7 +103,8 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
 def _less(case: KernelCase, op: Padded, share: float) -> Saving:
     """Of the time, the part that is spent outside, as far as bytes, and work inside, leave it."""
     left, outside = max(0.0, 1 - case.roofs.copy_floor / case.time), (1 - op.inside) * share
-    work = reach.left(case) or Saving(0, 1, 1)
+    turns = left_in_turns(case, case.sampled) if case.sampled and takes_turns(case) else None
+    work = turns or reach.left(case) or Saving(0, 1, 1)
     mid = min(outside, left, work.mid)
     high = min(outside + _MORE * (1 - outside), left, work.high)
     return Saving(_SURE * mid, mid, max(mid, high))

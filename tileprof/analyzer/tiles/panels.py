@@ -48,22 +48,30 @@ class Schedule:
     grid: tuple[int, ...]
     panels: tuple[Panels, ...]
 
-    def order(self, group: int) -> Numbers:
+    def order(self, group: int, axes: Sequence[int] = ()) -> Numbers:
         """Blocks in the order in which they begin: `group` rows of the second axis go down before
-        the next column of the first."""
+        the next column of the first. `axes` tells which axis is first, second, …, if not these."""
         blocks = np.arange(math.prod(self.grid))
         if len(self.grid) < 2:
             return blocks
-        columns, rows = self.grid[:2]
+        numbers = blocks.reshape(self.grid[::-1]).transpose()
+        numbers = numbers.transpose(tuple(axes)) if axes else numbers
+        columns, rows = numbers.shape[:2]
         plane, inside = np.divmod(blocks, columns * rows)
         first = inside // (columns * group) * group
         height = np.minimum(rows - first, group)
         column, row = np.divmod(inside % (columns * group), height)
-        return np.asarray(plane * columns * rows + (first + row) * columns + column)
+        begun = plane * columns * rows + (first + row) * columns + column
+        return np.asarray(numbers.transpose().reshape(-1)[begun])
 
-    def read(self, group: int, running: int) -> float:
+    @property
+    def once(self) -> float:
+        """Bytes of panels that blocks read whole, each once: no order reads less."""
+        return sum(float(each.size.sum()) for each in self.panels if not each.asked)
+
+    def read(self, group: int, running: int, axes: Sequence[int] = ()) -> float:
         """Bytes that come from memory, where so many blocks run at once."""
-        order = self.order(group)
+        order = self.order(group, axes)
         whole_ones = [each for each in self.panels if not each.asked]
         slices = (each for each in self.panels if each.asked)
         scattered = sum(_scattered(each, order, running) for each in slices)

@@ -1,0 +1,83 @@
+"""What a loop of products and exponentials takes once its warp groups take turns.
+
+In: a kernel, and what its compiler says of turns of its warp groups.  Out: how much of the time is
+left to gain where they take them.
+
+    at will     A  product ······ softmax  product ······ softmax
+                B  product ······ softmax  product ······ softmax
+    in turns    A  product softmax product softmax product
+                B          product softmax product softmax
+
+A group in its turn has the tensor cores alone, and its exponentials run under the products of the
+other, so the two no longer follow each other: together they take more than the time there is. On an
+H200 attention in turns had, as parts of its time, products at their roof and special functions of
+1.10 to 1.32 in all (0.70 and 0.60 in heads of 128 columns, 0.47 and 0.65 of 64), and without turns
+0.94 to 1.0. No kernel takes less than its products do at what is reached of their roof, or than
+schedulers need to issue.
+
+The compiler takes turns by itself, and says what is against it:
+
+    loop k: each warp group multiplies as soon as it can, not in turns: no producer warp group …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.kernel.launches import busy_share
+from tileprof.analyzer.kernel.pace import at_roof
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
+
+__all__ = ["ALONE", "SHARED", "kept_from", "left_in_turns", "takes_turns"]
+
+ALONE = ("no producer warp group",)
+"""What the compiler says against turns where all warps load their tiles themselves."""
+SHARED = ("warp groups share rows", "all warp groups meet")
+"""The same where warp groups exchange what they computed."""
+_SIDE, _TAKEN = "in turns", "consumer warp groups take turns"
+_BOTH = (1.3, 1.17, 1.0)
+"""Of products at their roof and special functions, one after the other, the most, the likeliest,
+the least that is done in the same time."""
+_ISSUE = (1.0, 0.92, 0.75)
+"""Of the cycles, in which schedulers issue at most."""
+_PRODUCTS = (1.0, 0.9, 0.75)
+"""Of the roof of products, what is reached."""
+_LEAST = 3 / 8
+"""Of the time of products, what special functions take where the compiler takes turns."""
+_SPECIAL_CYCLES = 8
+"""Of a warp at the unit for special functions (CUDA programming guide, 9.0: 16 a cycle)."""
+
+
+def kept_from(case: KernelCase, against: Collection[str]) -> bool:
+    """Whether such a reason is what the compiler has against turns."""
+    reasons = (why for each in case.remarks for way, why in each.rejected if way == _SIDE)
+    return any(why.startswith(tuple(against)) for why in reasons)
+
+
+def takes_turns(case: KernelCase) -> bool:
+    """Whether warp groups do."""
+    return any(each.chosen.startswith(_TAKEN) for each in case.remarks)
+
+
+def left_in_turns(case: KernelCase, code: KernelCode, gone: Collection[int] = ()) -> Saving | None:
+    """The share of a kernel's time beyond what it takes in turns, without the instructions `gone`;
+    None where its work is not known, or has too few exponentials for turns.
+
+    All of the loop is told by that, so no samples are named whose part of it would be taken.
+    """
+    products = case.roofs.tensor_floor / case.time if case.time else 0.0
+    if not products or not code.issued:
+        return None
+    each = busy_share(code) / code.issued
+    special = each * code.n(code.named("MUFU"), (ISSUED,)) * _SPECIAL_CYCLES
+    issued = each * (code.issued - code.n(gone, (ISSUED,)))
+    if special < _LEAST * products:
+        return None
+    rests = [
+        max((products + special) / both, issued / slots, at_roof(case, reached=reached))
+        for both, slots, reached in zip(_BOTH, _ISSUE, _PRODUCTS)
+    ]
+    high, mid, low = (max(0.0, 1 - rest) for rest in rests)
+    return Saving(low / 2, mid, high, samples=code.whole)
