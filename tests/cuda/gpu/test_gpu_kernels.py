@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.cuda.gpu import studies
+from tests.cuda.gpu import attention_studies, studies
 from tileprof.errors import BoundsError
 
 pytestmark = pytest.mark.gpu
@@ -261,6 +261,12 @@ def test_slots_are_read_before_they_are_filled_again() -> None:
         assert float((found - expected).abs().max()) < 1e-2
 
 
+@pytest.mark.parametrize("name", attention_studies.STUDIES)
+def test_attention_studies(name: str) -> None:
+    """Lengths before, at and behind the edges of tiles, against float64."""
+    attention_studies.run(name, DEVICE)
+
+
 def test_case_studies_on_sm_80() -> None:
     """With `cp.async` and `mma`, as the driver finishes them for this GPU."""
     command = [sys.executable, "-m", "tests.cuda.gpu.studies", *studies.STUDIES]
@@ -278,3 +284,13 @@ def test_sanitizer(tool: str, target: str) -> None:
     done = script(command, TILEPROF_CUDA_TARGET=target)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert all(name in done.stdout for name in studies.STUDIES)
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_sanitizer_of_attention(tool: str) -> None:
+    """The same, with all that the compiler finds in loops."""
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, "-m",
+               "tests.cuda.gpu.attention_studies", *attention_studies.STUDIES]  # fmt: skip
+    done = script(command)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert all(name in done.stdout for name in attention_studies.STUDIES)
