@@ -239,7 +239,6 @@ def decode(
     table = torch.arange(pages[0], device=q.device, dtype=torch.int32).view(batch, -1)
     lengths = torch.full((batch,), keys, device=q.device, dtype=torch.int32)
 
-    flat = (*pages[:2], groups * DIM)
     rows = (pages[0], size * groups, DIM)
     kept = {"keep": "evict_first"}
 
@@ -261,9 +260,6 @@ def decode(
         name = shown(depth)
         ways[f"a head of keys, {name}"] = called(by_head, pages, splits=1, **depth)
         ways[f"a head of keys, {name}, not persistent"] = called(once, pages, splits=1, **depth)
-        ways[f"two heads of keys, {name}"] = called(
-            paged_attention.paged_attention_wide, flat, groups=groups, **depth
-        )
     parts: dict[str, Any] = {"splits": 2, "stages": 2, "rows": 64, "groups": groups}
     ways["all heads of keys, splits 2"] = called(whole, rows, **parts)
     ways["all heads of keys, splits 2, early launch"] = called(early, rows, **parts)

@@ -119,10 +119,10 @@ def paged_attention_whole(
     Table,
     Lengths,
     groups: int,
-    splits: int = 8,
+    splits: int = 2,
     stages: int = 2,
     threads: int = 128,
-    rows: int = 128,
+    rows: int = 64,
     keep: str | None = None,
 ):
     """All heads of keys in one block, whose products are of every query head with the keys of every
@@ -183,81 +183,6 @@ def paged_attention_whole(
     return Out
 
 
-@tileprof.jit
-def paged_attention_wide(
-    Q,
-    K_rows,
-    V_rows,
-    Table,
-    Lengths,
-    groups: int,
-    beside: int = 2,
-    stages: int = 3,
-    threads: int = 128,
-    rows: int = 64,
-    keep: str | None = None,
-):
-    """`beside` heads of keys in one block, each with products of its own: one launch without parts,
-    for batches that fill the GPU.  `K_rows[page, key, group * dim + i]`."""
-    batch, heads, dim = T.const("batch, heads, dim")
-    pages, size, width, most = T.const("pages, size, width, most")
-    Q: T.Tensor((batch, heads, dim), T.bfloat16)
-    K_rows: T.Tensor((pages, size, width), T.bfloat16)
-    V_rows: T.Tensor((pages, size, width), T.bfloat16)
-    Table: T.Tensor((batch, most), T.int32)
-    Lengths: T.Tensor((batch,), T.int32)
-    Out = T.empty((batch, heads, dim), T.bfloat16)
-    if groups % beside:
-        raise ValueError(f"{groups} heads of keys are no multiple of the {beside} of a block")
-    scale = dim**-0.5 * LOG2E
-    near, tiles, wide = heads // groups, size // rows, beside * dim
-    several = list(range(beside))
-
-    with T.Kernel(groups // beside, batch, threads=threads) as (block, b):
-        Q_shared = T.alloc_shared((beside * near, dim), T.bfloat16)
-        K_shared = T.alloc_shared((rows, wide), T.bfloat16)
-        V_shared = T.alloc_shared((rows, wide), T.bfloat16)
-        weights = [T.alloc_shared((near, rows), T.bfloat16) for _ in several]
-        scores = [T.alloc_fragment((rows, near), T.float32) for _ in several]
-        output = [T.alloc_fragment((dim, near), T.float32) for _ in several]
-        top, factor, total = (
-            [T.alloc_fragment((near,), T.float32) for _ in several] for _ in range(3)
-        )
-        first, column = block * beside * near, block * wide
-
-        T.copy(Q[b, first : first + beside * near, :], Q_shared)
-        for h in several:
-            T.clear(output[h])
-            T.clear(total[h])
-            T.fill(top[h], LOWEST)
-        for n in T.Pipelined(T.ceildiv(Lengths[b], rows), num_stages=stages):
-            page, at = Table[b, n // tiles], n % tiles * rows
-            here = slice(column, column + wide)
-            T.copy(K_rows[page, at : at + rows, here], K_shared, eviction_policy=keep)
-            T.copy(V_rows[page, at : at + rows, here], V_shared, eviction_policy=keep)
-            for h in several:
-                keys = K_shared[:, h * dim : (h + 1) * dim]
-                queries = Q_shared[h * near : (h + 1) * near, :]
-                T.gemm(keys, queries, scores[h], transpose_B=True, clear_accum=True)
-            for h in several:
-                for i, j in T.Parallel(rows, near):
-                    seen = n * rows + i < Lengths[b]
-                    scaled = scores[h][i, j] * scale
-                    scores[h][i, j] = T.if_then_else(seen, scaled, -T.infinity(T.float32))
-                weigh(
-                    scores[h], top[h], factor[h], total[h], weights[h], output[h], rows, near, dim
-                )
-            for h in several:
-                values = V_shared[:, h * dim : (h + 1) * dim]
-                T.gemm(values, weights[h], output[h], transpose_A=True, transpose_B=True)
-        for h in several:
-            for j in T.Parallel(near):
-                factor[h][j] = 1 / T.max(total[h][j], 1e-30)
-            for i, j in T.Parallel(dim, near):
-                Out[b, first + h * near + j, i] = output[h][i, j] * factor[h][j]
-    return Out
-
-
 def reference(q, k_pages, v_pages, table, lengths) -> np.ndarray:
     """In float64, one sequence after the other; without keys, 0."""
     q, k_pages, v_pages = (np.asarray(x, np.float64) for x in (q, k_pages, v_pages))
@@ -285,11 +210,11 @@ def inputs(lengths, heads, groups, dim, size: int = 64, seed: int = 0) -> list[n
 def main(heads: int = 16, groups: int = 2, dim: int = 128) -> None:
     given = inputs((500, 64, 1, 130), heads, groups, dim)
     expected = reference(*given)
-    rows = [x.reshape(*x.shape[:2], -1) for x in given[1:3]]
+    rows = [x.reshape(len(x), -1, dim) for x in given[1:3]]
     for out in (
         paged_attention(*given, splits=3),
         paged_attention(*given, splits=1),
-        paged_attention_wide(given[0], *rows, *given[3:], groups=groups),
+        paged_attention_whole(given[0], *rows, *given[3:], groups=groups),
     ):
         np.testing.assert_allclose(out.astype(np.float32), expected, rtol=2e-2, atol=2e-2)
     print(f"paged_attention of {len(given[-1])} sequences: agrees with NumPy")

@@ -125,18 +125,6 @@ def test_paged_attention_whole(splits: int, rows: int) -> None:
     assert difference(found, expected) < LIMIT
 
 
-@pytest.mark.parametrize("rows", [64, 128])
-@pytest.mark.parametrize("beside", [1, 2, 4])
-def test_paged_attention_wide(beside: int, rows: int) -> None:
-    """One to all heads of keys a block, in halves of pages and in whole ones."""
-    made = study("paged_attention")
-    given = made.inputs((1, 128, 129, 300, 0), 32, 4, 64, size=128)
-    expected = made.reference(*given)
-    given[1:3] = (x.reshape(len(x), 128, -1) for x in given[1:3])
-    found = made.paged_attention_wide(*given, groups=4, beside=beside, rows=rows)
-    assert difference(found, expected) < LIMIT
-
-
 @pytest.mark.parametrize(("length", "share"), [(128, 1.0), (300, 0.3)])
 def test_sparse_attention(length: int, share: float) -> None:
     """Rows of tiles that look at nothing are 0."""
@@ -213,9 +201,6 @@ SHAPES: dict[str, Callable[[], Any]] = {
     ),
     "paged_attention once": lambda: study("paged_attention").paged_attention.compile(
         batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, most=128, splits=1, stages=2
-    ),
-    "paged_attention wide": lambda: study("paged_attention").paged_attention_wide.compile(
-        batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, width=512, most=128
     ),
     "sparse_attention": lambda: study("sparse_attention").sparse_attention.compile(
         **LONG, dim=128, rows=32, most=32

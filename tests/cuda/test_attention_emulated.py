@@ -119,20 +119,6 @@ def whole() -> tuple[Any, Any]:
     return run(kernel, given)["Out"], expected
 
 
-def wide(beside: int) -> tuple[Any, Any]:
-    """Heads of keys side by side, each with products of its own, in one launch."""
-    made = study("paged_attention")
-    given = made.inputs((130, 64, 1, 0), 32, 4, 64)
-    expected = made.reference(*given)
-    given[1:3] = (x.reshape(12, 64, 256) for x in given[1:3])
-    shape = {"batch": 4, "heads": 32, "dim": 64, "pages": 12, "size": 64, "width": 256, "most": 3}
-    kernel = made.paged_attention_wide.compile(
-        **shape, groups=4, beside=beside, stages=2, keep="evict_first"
-    )
-    assert len([o for o in kernel.program.kernel.body.ops if isinstance(o, ir.Launch)]) == 1
-    return run(kernel, given)["Out"], expected
-
-
 def sparse() -> tuple[Any, Any]:
     """A random half of the tiles."""
     made = study("sparse_attention")
@@ -180,8 +166,6 @@ RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "paged": lambda: paged(1),
     "paged in parts": lambda: paged(2),
     "paged whole": whole,
-    "paged wide": lambda: wide(2),
-    "paged wide, all heads": lambda: wide(4),
     "sparse": sparse,
     "scan": scan,
     "weights": weights,

@@ -99,16 +99,12 @@ def paged_attention() -> None:
     made = _study("paged_attention")
     given = made.inputs((1, 128, 129, 300, 0), 32, 4, 64, size=128)
     expected = made.reference(*given)
-    whole, wide = list(given), list(given)
+    whole = list(given)
     whole[1:3] = (x.reshape(len(x), -1, 64) for x in given[1:3])
-    wide[1:3] = (x.reshape(len(x), 128, -1) for x in given[1:3])
     for splits in (1, 4):
         _compare(made.paged_attention(*given, splits=splits), expected, splits)
         found = made.paged_attention_whole(*whole, groups=4, splits=splits, rows=64)
         _compare(found, expected, ("whole", splits))
-    for beside in (1, 2, 4):
-        found = made.paged_attention_wide(*wide, groups=4, beside=beside)
-        _compare(found, expected, ("wide", beside))
 
 
 def chunk_scan() -> None:
