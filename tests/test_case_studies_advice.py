@@ -233,7 +233,7 @@ def test_a_kernel_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_script_without_a_gpu(tmp_path: Path) -> None:
     """It is recorded by the command line, and timed by the host's clock."""
     made = runs.runs_of(TRAINING, True, "cpu")
-    made.steps = 2
+    made.steps, made.batch = 2, 1
     path = tmp_path / "training-1.tprof"
     made.record(("sync", "fused"), path)
     from tileprof.profile import load
