@@ -142,7 +142,7 @@ def _staged(
 ) -> list[ir.Value] | None:
     """The op on fragments that are filled before and written back after it."""
     names = ("a", "b", "c") if isinstance(op, ir.Gemm) else ("source", "target")
-    used = [n for n in names if getattr(op, n) in moved]
+    used = [n for n in names if base(getattr(op, n)) in moved]
     # A matrix product takes its factors from shared memory as they are.
     if isinstance(op, ir.Gemm):
         used = [n for n in used if n == "c" or (n == "a" and "rs" in op.lowering.split())]
@@ -151,7 +151,7 @@ def _staged(
     written = names[-1]
     for name in used:
         held = getattr(op, name)
-        alloc = ir.Alloc("fragment", held.buffer.static_shape, held.dtype, hint=held.name)
+        alloc = ir.Alloc("fragment", held.buffer.static_shape, held.dtype, hint=base(held).name)
         setattr(op, name, builder.emit(alloc).result)
         if name != written or not op.clear:
             as_parallel(ir.Copy(held, alloc.result, span=op.span), builder)
