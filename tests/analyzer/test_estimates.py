@@ -13,7 +13,6 @@ from tileprof.analyzer.estimates import (
     eliminated,
     gain_of,
     hidden,
-    more_warps,
     of_program,
     united,
     widened,
@@ -52,12 +51,6 @@ def test_what_is_hidden_needs_work_to_hide_behind() -> None:
     assert found.mid == pytest.approx(0.2)
     assert found.high >= 0.6
     assert hidden(np.zeros(1), issued=200, whole=1000).mid == 0
-
-
-def test_more_warps() -> None:
-    """By hand: with 8 warps, two a scheduler, of which each is ready half of the time."""
-    assert more_warps(0.5, 8, 16) == pytest.approx((1 - 0.5**4) / (1 - 0.5**2))
-    assert more_warps(0.5, 8, 8) == more_warps(0, 8, 16) == more_warps(1, 8, 16) == 1
 
 
 def test_a_roof_and_a_program() -> None:

@@ -1,8 +1,8 @@
 """How much shorter a kernel becomes: from the share of its time that goes away to a gain.
 
 In: samples that a change takes away, or hides, of all samples of a kernel.  Out: shares of its
-time, and gains. Formulas of elimination, of hiding and of more warps are those of GPA (Zhou et al.,
-CGO 2021), section 5; Amdahl's law joins a kernel to its program.
+time, and gains. Formulas of elimination and of hiding are those of GPA (Zhou et al., CGO 2021),
+section 5; Amdahl's law joins a kernel to its program.
 
 A share of samples is as good as their number: N samples of one multiprocessor are not N independent
 ones, so ranges are those of fewer.
@@ -22,7 +22,7 @@ from tileprof.analyzer.findings import Gain
 
 __all__ = [
     "FEWEST_SAMPLES", "Saving", "Weights", "capped", "drawn", "eliminated", "gain_of", "hidden",
-    "more_warps", "of_program", "united", "widened",
+    "of_program", "united", "widened",
 ]  # fmt: skip
 
 FEWEST_SAMPLES = 100
@@ -99,18 +99,6 @@ def drawn(saving: Saving, left: Saving) -> Saving:
     high = left.high * most
     low = min(saving.low, left.low, mid)
     return Saving(low, mid, max(mid, high), saving.rows, saving.samples)
-
-
-def more_warps(issuing: float, warps: float, after: float, schedulers: int = 4) -> float:
-    """How many times as often a multiprocessor issues with `after` warps instead of `warps`.
-
-    `issuing` is the probability that a warp is ready to. Warps are taken for independent, so what
-    memory or a pipe gives at most has to cap it.
-    """
-    if not 0 < issuing < 1 or after <= warps or warps <= 0:
-        return 1.0
-    busy = 1 - (1 - issuing) ** (warps / schedulers)
-    return float(max(1.0, (1 - (1 - issuing) ** (after / schedulers)) / busy))
 
 
 def gain_of(saving: Saving) -> Gain:

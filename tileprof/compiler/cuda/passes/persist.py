@@ -25,7 +25,6 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 from __future__ import annotations
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 
 from .choose import ROLES
@@ -34,7 +33,7 @@ from .roles import is_ring_load
 from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import DYNAMIC, SMALL, TWO_SLOTS, indices_of
 from .tile_work import uneven_work
-from .walking import REPORTS, base, per_launch, reports
+from .walking import REPORTS, base, per_launch, reports, tile_bytes
 
 __all__ = ["persist"]
 
@@ -155,7 +154,7 @@ class _Persistent:
                     if is_ring_load(inner) and isinstance(inner, ir.Copy):
                         stages[base(inner.target)] = max(count, 1)
         return sum(
-            _bytes(o) * stages.get(o.result, 1)
+            tile_bytes(o.result) * stages.get(o.result, 1)
             for o in ir.walk(self.launch.body)
             if isinstance(o, ir.Alloc) and o.space == "shared" and o not in staged
         )
@@ -163,7 +162,7 @@ class _Persistent:
     def _small(self) -> int:
         """Bytes of the small tiles that are loaded outside of all loops."""
         loads = (o for o in self.launch.body.ops if is_ring_load(o))
-        sizes = [_bytes(base(o.target).owner) for o in loads if isinstance(o, ir.Copy)]
+        sizes = [tile_bytes(o.target) for o in loads if isinstance(o, ir.Copy)]
         return sum(size for size in sizes if size <= SMALL)
 
     # -- the order
@@ -219,8 +218,3 @@ class _Persistent:
         return ir.Launch(
             launch.grid, launch.threads, body, (*hints, ("persistent", 1)), span=launch.span
         )
-
-
-def _bytes(alloc: ir.OpBase | None) -> int:
-    assert isinstance(alloc, ir.Alloc)
-    return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes

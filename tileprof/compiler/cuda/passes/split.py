@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.stages import buffer_name
@@ -30,7 +29,7 @@ from tileprof.ir.rewrite import clone, rewrite_block
 from .multicast import cluster_of, shared_slice, sharers
 from .roles import is_ring_load, written_globals
 from .tile_order import DYNAMIC, SMALL, TWO_SLOTS
-from .walking import accesses, base, threads_of
+from .walking import accesses, base, threads_of, tile_bytes
 
 __all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
 
@@ -233,7 +232,7 @@ class _Split:
     def _group(
         self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, stages: int
     ) -> _Group:
-        if block is self.two_slots and sum(map(_tile_bytes, copies)) <= SMALL:
+        if block is self.two_slots and sum(tile_bytes(c.target) for c in copies) <= SMALL:
             stages = 2
         key = (stages, *((c.target, sharers(c)) for c in copies))
         if key not in self.rings:
@@ -252,7 +251,7 @@ class _Split:
         for copy in copies:
             alloc = copy.target.owner
             assert isinstance(alloc, ir.Alloc)
-            total += _tile_bytes(copy)
+            total += tile_bytes(copy.target)
             name = alloc.result.name or buffer_name(copy.source)
             shape = (stages, *alloc.shape)
             slots = ir.Alloc("shared", shape, alloc.dtype, alloc.layout, span=alloc.span, hint=name)
@@ -279,12 +278,6 @@ class _Split:
                 ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, count, span=copy.span)
             )
         builder.emit(ir.RingCommit(group.ring))
-
-
-def _tile_bytes(copy: ir.Copy) -> int:
-    alloc = copy.target.owner
-    assert isinstance(alloc, ir.Alloc)
-    return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
 
 
 def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:

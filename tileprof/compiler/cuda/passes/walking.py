@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.passes.folding import fold
 from tileprof.compiler.passes.identities import identity, number_of
 from tileprof.ir.rewrite import clone, rewrite_block
 
 __all__ = ["REDUCE", "REPORTS", "Touch", "accesses", "base", "inline_scopes", "is_atomic"]
-__all__ += ["per_launch", "rebuilt", "reports", "threads_of", "touches", "with_originals"]
-__all__ += ["with_rule"]
+__all__ += ["per_launch", "rebuilt", "reports", "threads_of", "tile_bytes", "touches"]
+__all__ += ["with_originals", "with_rule"]
 
 _REGISTER = 4
 """Bytes."""
@@ -34,6 +35,13 @@ def base(value: ir.Value) -> ir.Value:
     while isinstance(value.owner, ir.View | ir.Reinterpret):
         value = value.owner.base
     return value
+
+
+def tile_bytes(value: ir.Value) -> int:
+    """Of a tile in shared memory, or of a slot of its ring, in its layout."""
+    alloc = base(value).owner
+    assert isinstance(alloc, ir.Alloc)
+    return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
 
 
 def is_atomic(op: ir.OpBase) -> bool:
