@@ -126,8 +126,9 @@ def paged_attention_whole(
     keep: str | None = None,
 ):
     """All heads of keys in one block, whose products are of every query head with the keys of every
-    head: what a block reads lies together in memory, and the products that are not wanted are
-    masked.  `K_rows[page, key * groups + group]`."""
+    head: what a block reads lies together in memory, and what the blocks of a sequence read at a
+    time lies side by side; products that are not wanted are masked.
+    `K_rows[page, key * groups + group]`."""
     batch, heads, dim = T.const("batch, heads, dim")
     pages, size, most = T.const("pages, size, most")
     Q: T.Tensor((batch, heads, dim), T.bfloat16)
@@ -152,14 +153,13 @@ def paged_attention_whole(
         factor = T.alloc_fragment((heads,), T.float32)
         total = T.alloc_fragment((heads,), T.float32)
         held = T.ceildiv(Lengths[b] * groups, rows)
-        share = T.ceildiv(held, splits)
 
         T.copy(Q[b, :, :], Q_shared)
         T.clear(output)
         T.clear(total)
         T.fill(top, LOWEST)
-        for turn in T.Pipelined(T.min(share, held - part * share), num_stages=stages):
-            n = part * share + turn
+        for turn in T.Pipelined(T.ceildiv(held - part, splits), num_stages=stages):
+            n = turn * splits + part
             page, at = Table[b, n // tiles], n % tiles * rows
             T.copy(K_rows[page, at : at + rows, :], K_shared, eviction_policy=keep)
             T.copy(V_rows[page, at : at + rows, :], V_shared, eviction_policy=keep)

@@ -20,6 +20,7 @@ from tileprof.ir.scalar import BinaryKind
 from tileprof.ir.tile import Hints
 
 from .peel import HINT as PEEL
+from .split import ONCE
 from .walking import folded, taken
 
 __all__ = ["Parts", "rotate"]
@@ -54,12 +55,12 @@ class _Rotation:
         one = self.builder.constant(1)
         second = self._computed("add", start, one)
         last = self._computed("max", start, self._computed("sub", stop, one))
-        # One iteration at most: with its mask, wherever it is.
+        # With its mask, wherever it is.
         whole = (PEEL, False)
         first = (*parts.head, *parts.middle)
-        self._over(start, self._computed("min", second, stop), first, hints=(whole,))
+        self._over(start, self._computed("min", second, stop), first, hints=(whole, ONCE))
         self._over(second, stop, parts.head, parts.tail, parts.middle)
-        self._over(last, stop, parts.tail)
+        self._over(last, stop, parts.tail, hints=(ONCE,))
 
     def _computed(self, kind: BinaryKind, a: ir.Value, b: ir.Value) -> ir.Value:
         return folded(ir.Binary(kind, a, b), self.builder)

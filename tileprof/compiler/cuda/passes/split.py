@@ -31,9 +31,11 @@ from .roles import is_ring_load, written_globals
 from .tile_order import DYNAMIC, SMALL, TWO_SLOTS
 from .walking import accesses, base, threads_of, tile_bytes
 
-__all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
+__all__ = ["ONCE", "Mapping", "Slots", "consumed", "slot_view", "split_roles"]
 
 Mapping = dict[ir.Value, ir.Value]
+ONCE = ("once", True)
+"""Hint of a loop that has one iteration at most."""
 AHEAD = 2
 """Numbers of tiles that may wait for consumers: the producer is at most two tiles ahead."""
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
@@ -95,6 +97,8 @@ class _Split:
     """Rings and their buffers, by stages and by tiles: loops in turn may fill the same."""
     two_slots: ir.Block | None = None
     """The block whose small loads have a slot for the next tile, too."""
+    once: ir.Block | None = None
+    """The block last seen that runs once at most."""
 
     def body(self) -> ir.Block:
         """Everything."""
@@ -166,6 +170,8 @@ class _Split:
         stages = 1
         if isinstance(op, ir.For) and TWO_SLOTS in op.hints:
             self.two_slots = op.body
+        if isinstance(op, ir.For) and ONCE in op.hints:
+            self.once = op.body
         if isinstance(op, ir.For) and op.kind == "pipelined":
             asked = self.lowering.controls.stages
             stages = max(op.num_stages if asked is None else asked, 1)
@@ -238,7 +244,9 @@ class _Split:
         if key not in self.rings:
             self.rings[key] = self._ring(copies, stages)
         ring, buffers = self.rings[key]
-        lag = stages > 1 and self.lowering.controls.delayed_release
+        # Behind its only iteration a loop leaves no product running: where ways with and without
+        # one meet, the assembler would run all products of the kernel one by one.
+        lag = stages > 1 and self.lowering.controls.delayed_release and block is not self.once
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         return _Group(copies, first, last, ring, buffers, lag)
 
