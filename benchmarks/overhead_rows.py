@@ -179,7 +179,8 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
 TRAINING = Bursts(4, 1, 80)
 LAUNCHES = Bursts(2_000, 200, 60, "launch")
 DEEP = Bursts(2_000, 200, 40, "launch")
-GPT = Bursts(3, 1, 8)
+GPT = Bursts(10, 1, 6)
+"""After a wait the device runs dry until the host is ahead: as seldom as a training that logs."""
 DUTY_STEPS = Bursts(19, 1, 16)
 """With its warm-up as many steps as `--duty 0.05` chooses one of, so that a burst has about one."""
 
