@@ -127,13 +127,19 @@ class Report:
 
 
 def join(paths: list[str], output: Path) -> None:
-    """Put the rows of several files into one; the devices and versions must be the same."""
+    """Put the rows of several files into one; the devices and versions must be the same.  Pairs of
+    a work that was measured in the same way in several of them are pooled."""
     held = [json.loads(Path(path).read_text()) for path in paths]
     same = ("device", "python", "torch", "triton", "tileprof")
     kinds = {tuple(each["circumstances"][key] for key in same) for each in held}
     if len(kinds) > 1:
         raise SystemExit(f"these were not measured on one kind of machine: {sorted(kinds)}")
-    measured = [row for each in held for row in each["rows"]]
+    alike: dict[tuple[Any, ...], list[rows.Row]] = {}
+    for row in (row for each in held for row in each["rows"]):
+        # What ends a run is measured once in it: it has no pairs.
+        way = (row["units"], row["warm"]) if "units" in row else (len(alike),)
+        alike.setdefault((row["work"], *way), []).append(row)
+    measured = [rows.pooled(each) if len(each) > 1 else each[0] for each in alike.values()]
     seconds = sum(each["seconds"] for each in held)
     reached = {row["group"] for row in measured}
     wanted = GROUPS if "gpu" in held[0]["circumstances"] else ON_CPU

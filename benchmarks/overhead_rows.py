@@ -146,13 +146,13 @@ def table(
     variants = [variant(t, plain, figure) for t in taken.values() if t is not plain]
     bursts = middle_seconds(plain, figure.clock) * 1e3 if plain.generations else None
     facts = {"figure": figure.name, "plain_ms": bursts, "clock": figure.clock}
-    return {**row(work, unit, variants, bar, ours), **facts}
+    return {**row(work, unit, variants, bar, ours.name), **facts}
 
 
-def row(work: str, unit: str, variants: list[Row], bar: Bar, ours: Way = FULL) -> Row:
-    """What all rows have."""
+def row(work: str, unit: str, variants: list[Row], bar: Bar, ours: str = FULL.name) -> Row:
+    """What all rows have; `ours` is the way that is held to the bar."""
     held = {v["name"]: v for v in variants if "value" in v}
-    mine = held.get(ours.name)
+    mine = held.get(ours)
     met = bar.met(mine, held)
     return {"work": work, "unit": unit, **asdict(bar), "ours": mine, "met": met,
             "variants": variants}  # fmt: skip
@@ -174,6 +174,24 @@ def variant(taken: Taken, plain: Taken, figure: Figure) -> Row:
         found["facts"] = [end.get("facts", {}) for end in taken.endings]
     last = taken.generations[-1][-1]
     return found | {k: last[k] for k in ("host_events", "device_events") if k in last}
+
+
+def pooled(measured: Sequence[Row]) -> Row:
+    """Rows of one work that were measured at several times, as one with the pairs of all."""
+    latest = measured[-1]
+    figure = ratio_interval if latest["unit"] == "×" else interval
+    variants = []
+    for each in latest["variants"]:
+        same = [v for m in measured for v in m["variants"] if v["name"] == each["name"]]
+        pairs = [group for v in same for group in v.get("pairs", ())]
+        facts = [fact for v in same for fact in v.get("facts", ())]
+        held = each | ({"facts": facts} if facts else {})
+        variants.append(held | (asdict(figure(pairs)) if pairs else {}))
+    bar = Bar(latest["asked"], latest["aim"], latest["below_peers"])
+    ours = latest["ours"]["name"] if latest["ours"] else FULL.name
+    whole = latest | row(latest["work"], latest["unit"], variants, bar, ours)
+    clocks = [clock for each in measured for clock in each["clocks"]]
+    return whole | {"clocks": clocks, "dates": [each["date"] for each in measured]}
 
 
 TRAINING = Bursts(4, 1, 80)

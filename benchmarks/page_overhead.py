@@ -31,6 +31,8 @@ after each row; `--cpu` does so on a machine without a GPU, smaller, into `overh
   The upper end is held to the bar.
 - A burst ends when the device is idle. What a profiler does at its end is not part of a burst; it
   is in the rows about finishing, whose brackets hold the smallest and the largest of single runs.
+- The training that fills the GPU is waited for after ten steps; with more waits profiling costs
+  more, as the first launches behind each are late.
 - `plain again` is the plain program in another process: what comes out where there is nothing.
 - On the CPU, time is that of the processor, all threads together, for such machines are shared.
 """
@@ -52,8 +54,13 @@ def one_machine(record: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {where[name]}" for name in names)
     driver = f", driver {where['gpu']['driver_version']}" if "gpu" in where else ""
     said = f"{where['device']}{driver}, {where['cores']} cores, {where['date']} UTC, {versions}."
+    dates: dict[str, list[str]] = {}
+    for row in record["rows"]:
+        if "date" in row:
+            dates.setdefault(" and ".join(row.get("dates", [row["date"]])), []).append(row["work"])
+    when = [f"Measured {date}: {', '.join(works)}." for date, works in dates.items()]
     left = [f"- {name}: not reached in the time given" for name in record.get("skipped", [])]
-    return "\n".join([said, "", *table(record["rows"]), *(["", *left] if left else []), ""])
+    return "\n".join([" ".join([said, *when]), "", *table(record["rows"]), *(["", *left] if left else []), ""])
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:

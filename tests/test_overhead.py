@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -156,3 +157,17 @@ def test_the_page_says_what_was_missed() -> None:
         "|  | torch.profiler | not measured |  | it broke |",
         "| gpt | – | not measured | | a\\|b |",
     ]
+
+
+def test_pairs_of_several_times_are_pooled() -> None:
+    """All sets count, and the bar holds what comes of them together."""
+    bar, made = rows.Bar(1.2, 1.1), []
+    for date, pairs in (("one", [[1.0, 1.1]]), ("two", [[1.3, 1.4], [1.3, 1.2]])):
+        variant = {"name": rows.FULL.name, **asdict(ratios.ratio_interval(pairs))}
+        made.append(rows.row("work", "×", [variant], bar) | {"date": date, "clocks": [date]})
+    assert [each["met"] for each in made] == [True, False]
+    found = rows.pooled(made)
+    expected = ratios.ratio_interval([[1.0, 1.1], [1.3, 1.4], [1.3, 1.2]])
+    assert found["ours"] == {"name": rows.FULL.name, **asdict(expected)}
+    assert found["met"] is False
+    assert found["dates"] == found["clocks"] == ["one", "two"]
