@@ -69,6 +69,7 @@ class Made:
     """Places of instructions: who waits, the reason, and for whom."""
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """By metric, a count for each instruction."""
+    device: str = "cuda:0"
 
 
 def program(*kernels: Made, peaks: Mapping[str, float] | None = None, idle: float = 0.0) -> Profile:
@@ -81,7 +82,7 @@ def program(*kernels: Made, peaks: Mapping[str, float] | None = None, idle: floa
         builder.add(builder.child(top, "idle", "waiting for its launch", None), "idle_time", idle)
     infos = tuple(
         KernelInfo(
-            each.name, "cuda:0", ir=each.ir, source_file=FILE, source_line=1,
+            each.name, each.device, ir=each.ir, source_file=FILE, source_line=1,
             remarks=tuple(each.remarks), attributes=each.attributes,
         )
         for each in kernels

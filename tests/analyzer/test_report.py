@@ -96,6 +96,9 @@ def test_kinds_of_evidence() -> None:
                                   counts={"executions": [9, 9]})))  # fmt: skip
     (rules,) = (rules for tier, _, rules in warned.runs if tier == "samples")
     assert "spill-hot" in rules
+    of_cpu = analyze(program(Made(device="cpu")))
+    assert [tier for tier, _, _ in of_cpu.runs] == ["scopes", "samples"]
+    assert "on a GPU" in of_cpu.runs[-1][1]
 
 
 def test_a_kernel_and_its_function() -> None:

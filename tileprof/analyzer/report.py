@@ -52,6 +52,7 @@ _RUNS: dict[Tier, str] = {
     "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: traffic and pipes; or"
     " `--metrics instructions`: accesses one by one",
 }
+_ON_A_GPU = "`tileprof run SCRIPT` on a GPU: instructions of a CPU are neither sampled nor counted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,11 @@ def _ranked(findings: list[Finding]) -> list[Finding]:
 def _runs(program: Program, findings: list[Finding]) -> Iterator[tuple[Tier, str, tuple[str, ...]]]:
     named = {finding.rule for finding in findings if finding.severity in ("warning", "symptom")}
     rules: tuple[KernelRule | ProgramRule, ...] = (*KERNEL_RULES, *PROGRAM_RULES)
+    runs = dict(_RUNS)
+    if program.kernels and all(case.device == "cpu" for case in program.kernels):
+        del runs["counters"]
+        runs["samples"] = _ON_A_GPU
     for tier in TIERS:
-        if tier not in program.tiers:
+        if tier in runs and tier not in program.tiers:
             surer = [rule.name for rule in rules if tier in rule.sharper and rule.name in named]
-            yield tier, _RUNS[tier], tuple(surer)
+            yield tier, runs[tier], tuple(surer)

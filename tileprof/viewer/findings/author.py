@@ -101,7 +101,7 @@ def _silent(report: Report, paper: Paper) -> Iterator[str]:
     small = len(report.program.kernels) - len(report.kernels)
     if judged:
         share = format_percent(sum(each.case.share for each in judged))
-        said = f"Nothing was found in {len(judged)} of them with {share} % of the time."
+        said = f"Nothing to change was found in {len(judged)} of them with {share} % of the time."
         yield from paper.sentence(said, "2")
     if small:
         said = f"Left out: {small} with less than 1 % of the time each."
