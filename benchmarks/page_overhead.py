@@ -60,7 +60,8 @@ def one_machine(record: dict[str, Any]) -> str:
             dates.setdefault(" and ".join(row.get("dates", [row["date"]])), []).append(row["work"])
     when = [f"Measured {date}: {', '.join(works)}." for date, works in dates.items()]
     left = [f"- {name}: not reached in the time given" for name in record.get("skipped", [])]
-    return "\n".join([" ".join([said, *when]), "", *table(record["rows"]), *(["", *left] if left else []), ""])
+    told = ["", *left] if left else []
+    return "\n".join([" ".join([said, *when]), "", *table(record["rows"]), *told, ""])
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
