@@ -311,7 +311,7 @@ def test_softmax_runs_under_a_product(name: str, loops: int) -> None:
         for first, second in pairwise(waits)
         if "gsb0, 0x1" in lines[first] and "gsb0, 0x0" in lines[second]
     ]
-    assert [count >= 64 for count in between] == [True] * loops + [False]  # the last tile's values
+    assert [count >= 64 for count in between] == [True] * loops
 
 
 @pytest.mark.alone
