@@ -149,8 +149,9 @@ def test_what_is_not_kept_up_is_the_best_and_not_the_value() -> None:
     assert roof.value == pytest.approx(8e14 / 1.25, rel=1e-3)
 
 
-def test_a_device_that_is_held_back_is_measured_anew() -> None:
+def test_a_device_that_is_held_back_is_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first repetitions are of a moment in which others have the power."""
+    monkeypatch.setattr("tileprof.runtime.roofs.measuring._PATIENCE_S", 0.0)
     fake = TimedDriver()
     fake.held_back = range(20, 60)
     roof = measured_roofs(fake.device)["exp2_float32"]
