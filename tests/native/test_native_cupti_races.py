@@ -20,7 +20,7 @@ RECORDER_OF_GPUS = (
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter, in groups without a name that two of them
 define."""
-FLAGS = ("-O1", "-fsanitize=thread", f"-I{RECORDER}")
+FLAGS = ("-O0", "-fsanitize=thread", f"-I{RECORDER}")
 
 
 @pytest.fixture(scope="module")
