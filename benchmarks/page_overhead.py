@@ -34,6 +34,8 @@ after each row; `--cpu` does so on a machine without a GPU, smaller, into `overh
 - The training that fills the GPU is waited for after ten steps; with more waits profiling costs
   more, as the first launches behind each are late.
 - `plain again` is the plain program in another process: what comes out where there is nothing.
+- Records of kernels that are dropped, an observer of operations that returns at once, and CUPTI
+  that has stopped recording are floors: whoever records kernels or sees operations pays that much.
 - On the CPU, time is that of the processor, all threads together, for such machines are shared.
 """
 
