@@ -225,6 +225,18 @@ def test_named_barriers_limit_blocks() -> None:
             "(32 a thread)",
         ),
         (
+            replace(SPEC, shared=0, persistent=8),
+            Resources("f", registers=32),
+            "occupancy: 8 blocks of 256 threads per SM, limited by threads and registers "
+            "(32 a thread)",
+        ),
+        (
+            replace(SPEC, shared=0, persistent=1),
+            Resources("f", registers=32),
+            "occupancy: 8 blocks of 256 threads per SM, limited by threads and registers "
+            "(32 a thread); a persistent launch of 1 per SM",
+        ),
+        (
             replace(SPEC, shared=113 * KB),
             Resources("f", registers=128),
             "occupancy: 2 blocks of 256 threads per SM, limited by registers (128 a thread) and "

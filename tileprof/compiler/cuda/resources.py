@@ -238,6 +238,8 @@ def occupancy_remark(
     named = (f"{name} ({amounts[name]})" if name in amounts else name for name in scarce)
     some = "1 block" if held.blocks == 1 else f"{held.blocks} blocks"
     chosen = f"{some} of {spec.threads} threads per SM, limited by {' and '.join(named)}"
+    if 0 < spec.persistent < held.blocks:
+        chosen += f"; a persistent launch of {spec.persistent} per SM"
     return Remark("occupancy", location, chosen, _one_more(held, scarce, spec, target))
 
 
