@@ -144,8 +144,12 @@ def compiled(kernel: ir.Kernel, target: str) -> tuple[Compiled, CudaProgram | No
         sum(r.spill_stores + r.spill_loads for r in used),
         tuple(sorted({f"{n.kind}{': ' + n.reason if n.kind == 'serialized' else ''}"
                       for n in cubin.notes if n.kind not in ("spill", "local")})),
-        tuple(sorted({_choice(r.chosen) for r in program.remarks if r.op == "gemm"})),
+        tuple(sorted({_choice(r.chosen) for r in program.remarks if r.op == "gemm"} & _UNITS)),
     ), program  # fmt: skip
+
+
+_UNITS = {"wgmma", "mma", "fma"}
+"""What multiplies; other remarks about products say when."""
 
 
 def _choice(chosen: str) -> str:

@@ -151,6 +151,19 @@ def test_pageable_copies() -> None:
     assert (gain.low, gain.mid, gain.high) == pytest.approx(gain_at(profile, 0, 20))
 
 
+def test_work_is_more_of_a_program_that_is_not_recorded() -> None:
+    """Late launches of 20 ms elsewhere may be none without: the copies are 20 of then 80 ms."""
+    step = Step()
+    product = step.op(step.top, "aten::mm")
+    step.launch(product, "nvjet_hsh", 60 * MS)
+    step.idle(product, "only copies", 20 * MS)
+    step.copy(step.op(step.top, "aten::copy_"), "HtoD pageable", 20 * MS, 4e4, 10_000)
+    step.idle(step.op(step.top, "aten::add"), LATE, 20 * MS)
+    gain = only(step.profile(), "transfers").program_gain
+    assert gain is not None
+    assert (gain.mid, gain.high) == pytest.approx((1 / 0.9, 1 / 0.75))
+
+
 def test_slow_copies_of_pageable_memory() -> None:
     """200 MB in 25 ms are 8 GB/s: any link has 12, so that a third goes at least."""
     step = Step()

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.cases import Program
+from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.steady import Ids, Mask, Steps, nearest
@@ -85,6 +86,17 @@ class Contexts:
         """Of the time of devices in steps, waiting included; 0 where no device was timed."""
         whole = self.steps.time
         return float(nanoseconds / whole) if whole else 0.0
+
+    def saving(self, low: float, mid: float, high: float, gaps: float = 0.0) -> Saving:
+        """Nanoseconds of the devices' time as a saving; of `high`, `gaps` are before late launches.
+
+        What the device works on is more of a program that is not recorded, at most as much more as
+        if no launch came late there.
+        """
+        late = self.avoidable(self.idle(LATE) & ~self.compiling)
+        work = high - gaps
+        unrecorded = work / max(self.steps.time - late, work) if work else 0.0
+        return Saving(self.share(low), self.share(mid), max(self.share(high), unrecorded))
 
     @cached_property
     def whose(self) -> str:

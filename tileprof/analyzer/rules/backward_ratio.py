@@ -21,7 +21,6 @@ import numpy as np
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
 from tileprof.profile import Symbol
 
@@ -167,21 +166,21 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
         text = f"most of it in the kernel {plain(tree.profile.names[longest])}"
         evidence.append(Evidence("activities", text))
     if not op.expected:
-        share = tree.share(op.excess)
+        saving = tree.saving(0, op.excess / 2, op.excess)
         return Draft(
             "suggestion", f"the gradient of {name}, a view, copies", tree.place(op.node),
-            tuple(evidence), _VIEW, "", Saving(0, share / 2, share), confidence="low",
+            tuple(evidence), _VIEW, "", saving, confidence="low",
         )  # fmt: skip
     by = "operations" if all(op.flops) else "bytes"
     evidence.append(Evidence("activities", f"{op.expected:.1f} times is expected by {by}"))
     low, high = (
-        tree.share(max(0.0, op.backward - times * op.forward))
+        max(0.0, op.backward - times * op.forward)
         for times in (max(_SLOW, _ABOVE * op.expected), op.expected)
     )
     title = f"the gradient of {name} takes {op.backward / op.forward:.1f} times as long as it"
     mid, advice = ((low + high) / 2, _PRODUCT) if all(op.flops) else (high, _GRADIENT)
     return Draft("suggestion", title, tree.place(op.node), tuple(evidence), advice, "",
-                 Saving(low, mid, high))  # fmt: skip
+                 tree.saving(low, mid, high))  # fmt: skip
 
 
 RULE = ProgramRule("backward-ratio", find)

@@ -16,7 +16,6 @@ import numpy as np
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 
 __all__ = ["RULE"]
@@ -58,9 +57,9 @@ def find(program: Program) -> Iterator[Draft]:
     copies = _copies(tree)
     kinds = _kinds(tree, copies)
     for kind, mask in kinds.items():
-        share = tree.share(float(tree.time[mask].sum()))
-        if share >= _HOT:
-            yield _draft(tree, kind, mask, share)
+        time = float(tree.time[mask].sum())
+        if tree.share(time) >= _HOT:
+            yield _draft(tree, kind, mask, time)
 
 
 def _copies(tree: Contexts) -> Mask:
@@ -98,23 +97,24 @@ def _called_by(tree: Contexts, names: set[str], lines: np.ndarray) -> Mask:
     return found
 
 
-def _draft(tree: Contexts, kind: str, mask: Mask, share: float) -> Draft:
+def _draft(tree: Contexts, kind: str, mask: Mask, time: float) -> Draft:
     nodes = np.flatnonzero(mask)
     places = dict[str, float]()
     for node in nodes.tolist():
         told = tree.told(node)
         places[told] = places.get(told, 0.0) + float(tree.time[node])
+    share = tree.share(time)
     ranked = sorted(places.items(), key=lambda item: -item[1])
     most = int(nodes[tree.time[nodes].argmax()])
     count = float(tree.count[mask].sum())
     text = f"{count:,.0f} kernels and copies take {percent(share)} of {tree.whose}"
-    at = "; ".join(f"{percent(tree.share(time))} at {told}" for told, time in ranked[:3])
+    at = "; ".join(f"{percent(tree.share(each))} at {told}" for told, each in ranked[:3])
     evidence = (Evidence("activities", text), Evidence("activities", at))
     # A changed layout goes for good; of casts and copies some have to stay, nobody knows how many.
-    saving = Saving(share / 2, share, share) if kind == "layout" else Saving(0, share / 2, share)
+    low, mid = (time / 2, time) if kind == "layout" else (0, time / 2)
     return Draft(
         "suggestion", f"{percent(share, 0)} of {tree.whose} goes into {_TITLES[kind]}",
-        tree.place(most), evidence, _ADVICE[kind], "", saving,
+        tree.place(most), evidence, _ADVICE[kind], "", tree.saving(low, mid, time),
         confidence="medium" if kind == "layout" else "low",
     )  # fmt: skip
 

@@ -88,12 +88,12 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
 
     def saved(pace: float) -> float:
         times = ((_time(tree, each), _floor(each, work)) for each in plain)
-        return tree.share(sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times))
+        return sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times)
 
-    low, mid, high = map(saved, _PACES)
+    saving = tree.saving(*map(saved, _PACES))
     old, new = (peaks[0][name].value / 1e12 for name in (_OLD, _NEW))
     told = f"the device was measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
-    return Saving(low, mid, high), told
+    return saving, told
 
 
 def _time(tree: Contexts, case: KernelCase) -> float:

@@ -210,10 +210,10 @@ def _of_copies(
         evidence.append(Evidence("activities", f"pinned copies run at {fast:.3g} GB/s here"))
     large = slow and float((tree.own("bytes") / np.maximum(tree.count, 1))[nodes].max()) >= _LARGE
     low = exposed * max(0.0, 1 - slow / (fast or _SLOW_LINK)) if large else 0.0
-    low, high = tree.share(low), tree.share(exposed + held)
+    high = exposed + held
     yield Draft(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
-        Saving(low, (low + high) / 2, high), confidence="low",
+        tree.saving(low, (low + high) / 2, high, held), confidence="low",
     )  # fmt: skip
 
 
