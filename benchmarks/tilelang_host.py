@@ -378,4 +378,6 @@ def on_host() -> Iterator[None]:
         enter(mock.patch.object(torch.cuda, "Stream", mock.MagicMock()))
         enter(mock.patch.object(torch.cuda, "stream", mock.MagicMock()))
         enter(Host())
+        # An example whose result is right for most of its random inputs is the same each time.
+        torch.manual_seed(0)
         yield
