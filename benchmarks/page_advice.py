@@ -49,7 +49,8 @@ MISSES: Mapping[tuple[str, str], str] = {
     ("training", "pin"): (
         "Recording made the step longer: launches came late in it (13.5 % of the step) that are in "
         "time without. The copies alone on the device, 8.9 ms, are 13 % of the recorded step and "
-        "15 % of the one that was timed, which gives 1.18×. Of the same record so much is told since."
+        "15 % of the one that was timed, which gives 1.18×. Since then so much is told of the "
+        "same record."
     ),
 }
 """By story and change, why the gain was not where it was predicted."""
