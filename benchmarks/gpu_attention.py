@@ -287,14 +287,13 @@ def scan(batch: int = 8, chunks: int = 16, size: int = 256, heads: int = 80) -> 
 
     moved = sum(t.numel() * t.element_size() for t in (*given, y))
     work = Work(f"chunk scan {batch}×{length}×{heads}", float(moved), "GB/s", 1.5, 2.0)
+    small: dict[str, Any] = {"block_M": 64, "block_K": 64, "threads": 128}
     ways: dict[str, Call] = {
         shown(o): partial(chunk_scan.chunk_scan, *given, **o)
         for o in ({"near": 8}, {"near": 4}, {"near": 16}, {"near": 8, "block_K": 64},
-                  {"block_M": 64, "threads": 128}, {"block_M": 64, "block_K": 64, "threads": 128},
-                  {"block_M": 64, "block_K": 32, "threads": 128})
+                  {"block_M": 64, "threads": 128}, small, {**small, "block_K": 32})
     }  # fmt: skip
     # So few registers that two blocks are on a multiprocessor.
-    small: dict[str, Any] = {"block_M": 64, "block_K": 64, "threads": 128}
     two = tileprof.jit(chunk_scan.chunk_scan.function, controls={"registers": 128})
     ways[f"{shown(small)}, 128 registers"] = partial(two, *given, **small)
     yield measured(work, ways, {"Triton": triton}, _scanned(*given), WEIGHTS)

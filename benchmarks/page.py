@@ -26,7 +26,7 @@ import page_overhead
 import page_plant
 import page_sampling
 import page_stalls
-from page_rows import asked, beside, clean
+from page_rows import asked, beside, clean, measured
 
 ROOT = Path(__file__).parent.parent
 RESULTS = [ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("kernels", "attention")]
@@ -63,11 +63,8 @@ def section(record: dict[str, Any]) -> str:
     said = f"{where['device']}, driver {driver}, {where['date']} UTC, {versions}."
     left = [*([record["tilelang"]] if record.get("tilelang") else [])]
     left += [f"{name}: not reached in the time given" for name in record.get("skipped", [])]
-    later: dict[str, list[str]] = {}
-    for row in record["rows"]:
-        if "circumstances" in row:
-            later.setdefault(row["circumstances"]["date"], []).append(row["work"])
-    said += "".join(f" Measured {date}: {', '.join(names)}." for date, names in later.items())
+    later = (row for row in record["rows"] if "circumstances" in row)
+    said += measured((row["circumstances"]["date"], row["work"]) for row in later)
     lines = [said, "", *table(record["rows"])]
     return "\n".join([*lines, *(["", *(f"- {clean(each)}" for each in left)] if left else []), ""])
 

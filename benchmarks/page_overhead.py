@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from page_rows import measured
+
 RESULTS = Path(__file__).parent / "results"
 FILES = ("overhead.json", "overhead_cpu.json")
 TITLE = "## What profiling costs"
@@ -56,14 +58,11 @@ def one_machine(record: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {where[name]}" for name in names)
     driver = f", driver {where['gpu']['driver_version']}" if "gpu" in where else ""
     said = f"{where['device']}{driver}, {where['cores']} cores, {where['date']} UTC, {versions}."
-    dates: dict[str, list[str]] = {}
-    for row in record["rows"]:
-        if "date" in row:
-            dates.setdefault(" and ".join(row.get("dates", [row["date"]])), []).append(row["work"])
-    when = [f"Measured {date}: {', '.join(works)}." for date, works in dates.items()]
+    dated = (row for row in record["rows"] if "date" in row)
+    said += measured((" and ".join(row.get("dates", [row["date"]])), row["work"]) for row in dated)
     left = [f"- {name}: not reached in the time given" for name in record.get("skipped", [])]
     told = ["", *left] if left else []
-    return "\n".join([" ".join([said, *when]), "", *table(record["rows"]), *told, ""])
+    return "\n".join([said, "", *table(record["rows"]), *told, ""])
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:

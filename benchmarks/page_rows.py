@@ -1,11 +1,12 @@
-"""Cells of tables about rows of `results/kernels.json` and `results/attention.json`."""
+"""Cells of tables about rows of results, and what was measured when."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["asked", "beside", "clean"]
+__all__ = ["asked", "beside", "clean", "measured"]
 
 
 def beside(row: dict[str, Any]) -> str:
@@ -26,3 +27,11 @@ def asked(row: dict[str, Any]) -> str:
 def clean(text: str) -> str:
     """The first line, without folders of the machine, as a cell."""
     return re.sub(r"\S*/(?=\w+\.py)", "", text.splitlines()[0] if text else "").replace("|", "\\|")
+
+
+def measured(rows: Iterable[tuple[str, str]]) -> str:
+    """What was measured when, of dates and works, a sentence for each date."""
+    works: dict[str, list[str]] = {}
+    for date, work in rows:
+        works.setdefault(date, []).append(work)
+    return "".join(f" Measured {date}: {', '.join(names)}." for date, names in works.items())

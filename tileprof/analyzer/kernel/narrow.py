@@ -51,13 +51,17 @@ def passes_at(case: KernelCase, code: KernelCode, where: Collection[int]) -> dic
 
 
 def why_harmless(
-    code: KernelCode, passes: Mapping[int, float], saving: Saving, use: MemoryUse | None
+    code: KernelCode,
+    passes: Mapping[int, float],
+    checked: Weights,
+    saving: Saving,
+    use: MemoryUse | None,
 ) -> str:
-    """Why there is nothing to gain, or nothing."""
+    """Why there is nothing to gain, or nothing; `checked`: what `checks` found of the accesses."""
     if use and use.near:
         return "memory gives no more than it does"
     at = code.n(passes, (ISSUED, *FULL)) / code.whole
-    if min(saving.mid, at + float(checks(code, passes).sum()) / code.whole) < _COLD:
+    if min(saving.mid, at + float(checked.sum()) / code.whole) < _COLD:
         return "these accesses take no time"
     in_order = [index for index in passes if passes[index] == passes_of(code.instructions[index])]
     width = min(width_of(code.instructions[index].opcode) for index in passes)
@@ -66,7 +70,9 @@ def why_harmless(
     return ""
 
 
-def saved(code: KernelCode, passes: Mapping[int, float], use: MemoryUse | None) -> Saving:
+def saved(
+    code: KernelCode, passes: Mapping[int, float], checked: Weights, use: MemoryUse | None
+) -> Saving:
     """What goes if each instruction moves 16 bytes, as far as memory has room."""
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
     gone = {i: max(0.0, passes[i] - _WIDE_PASSES * parts[i]) for i in passes}
@@ -74,9 +80,8 @@ def saved(code: KernelCode, passes: Mapping[int, float], use: MemoryUse | None) 
     for index in passes:
         at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
         taken = np.maximum(taken, at)
-    alone = checks(code, passes)
-    own = float(alone.sum()) > float(taken.sum())
-    taken = np.maximum(taken, alone)
+    own = float(checked.sum()) > float(taken.sum())
+    taken = np.maximum(taken, checked)
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
     saving, room = eliminated(taken, code.whole, sure=_SURE), use.room

@@ -176,8 +176,8 @@ def _saving(
         why = "the exchange leaves too little shared memory for blocks that take several"
         more.append(Evidence("samples", f"{text} and end: {why}", int(ends.sum())))
     saving = eliminated(taken * (code.whole / whole), code.whole, _COMES_BACK)
-    turns = left_in_turns(case, code, exchange.where)
-    if loop and turns and kept_from(case, SHARED):
+    kept = loop and kept_from(case, SHARED)
+    if kept and (turns := left_in_turns(case, code, exchange.where)):
         return turns, [*more, Evidence("static", _TURNS)]
     return saving, more
 

@@ -135,16 +135,17 @@ def _measured(
     at = code.n(where, (ISSUED, *FULL))
     text = f"{percent(at / code.whole)} of the samples issue them or queue for it"
     evidence.append(Evidence("samples", text, at))
-    checked = int(checks(code, where).sum())
-    if checked >= _COLD * code.whole:
-        text = f"{percent(checked / code.whole)} of the samples check places that one access has"
-        evidence.append(Evidence("samples", text, checked))
+    checked = checks(code, where)
+    checking = int(checked.sum())
+    if checking >= _COLD * code.whole:
+        text = f"{percent(checking / code.whole)} of the samples check places that one access has"
+        evidence.append(Evidence("samples", text, checking))
     if use:
         evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)
     passes = passes_at(case, code, where)
-    saving = saved(code, passes, use)
-    if why := why_harmless(code, passes, saving, use):
+    saving = saved(code, passes, checked, use)
+    if why := why_harmless(code, passes, checked, saving, use):
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
             f"Leave it: {why}.", confidence="high",

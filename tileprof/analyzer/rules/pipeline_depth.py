@@ -201,8 +201,8 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         most = min((1 - pace.least) * inside, 1 - _LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
         saving = Saving(mid / 2, mid, most, gone * (mid / share), int(gone.sum()))
-        turns = left_in_turns(case, code, (*loads, *stores))
-        if turns and kept_from(case, ALONE):
+        kept = kept_from(case, ALONE)
+        if kept and (turns := left_in_turns(case, code, (*loads, *stores))):
             saving, evidence = turns, [*evidence, Evidence("static", _TURNS)]
         yield Draft("suggestion", _NONE, place, tuple(evidence), _PIPELINE, saving=saving)
 

@@ -6,8 +6,8 @@ until the host is ahead of it again: those gaps, D, and of further late launches
 likely 1 - L / W of them, W being what the host waits, as it is the further ahead without its waits
 the longer these are. No more than W goes, as the host's own work stays: min(D + L, W). Copies from
 pinned memory hold no host up and can run beside kernels: at most all goes in which nothing but
-copies ran, and at least they run as fast as pinned ones were measured to, or as a slow link lets
-them.
+copies ran, of a step without late launches (`Contexts.saving`), and at least they run as fast as
+pinned ones were measured to, or as a slow link lets them.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from .walking import (
     REDUCE,
     base,
     inline_scopes,
+    is_of_warp_groups,
     per_launch,
     threads_of,
     touches,
@@ -120,9 +121,7 @@ class _Launch:
 
     def _could_bulk(self, loop: ir.For | None, reason: str) -> bool:
         """Whether a loop that feeds warp groups loads without TMA, by the kernel's own doing."""
-        feeds = loop is not None and any(
-            isinstance(o, ir.Gemm) and o.lowering.startswith("wgmma") for o in ir.walk(loop.body)
-        )
+        feeds = loop is not None and any(is_of_warp_groups(o) for o in ir.walk(loop.body))
         return (
             feeds and self.lowering.target.has_tma and bool(reason) and not reason.endswith(ASKED)
         )

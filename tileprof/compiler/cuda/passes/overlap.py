@@ -36,6 +36,7 @@ from .walking import (
     accesses,
     base,
     fragment_registers,
+    is_of_warp_groups,
     per_launch,
     taken,
     threads_of,
@@ -104,7 +105,7 @@ def _note(loop: ir.For, found: Parts | _Missed, lowering: Lowering) -> None:
 
 def _products(block: ir.Block) -> list[ir.Gemm]:
     """The products of warp groups that stand in a block itself."""
-    return [o for o in block.ops if isinstance(o, ir.Gemm) and o.lowering.startswith("wgmma")]
+    return [o for o in block.ops if is_of_warp_groups(o)]
 
 
 # -- may it be rotated

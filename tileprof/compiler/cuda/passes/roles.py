@@ -14,7 +14,7 @@ from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 
-from .walking import accesses, base, threads_of, touches
+from .walking import accesses, base, is_of_warp_groups, threads_of, touches
 
 __all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
 __all__ += ["role_reason", "written_globals"]
@@ -46,9 +46,7 @@ def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering:
 
 
 def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: Callable[[ir.Copy], str]) -> str:
-    products = [
-        o for o in ir.walk(loop.body) if isinstance(o, ir.Gemm) and o.lowering.startswith("wgmma")
-    ]
+    products = [o for o in ir.walk(loop.body) if is_of_warp_groups(o)]
     if not products:
         return "the loop has no wgmma to overlap with"
     loads = loads_of(loop.body)

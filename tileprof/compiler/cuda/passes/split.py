@@ -29,7 +29,7 @@ from tileprof.ir.rewrite import clone, rewrite_block
 from .multicast import cluster_of, shared_slice, sharers
 from .roles import is_ring_load, written_globals
 from .tile_order import DYNAMIC, SMALL, TWO_SLOTS
-from .walking import accesses, base, threads_of, tile_bytes
+from .walking import accesses, base, is_of_warp_groups, threads_of, tile_bytes
 
 __all__ = ["ONCE", "Mapping", "Slots", "consumed", "slot_view", "split_roles"]
 
@@ -95,10 +95,6 @@ class _Split:
         default_factory=dict
     )
     """Rings and their buffers, by stages and by tiles: loops in turn may fill the same."""
-    two_slots: ir.Block | None = None
-    """The block whose small loads have a slot for the next tile, too."""
-    once: ir.Block | None = None
-    """The block last seen that runs once at most."""
 
     def body(self) -> ir.Block:
         """Everything."""
@@ -114,7 +110,7 @@ class _Split:
         mapping: Mapping = dict(zip(launch.body.args, args))
         ahead = _Half(ir.Block(), dict(mapping))
         here = _Half(ir.Block(), mapping)
-        self._block(launch.body, 1, ahead, here, {})
+        self._block(launch.body, None, ahead, here, {})
         _prune(ahead.block, set())
         # Addresses of loads, which the consumers no longer issue.
         keep_live(here.block, live_ops(here.block))
@@ -123,9 +119,11 @@ class _Split:
 
     # -- one block of ops
 
-    def _block(self, block: ir.Block, stages: int, ahead: _Half, here: _Half, slots: Slots) -> None:
-        """Append the two halves of a block."""
-        groups = self._groups(block, stages)
+    def _block(
+        self, block: ir.Block, loop: ir.For | None, ahead: _Half, here: _Half, slots: Slots
+    ) -> None:
+        """Append the two halves of a block, which is the body of a loop if there is one."""
+        groups = self._groups(block, loop)
         group_of = {c: g for g in groups for c in g.copies}
         slots = dict(slots)
         for at, op in enumerate(block.ops):
@@ -167,14 +165,7 @@ class _Split:
 
     def _control(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
         """A loop or a branch around loads stands in both roles."""
-        stages = 1
-        if isinstance(op, ir.For) and TWO_SLOTS in op.hints:
-            self.two_slots = op.body
-        if isinstance(op, ir.For) and ONCE in op.hints:
-            self.once = op.body
-        if isinstance(op, ir.For) and op.kind == "pipelined":
-            asked = self.lowering.controls.stages
-            stages = max(op.num_stages if asked is None else asked, 1)
+        loop = op if isinstance(op, ir.For) else None
         outer, self.lagging = self.lagging, []
         theirs: dict[str, ir.Block] = {}
         ours: dict[str, ir.Block] = {}
@@ -182,9 +173,9 @@ class _Split:
             inner: ir.Block = getattr(op, name)
             producer, consumer = ahead.opened(inner), here.opened(inner)
             theirs[name], ours[name] = producer.block, consumer.block
-            self._block(inner, stages, producer, consumer, slots)
-        if isinstance(op, ir.For) and DYNAMIC in op.hints:
-            self._hand_over(op, theirs["body"], ours["body"], ahead)
+            self._block(inner, loop, producer, consumer, slots)
+        if loop is not None and DYNAMIC in loop.hints:
+            self._hand_over(loop, theirs["body"], ours["body"], ahead)
         ahead.close(op, theirs)
         here.close(op, ours)
         for group in self.lagging:
@@ -223,7 +214,7 @@ class _Split:
 
     # -- rings
 
-    def _groups(self, block: ir.Block, stages: int) -> list[_Group]:
+    def _groups(self, block: ir.Block, loop: ir.For | None) -> list[_Group]:
         found: dict[tuple[int, int, ir.Value | None], list[ir.Copy]] = {}
         for op in block.ops:
             if isinstance(op, ir.Copy) and op in self.loads:
@@ -231,14 +222,15 @@ class _Split:
                 alone = op.target if self.tiles[op.target] > 1 else None
                 found.setdefault((*_span_of_use(block, op), alone), []).append(op)
         return [
-            self._group(block, copies, first, last, stages)
+            self._group(block, copies, first, last, loop)
             for (first, last, _), copies in found.items()
         ]
 
     def _group(
-        self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, stages: int
+        self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, loop: ir.For | None
     ) -> _Group:
-        if block is self.two_slots and sum(tile_bytes(c.target) for c in copies) <= SMALL:
+        stages, hints = self._stages(loop), loop.hints if loop is not None else ()
+        if TWO_SLOTS in hints and sum(tile_bytes(c.target) for c in copies) <= SMALL:
             stages = 2
         key = (stages, *((c.target, sharers(c)) for c in copies))
         if key not in self.rings:
@@ -246,9 +238,15 @@ class _Split:
         ring, buffers = self.rings[key]
         # Behind its only iteration a loop leaves no product running: where ways with and without
         # one meet, the assembler would run all products of the kernel one by one.
-        lag = stages > 1 and self.lowering.controls.delayed_release and block is not self.once
+        lag = stages > 1 and self.lowering.controls.delayed_release and ONCE not in hints
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         return _Group(copies, first, last, ring, buffers, lag)
+
+    def _stages(self, loop: ir.For | None) -> int:
+        if loop is None or loop.kind != "pipelined":
+            return 1
+        asked = self.lowering.controls.stages
+        return max(loop.num_stages if asked is None else asked, 1)
 
     def _ring(
         self, copies: list[ir.Copy], stages: int
@@ -308,11 +306,7 @@ def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
     """Whether the slot is read by products of tensor cores alone, of one sum that nothing else in
     the block waits for, so that they may run on while the next ones are issued."""
     ops = list(enumerate(block.ops))
-    products = {
-        at: op
-        for at, op in ops
-        if isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma") and at <= last
-    }
+    products = {at: op for at, op in ops if at <= last and is_of_warp_groups(op)}
     readers = [at for at, op in ops if any(t.reads and base(t.value) is tile for t in accesses(op))]
     if not readers or any(at not in products for at in readers):
         return False

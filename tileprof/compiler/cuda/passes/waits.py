@@ -22,7 +22,7 @@ from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
 
 from .control_flow import Flow
-from .walking import Touch, accesses, base, per_launch, touches
+from .walking import Touch, accesses, base, is_of_warp_groups, per_launch, touches
 
 __all__ = ["insert_waits"]
 
@@ -109,9 +109,7 @@ class _State:
 
 def _is_of_units(op: ir.OpBase) -> bool:
     """Whether tensor cores or TMA read what an op reads of shared memory."""
-    return isinstance(op, ir.AsyncCopy) or (
-        isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma")
-    )
+    return isinstance(op, ir.AsyncCopy) or is_of_warp_groups(op)
 
 
 _Late = list[tuple[ir.RingRelease, frozenset[ir.Value]]]
@@ -123,7 +121,7 @@ def _starts(block: ir.Block) -> set[ir.OpBase]:
     found: set[ir.OpBase] = set()
     sums: set[ir.Value] = set()
     for op in reversed(block.ops):
-        if isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma"):
+        if is_of_warp_groups(op):
             sums.add(base(op.c))
             continue
         used = {base(t.value) for t in accesses(op)}
@@ -199,7 +197,7 @@ class _Waits(Flow[_State]):
                 self.jump(op, made, state)
             case ir.Roles():
                 self._roles(op, made)
-            case ir.Gemm() if op.lowering.startswith("wgmma"):
+            case ir.Gemm() if is_of_warp_groups(op):
                 self._product(op, made, state)
             case ir.Copy(lowering="tma"):
                 self._store(op, made, state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
@@ -13,7 +13,15 @@ from tileprof.compiler.passes.identities import identity, number_of
 from tileprof.ir.rewrite import clone, rewrite_block
 
 __all__ = ["REDUCE", "REPORTS", "Touch", "accesses", "base", "inline_scopes", "is_atomic"]
-__all__ += ["per_launch", "rebuilt", "reports", "threads_of", "tile_bytes", "touches"]
+__all__ += [
+    "is_of_warp_groups",
+    "per_launch",
+    "rebuilt",
+    "reports",
+    "threads_of",
+    "tile_bytes",
+    "touches",
+]
 __all__ += ["with_originals", "with_rule"]
 
 _REGISTER = 4
@@ -42,6 +50,11 @@ def tile_bytes(value: ir.Value) -> int:
     alloc = base(value).owner
     assert isinstance(alloc, ir.Alloc)
     return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
+
+
+def is_of_warp_groups(op: ir.OpBase) -> TypeGuard[ir.Gemm]:
+    """Whether an op is a product that tensor cores do for whole warp groups, by themselves."""
+    return isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma")
 
 
 def is_atomic(op: ir.OpBase) -> bool:
