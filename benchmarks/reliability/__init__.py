@@ -1,0 +1,1 @@
+"""Campaigns that look for hangs, lost data and unsafe input handling."""

@@ -1,0 +1,305 @@
+"""The C++ of tileprof under AddressSanitizer with UBSan, and under ThreadSanitizer.
+
+In: a C++ compiler with its sanitizers (g++ 12 or later), CMake, nanobind.  Out: a JSON object; a
+failure is a step that ends badly or a report of a sanitizer that no suppression covers.
+
+For each sanitizer the native recorder is built in a folder of its own; kernels, thread pool,
+launcher and observer are compiled with it (`TILEPROF_CXXFLAGS`, in a cache of their own).  Then run
+the programs in C++ of `tests/native/sanitized` and `tests/native/fake_cupti`, and the tests of
+Python that use what was built, in processes that preload the sanitizer.
+
+    python -m benchmarks.reliability.sanitizers --jobs 4 --seconds 60 -o out.json
+    python -m benchmarks.reliability.sanitizers --only thread --steps pool_stress races
+
+`--runs` is how many buffers of records are drawn; `--seconds` how long each stress takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+ROOT = Path(__file__).parents[2]
+SANITIZERS = {"address": "address,undefined", "thread": "thread"}
+LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
+SUPPRESSIONS = Path(__file__).with_name("sanitizers.supp")
+REPORT = re.compile(r"(?:ERROR|WARNING): \w+Sanitizer: .*|.*runtime error: .*")
+PYTHON_TESTS = (
+    "tests/native/test_native_cupti.py", "tests/native/test_native_cupti_idle.py",
+    "tests/native/test_native_cupti_launches.py", "tests/native/test_native_cupti_status.py",
+    "tests/native/test_native_cupti_work.py", "tests/native/test_native_counters.py",
+    "tests/native/test_native_kept_samples.py", "tests/native/test_native_nvtx.py",
+    "tests/native/test_native_pc_sampling.py", "tests/native/test_native_pm_sampling.py",
+    "tests/native/test_native_sass_metrics.py", "tests/native/test_native_timeline.py",
+    "tests/native/test_native_timeline_sessions.py", "tests/profiler/test_profiler_gpu_faults.py",
+    "tests/profiler/test_profiler_gpu_records.py", "tests/profiler/test_profiler_sessions.py",
+    "tests/profiler/test_profiler_launches.py", "tests/profiler/test_profiler_sampling.py",
+    "tests/cpu", "tests/instrument",
+)  # fmt: skip
+"""Tests that use the recorder, the pool and compiled kernels."""
+TORCH_TESTS = (
+    "tests/cuda/test_launcher.py", "tests/profiler/test_profiler_observer.py",
+    "tests/profiler/test_profiler_observer_attaching.py",
+    "tests/profiler/test_profiler_observer_backward.py",
+)  # fmt: skip
+"""Tests of the launcher and the observer.  They are left out under ThreadSanitizer: PyTorch's own
+threads are not built with it, so what they synchronise is not seen."""
+SITE = '''
+"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one."""
+
+import os
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import spec_from_file_location
+
+NAME = "tileprof.native._recorder"
+
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != NAME:
+            return None
+        file = os.environ["TILEPROF_SANITIZED"]
+        return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, file))
+
+
+sys.meta_path.insert(0, Finder)
+'''
+
+
+@dataclass
+class Step:
+    """One thing that is run, and what became of it."""
+
+    name: str
+    work: Callable[[], str]
+    """Returns what is wrong, '' for nothing."""
+    problem: str = ""
+    reports: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def run(self) -> Step:
+        """Do it, and note how long it took."""
+        began = time.monotonic()
+        try:
+            self.problem = self.work()
+        except subprocess.TimeoutExpired as error:
+            self.problem = f"hangs: {error}"
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+        self.seconds = round(time.monotonic() - began, 1)
+        print(f"{self.name}: {self.problem[:300] or 'clean'} ({self.seconds} s)", flush=True)
+        return self
+
+
+class Build:
+    """What is built and run with one sanitizer."""
+
+    def __init__(self, name: str, folder: Path, seconds: float, runs: int) -> None:
+        self.name = name
+        self.folder = folder / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.seconds = seconds
+        self.runs = runs
+        self.log = self.folder / "report"
+        self.building = threading.Lock()
+        self.built: tuple[Path, Path] | None = None
+
+    def recorder(self) -> str:
+        """Build the recorder; '' or the end of the compiler's output."""
+        configure = [
+            "cmake", "-S", str(ROOT), "-B", str(self.folder / "build"),
+            f"-DTILEPROF_SANITIZE={SANITIZERS[self.name]}", f"-DPython_EXECUTABLE={sys.executable}",
+            "-DCMAKE_BUILD_TYPE=Debug",
+        ]  # fmt: skip
+        for command in (configure, ["cmake", "--build", str(self.folder / "build"), "-j", "2"]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                return (done.stdout + done.stderr)[-3000:]
+        site = self.folder / "site"
+        site.mkdir(exist_ok=True)
+        (site / "sitecustomize.py").write_text(SITE)
+        return ""
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a Python whose C++ is checked."""
+        (built,) = (self.folder / "build").glob("_recorder*.so")
+        preload = [_library(LIBRARIES[self.name]), _library("libstdc++.so")]
+        common = f"log_path={self.log}:suppressions={SUPPRESSIONS}"
+        paths = [str(self.folder / "site"), str(ROOT)]
+        return os.environ | {
+            "LD_PRELOAD": " ".join(preload),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONMALLOC": "malloc",
+            "TILEPROF_SANITIZED": str(built),
+            "TILEPROF_CACHE": str(self.folder / "cache"),
+            "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[self.name]} -fno-omit-frame-pointer",
+            # CPython frees little at its end, and a child of a fork is no new program.
+            "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={self.log}",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+            "TSAN_OPTIONS": f"{common}:die_after_fork=0:exitcode=0:report_thread_leaks=0",
+        }
+
+    def tests(self, paths: Sequence[str]) -> str:
+        """Run tests of Python; '' or the end of their output."""
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *paths]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment(), capture_output=True, text=True,
+            timeout=3600, check=False,
+        )  # fmt: skip
+        return "" if done.returncode == 0 else done.stdout[-3000:] + done.stderr[-1000:]
+
+    def stress(self, name: str, *arguments: object) -> str:
+        """Build and run a program of `tests/native/sanitized`."""
+        from tests.native.sanitized_programs import build, run
+
+        program = build(name, self.folder, SANITIZERS[self.name])
+        numbers = run(program, *arguments, timeout=600 + 10 * self.seconds)
+        wrong = numbers[1:] if name == "pool_stress" else []
+        return f"{name} printed {numbers}" if any(wrong) else ""
+
+    def races(self, name: str, least: int) -> str:
+        """Build and run a program of `tests/native/fake_cupti`, whose output tests check."""
+        from tests.native.cupti_programs import FAKE, compile_cpp
+
+        folder = self.folder / "races"
+        recorder, fake = self.libraries()
+        links = (str(recorder), f"-Wl,-rpath,{folder}", "-rdynamic", "-ldl")
+        compile_cpp([FAKE / f"{name}.cpp"], folder / name, *self.flags(), *links)
+        done = subprocess.run(
+            [str(folder / name), str(fake), str(self.seconds), str(least)],
+            capture_output=True, text=True, timeout=600 + 10 * self.seconds, check=False,
+            env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"},
+        )  # fmt: skip
+        return "" if done.returncode == 0 and not done.stderr else done.stderr[:3000] or "failed"
+
+    def flags(self) -> tuple[str, ...]:
+        """Return the compiler's flags for programs without Python."""
+        from tests.native.cupti_programs import RECORDER
+
+        return ("-O0", "-g1", f"-fsanitize={SANITIZERS[self.name]}", f"-I{RECORDER}")
+
+    def libraries(self) -> tuple[Path, Path]:
+        """Return the recorder of GPUs and the played CUPTI, built once for all programs."""
+        from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joined
+        from tests.native.test_native_cupti_races import RECORDER_OF_GPUS
+
+        folder = self.folder / "races"
+        with self.building:
+            if not self.built:
+                folder.mkdir(exist_ok=True)
+                shared = (*self.flags(), "-fPIC", "-shared")
+                recorder, fake = folder / "librecorder.so", folder / "libfake.so"
+                compile_cpp(joined(RECORDER, RECORDER_OF_GPUS, folder), recorder, *shared)
+                compile_cpp(joined(FAKE, PLAYED, folder), fake, *shared)
+                self.built = (recorder, fake)
+        return self.built
+
+    def steps(self) -> list[Step]:
+        """Return all that is run once the recorder is built."""
+        seconds = self.seconds
+        found = [
+            Step("pool_stress", lambda: self.stress("pool_stress", seconds, 60, 0)),
+            Step("races", lambda: self.races("races", 10_000)),
+            Step("counter_races", lambda: self.races("counter_races", 1000)),
+            Step("pm_races", lambda: self.races("pm_races", 1000)),
+            Step("python", lambda: self.tests(PYTHON_TESTS)),
+        ]
+        if self.name == "address":
+            found.append(Step("records_fuzz", lambda: self.stress("records_fuzz", self.runs, 1)))
+            found.append(Step("fork_stress", self.forks))
+            found.append(Step("torch", lambda: self.tests(TORCH_TESTS)))
+        return found
+
+    def forks(self) -> str:
+        """Fork under UBSan alone: AddressSanitizer's allocator is not safe in a forked child."""
+        from tests.native.sanitized_programs import UNDEFINED, build, run
+
+        often = 100 + int(20 * self.seconds)
+        (bad,) = run(build("fork_stress", self.folder, UNDEFINED), often)
+        pool = build("pool_stress", self.folder, UNDEFINED)
+        _, wrong, children = run(pool, 0, 60, often, timeout=600 + 10 * self.seconds)
+        return f"{bad + children} of {often} children failed" if bad + wrong + children else ""
+
+    def reports(self) -> list[str]:
+        """Return the first line of each report that processes wrote, with its place in our code."""
+        found = []
+        for file in sorted(self.folder.glob("report.*")):
+            text = file.read_text(errors="replace")
+            for match in REPORT.finditer(text):
+                ours = re.search(r"tileprof/\S+:\d+", text[match.end() :])
+                found.append(f"{match[0]} at {ours[0] if ours else 'no place of ours'} ({file})")
+        return found
+
+
+def _library(name: str) -> str:
+    command = ["g++", f"-print-file-name={name}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the campaign; 1 where something was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=sorted(SANITIZERS), nargs="+", default=list(SANITIZERS))
+    parser.add_argument("--steps", nargs="+", help="names of steps; all unless given")
+    parser.add_argument("--seconds", type=float, default=30, help="of each stress")
+    parser.add_argument("--runs", type=int, default=20_000, help="buffers of records that are read")
+    parser.add_argument("--jobs", type=int, default=2, help="steps at once")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "sanitizers")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args(argv)
+    began = time.monotonic()
+    builds = [Build(name, options.folder, options.seconds, options.runs) for name in options.only]
+    steps: list[tuple[str, Step]] = []
+    reports: list[str] = []
+    for build in builds:
+        for old in build.folder.glob("report.*"):
+            old.unlink()
+        wanted = [s for s in build.steps() if not options.steps or s.name in options.steps]
+        if any(step.name in ("python", "torch") for step in wanted):
+            made = Step("recorder", build.recorder).run()
+            steps.append((build.name, made))
+            if made.problem:
+                wanted = [step for step in wanted if step.name not in ("python", "torch")]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            steps += [(build.name, step) for step in pool.map(Step.run, wanted)]
+        reports += build.reports()
+    failed = [
+        {"sanitizer": name, "step": step.name, "problem": step.problem}
+        for name, step in steps
+        if step.problem
+    ]
+    result: dict[str, Any] = {
+        "name": "sanitizers",
+        "runs": len(steps),
+        "failures": len(failed) + len(reports),
+        "hangs": sum(each["problem"].startswith("hangs") for each in failed),
+        "tracebacks": len(reports),
+        "seconds": round(time.monotonic() - began, 1),
+        "details": [*failed, *({"report": each} for each in reports)][:20],
+        "steps": [
+            {"sanitizer": name, "step": step.name, "seconds": step.seconds} for name, step in steps
+        ],
+    }
+    if options.output:
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{len(steps)} steps, {len(failed)} failed, {len(reports)} reports")
+    return 1 if failed or reports else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+"""Eight threads keep a device busy under a recording for a long time; nothing may be lost.
+
+In: seconds, threads, `--device cuda` or `cpu`.  Out: a JSON object: for each thread and kind of
+work what it launched and what the profile counts, their difference (`lost`), and the memory of the
+process over time.  A failure is a difference, a check of the profile that fails, or memory that
+grows.
+
+Each thread goes through kinds of work in an order of its own, each in a scope of its own:
+operations of PyTorch, tile kernels with instrumentation, and on a GPU replays of a graph, launches
+on a second stream, and copies in both directions.  All launch a known number of kernels or copies.
+
+    python -m benchmarks.reliability.soak --seconds 600 -o out.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tileprof
+from benchmarks.reliability.soak_kernels import shift_and_scale
+from tileprof.profile import Profile, load
+
+__all__ = ["main", "soak"]
+
+ELEMENTS = 4096
+BATCH = 20
+"""Launches between two looks at the clock."""
+IN_GRAPH = 7
+"""Kernels of the captured graph."""
+WARM_UP_S = 60.0
+"""After that memory is to be constant; a run shorter than two of these takes half of its time."""
+GROWTH_MB = 5.0
+"""What memory may differ by afterwards."""
+CLOCKS = ("clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw")
+"""What `nvidia-smi` is asked for."""
+
+Job = Callable[[], int]
+"""Does one batch; returns how many kernels or copies it has launched."""
+
+
+class Worker:
+    """One thread's arrays, streams and graph, and what it has launched by kind of work."""
+
+    def __init__(self, number: int, device: str) -> None:
+        self.number = number
+        self.device = device
+        self.launched: Counter[str] = Counter()
+        self.error = ""
+        self.x = torch.ones(ELEMENTS, device=device)
+        self.y = torch.empty_like(self.x)
+        self.jobs: dict[str, Job] = {"torch": self._torch, "ours": self._ours}
+        if device == "cuda":
+            new_stream: Any = torch.cuda.Stream
+            self.second = new_stream()
+            self.pinned = torch.ones(ELEMENTS).pin_memory()
+            self.graph = self._captured()
+            self.jobs |= {"graph": self._graph, "stream": self._stream, "copies": self._copies}
+
+    def run(self, until: float) -> None:
+        """Work until a time of `time.monotonic`."""
+        chance = random.Random(self.number)
+        names = list(self.jobs)
+        try:
+            while time.monotonic() < until:
+                name = chance.choice(names)
+                with tileprof.scope(f"{name} of thread {self.number}"):
+                    self.launched[name] += self.jobs[name]()
+                if self.device == "cuda" and chance.random() < 0.2:
+                    torch.cuda.current_stream().synchronize()
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+
+    def _captured(self) -> Any:
+        torch.neg(self.x, out=self.y)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(IN_GRAPH):
+                torch.neg(self.x, out=self.y)
+        return graph
+
+    def _torch(self) -> int:
+        for _ in range(BATCH):
+            torch.neg(self.x, out=self.y)
+        return BATCH
+
+    def _ours(self) -> int:
+        for _ in range(BATCH):
+            shift_and_scale(self.x, self.y)
+        return BATCH
+
+    def _graph(self) -> int:
+        self.graph.replay()
+        return IN_GRAPH
+
+    def _stream(self) -> int:
+        with torch.cuda.stream(self.second):
+            for _ in range(BATCH):
+                torch.neg(self.x, out=self.y)
+        torch.cuda.current_stream().wait_stream(self.second)
+        return BATCH
+
+    def _copies(self) -> int:
+        for _ in range(BATCH // 2):
+            self.y.copy_(self.pinned, non_blocking=True)
+            self.pinned.copy_(self.y, non_blocking=True)
+        return BATCH // 2 * 2
+
+
+def soak(seconds: float, threads: int, device: str, profile: Path) -> dict[str, Any]:
+    """Record `threads` workers for so many seconds; returns the campaign's JSON object."""
+    began = time.monotonic()
+    session = tileprof.start(profile, instrument="scopes")
+    workers = [Worker(number, device) for number in range(threads)]
+    shift_and_scale(workers[0].x, workers[0].y)  # compiled before threads meet
+    if device == "cuda":
+        torch.cuda.synchronize()
+    started = time.monotonic()
+    until = started + seconds
+    running = [threading.Thread(target=worker.run, args=(until,)) for worker in workers]
+    for thread in running:
+        thread.start()
+    memory = watch(running, workers, started, seconds)
+    hangs = 0
+    for thread in running:
+        thread.join(timeout=120)
+        hangs += thread.is_alive()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    session.finalize()
+    recorded = load(profile)
+    rows = [row for worker in workers for row in compared(recorded, worker)]
+    grown = growth(memory, seconds)
+    failures = [row for row in rows if row["lost"]]
+    failures += [{"thread": w.number, "error": w.error} for w in workers if w.error]
+    if grown["range_mb"] > GROWTH_MB:
+        failures.append({"memory": grown})
+    failures += checked(recorded)
+    return {
+        "name": "soak",
+        "runs": sum(row["launched"] for row in rows),
+        "failures": len(failures),
+        "hangs": hangs,
+        "tracebacks": sum(bool(worker.error) for worker in workers),
+        "seconds": round(time.monotonic() - began, 1),
+        "details": failures[:20],
+        "asked_seconds": seconds,
+        "threads": threads,
+        "lost": sum(abs(row["lost"]) for row in rows),
+        "rows": rows,
+        "memory": grown,
+        "memory_mb": memory,
+        "file_bytes": profile.stat().st_size,
+        "provenance": {
+            key: text
+            for key, text in recorded.tables.provenance.items()
+            if key in ("lost", "gaps", "gpu", "cupti", "idle time")
+        },
+        **machine(device),
+    }
+
+
+def watch(
+    running: Sequence[threading.Thread], workers: Sequence[Worker], began: float, seconds: float
+) -> list[list[float]]:
+    """Return [seconds since the begin, MB in memory] about 600 times a run, while threads run."""
+    rows: list[list[float]] = []
+    told = began
+    while any(thread.is_alive() for thread in running):
+        now = time.monotonic()
+        if now > began + seconds + 60:
+            break
+        rows.append([round(now - began, 2), round(resident_mb(), 3)])
+        if now - told >= 60:
+            told = now
+            launched = sum(sum(worker.launched.values()) for worker in workers)
+            print(f"{now - began:6.0f} s: {launched:,} launched, {rows[-1][1]:.1f} MB", flush=True)
+        running[0].join(timeout=max(seconds / 600, 0.05))
+    return rows
+
+
+def resident_mb() -> float:
+    """Memory of this process that is resident, in MB of 2**20 bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def growth(memory: Sequence[Sequence[float]], seconds: float) -> dict[str, float]:
+    """Return slope in MB per minute and largest less smallest MB after the warm-up."""
+    after = min(WARM_UP_S, seconds / 2)
+    rows = [(at / 60, mb) for at, mb in memory if at >= after]
+    if len(rows) < 2:
+        return {"after_s": after, "samples": len(rows), "slope_mb_per_min": 0.0, "range_mb": 0.0}
+    mean_at = sum(at for at, _ in rows) / len(rows)
+    mean_mb = sum(mb for _, mb in rows) / len(rows)
+    spread = sum((at - mean_at) ** 2 for at, _ in rows)
+    slope = sum((at - mean_at) * (mb - mean_mb) for at, mb in rows) / spread if spread else 0.0
+    sizes = [mb for _, mb in rows]
+    return {
+        "after_s": after,
+        "samples": len(rows),
+        "slope_mb_per_min": round(slope, 4),
+        "range_mb": round(max(sizes) - min(sizes), 3),
+        "least_mb": min(sizes),
+        "most_mb": max(sizes),
+    }
+
+
+def compared(profile: Profile, worker: Worker) -> list[dict[str, Any]]:
+    """Return for each kind of a thread's work what was launched, counted, and lost."""
+    rows = []
+    for name in worker.jobs:
+        kinds = {"copies": ("memcpy",)}.get(name, ("kernel",))
+        if worker.device == "cpu" and name == "torch":
+            kinds = ("op",)
+        counted = counted_below(profile, f"{name} of thread {worker.number}", kinds)
+        launched = worker.launched[name]
+        rows.append({"thread": worker.number, "work": name, "launched": launched,
+                     "counted": counted, "lost": launched - counted})  # fmt: skip
+    return rows
+
+
+def counted_below(profile: Profile, scope: str, kinds: Sequence[str]) -> int:
+    """Return how many launches of some kinds are below the scopes of a name."""
+    below = set(profile.find(scope, "scope"))
+    count = 0
+    for kind in kinds:
+        for found in profile.find(kind=kind):
+            if below & set(profile.path(found)):
+                count += int(profile.node(found).own("count"))
+    return count
+
+
+def checked(profile: Profile) -> list[dict[str, str]]:
+    """Return why the profile's own checks fail; nothing where they hold."""
+    try:
+        profile.check()
+    except Exception as error:
+        return [{"check": f"{type(error).__name__}: {error}"}]
+    return []
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Return what ran: device, driver, versions, clocks, date."""
+    found: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "device": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "tileprof": tileprof.__version__,
+        "cores": os.cpu_count(),
+    }
+    if device == "cuda":
+        found["device"] = torch.cuda.get_device_name()
+        asked = ("driver_version", *CLOCKS)
+        command = ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader"]
+        try:
+            line = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+            values = [each.strip() for each in line.stdout.splitlines()[0].split(",")]
+            found |= dict(zip(asked, values))
+        except (OSError, subprocess.SubprocessError, IndexError) as error:
+            found["driver_version"] = f"nvidia-smi failed: {error}"
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the campaign; 1 where something was lost or memory grew."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--threads", "--jobs", type=int, default=8)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as held:
+        result = soak(options.seconds, options.threads, options.device, Path(held) / "soak.tprof")
+    text = json.dumps(result, indent=1)
+    if options.output:
+        options.output.write_text(text + "\n")
+    print(f"{result['runs']:,} launched, {result['lost']:,} lost, memory within "
+          f"{result['memory']['range_mb']} MB, {result['failures']} failures")  # fmt: skip
+    return 1 if result["failures"] or result["hangs"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
