@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import fcntl
 import os
-import time
+import shutil
+import sys
+import tempfile
+import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tileprof.runtime import hooks
 
 # Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
 # tests run side by side.
@@ -18,6 +25,8 @@ settings.load_profile("side by side")
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
+LOCKS = "TILEPROF_TEST_LOCKS"
+"""Environment variable with the folder in which the workers of a run keep their locks."""
 LONGEST = (
     "test_docs.py", "test_case_studies_attention.py", "native/test_native_cupti_races.py",
     "profiler/test_profiler_training.py", "cuda/test_cuda_sass.py", "test_differential.py",
@@ -42,6 +51,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker for each processor, and one for tests that wait, where the whole suite runs.
+
+    Chosen files, and tests on a GPU, run in this process.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return int(os.environ["PYTEST_XDIST_AUTO_NUM_WORKERS"])
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    if whole and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
+        return len(os.sched_getaffinity(0)) + 1
+    config.option.dist = "no"
+    return 0
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """While a test marked `alone` runs, the other workers of the suite wait between two tests."""
+    folder = os.environ.get(LOCKS, "")
+    if not folder:
+        return (yield)
+    alone = item.get_closest_marker("alone") is not None
+    # Two locks, so that a test which waits to be alone is not overtaken for ever: it holds the gate
+    # that every other test passes before it begins.
+    with open(f"{folder}/gate", "w") as gate, open(f"{folder}/running", "w") as running:
+        fcntl.flock(gate, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(running, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if not alone:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+        return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make a folder for the locks of this run, which its workers inherit."""
+    if not hasattr(config, "workerinput"):
+        if missing := os.environ.get("TILEPROF_TEST_MISSING"):
+            config.pluginmanager.register(MissingPackages(Path(missing)))
+        os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -62,6 +113,33 @@ def pytest_make_collect_report(
     if report.skipped and _is_required(str(report.longrepr)):
         report.outcome = "failed"
     return report
+
+
+class MissingPackages:
+    """Writes a file with the tests that were skipped for want of a package, one a line.
+
+    `python -m pytest @FILE` runs just these once the packages are there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped: dict[str, None] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test."""
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a whole file."""
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.skipped and "could not import '" in str(report.longrepr):
+            self.skipped[report.nodeid] = None
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the file."""
+        self.path.write_text("".join(f"{each}\n" for each in self.skipped))
 
 
 def _is_required(reason: str) -> bool:
@@ -102,35 +180,59 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled code of the tests goes to a folder of their own, unless one is given."""
-    if "TILEPROF_CACHE" in os.environ:
-        yield
-        return
     base = tmp_path_factory.getbasetemp()
     # Tests that run side by side share it: some libraries take long to compile.
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
-    folder.mkdir(exist_ok=True)
-    os.environ["TILEPROF_CACHE"] = str(folder)
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    made = {"TILEPROF_CACHE": shared / "cache", "TILEPROF_CACHE_KEY": shared / "cache.key"}
+    if "TILEPROF_CACHE" in os.environ:
+        # What a cache of another run holds is sealed with the user's key.
+        made = {}
+    os.environ.update({name: str(path) for name, path in made.items()})
     yield
-    del os.environ["TILEPROF_CACHE"]
+    for name in made:
+        del os.environ[name]
 
 
 @pytest.fixture
-def fastest() -> Callable[[Callable[[], object]], float]:
-    """`fastest(call)`: seconds of processor time of the best of three calls.
+def calls() -> Callable[[Callable[[], object]], int]:
+    """`calls(work)`: how many functions `work()` calls, Python's own and built-in ones.
 
-    Bars on speed are held where other work on the machine does not move them; the figures that are
-    published come from `benchmarks/`.
+    Tests hold costs to counts, which no other work on the machine moves: so many calls for each
+    item, or twice as many for twice the items. Seconds are measured by `benchmarks/costs.py`.
     """
 
-    def measure(call: Callable[[], object]) -> float:
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            call()
-            times.append(time.process_time() - start)
-        return min(times)
+    def count(work: Callable[[], object]) -> int:
+        work()  # what is done once in a process is no part of it
+        found = 0
 
-    return measure
+        def note(_frame: object, event: str, _argument: object) -> None:
+            nonlocal found
+            found += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return found
+
+    return count
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """PyTorch, where it is installed."""
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def no_other_threads() -> Iterator[None]:
+    """Let samplers pass over threads that are there already: those of pytest-xdist, say."""
+    others = {*sys._current_frames()} - {threading.get_ident()} - hooks.own_threads
+    hooks.own_threads.update(others)
+    yield
+    hooks.own_threads.difference_update(others)
 
 
 @pytest.fixture

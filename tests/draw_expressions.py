@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tileprof import ir
 
-__all__ = ["FLOATS", "INDEX", "INTEGERS", "SUMS", "Expressions", "Tile"]
+__all__ = ["FLOATS", "INDEX", "INTEGERS", "SUMS", "Choices", "Expressions", "HypothesisChoices"]
+__all__ += ["RandomChoices", "Tile", "special_numbers"]
 
 PLACES = ["add", "mul", "floordiv", "floormod", "truncdiv", "shr", "shl", "max"]
 """Operations that keep an index from being negative."""
@@ -19,6 +22,58 @@ FLOATS = [ir.dtype(n) for n in ("float32", "float64", "float16", "bfloat16", "fl
 INTEGERS = [ir.dtype(n) for n in ("int32", "int8", "uint8", "int64")]
 SUMS = [ir.dtype(n) for n in ("float32", "float64", "int32")]
 """Types in which sums are taken: in a narrow float their order would show."""
+
+
+class Choices(Protocol):
+    """Where random choices come from."""
+
+    def number(self, low: int, high: int) -> int:
+        """Choose a number from `low` to `high`, both included."""
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        """Choose one of these."""
+
+
+class HypothesisChoices:
+    """Choices that Hypothesis records and shrinks."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def number(self, low: int, high: int) -> int:
+        """Choose a number from `low` to `high`, both included."""
+        return self._draw(st.integers(low, high))
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        """Choose one of these."""
+        return self._draw(st.sampled_from(choices))
+
+
+class RandomChoices:
+    """Choices that follow from a seed; a fifth of Hypothesis's time."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+
+    def number(self, low: int, high: int) -> int:
+        """Choose a number from `low` to `high`, both included."""
+        return self._random.randint(low, high)
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        """Choose one of these."""
+        return self._random.choice(choices)
+
+
+def special_numbers(dtype: ir.DType) -> list[int | float]:
+    """Numbers at which executions may come to differ: the ends of a type's range, and for floats
+    NaN, infinities, zeros of both signs and the neighbours of zero."""
+    kind = dtype.to_numpy()
+    if dtype.is_integer:
+        low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
+        high = low + (1 << dtype.bits) - 1
+        return [low, low + 1, high - 1, high]
+    tiny = float(np.frombuffer((1).to_bytes(kind.itemsize, "little"), kind).astype(np.float64)[0])
+    return [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, tiny, -tiny]
 
 
 @dataclass(frozen=True)
@@ -37,7 +92,7 @@ class Tile:
 class Expressions:
     """A kernel under construction: numbers at one point."""
 
-    draw: st.DrawFn
+    choices: Choices
     builder: ir.Builder
     inputs: list[ir.Value]
     counters: ir.Value
@@ -51,14 +106,16 @@ class Expressions:
     tiles: list[Tile] = field(default_factory=list)
     offsets: list[ir.Value] = field(default_factory=list)
     depth: int = 0
+    special: bool = False
+    """Whether constants and loops may be as special as `special_numbers`."""
 
     # -- small helpers
 
     def pick(self, choices: Sequence[Any]) -> Any:
-        return self.draw(st.sampled_from(list(choices)))
+        return self.choices.pick(list(choices))
 
     def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.choices.number(low, high)
 
     def maybe(self) -> bool:
         return self.number(0, 1) == 1
@@ -85,6 +142,8 @@ class Expressions:
     # -- expressions at one point
 
     def constant(self, dtype: ir.DType) -> ir.Value:
+        if self.special and self.number(0, 4) == 0:
+            return self.builder.constant(self.pick(special_numbers(dtype)), dtype)
         whole = self.number(0 if dtype.kind == "uint" else -6, 6)
         if dtype.is_integer and self.number(0, 5) == 0:
             # Next to the largest number, so that arithmetic wraps around.
@@ -120,7 +179,7 @@ class Expressions:
         """An index below an extent, made of what is known here by one or two operations."""
         choices = [*at, *self.scalars, self.index(self.number(0, 5))]
         made = self.pick(choices)
-        for kind in self.draw(st.lists(st.sampled_from(PLACES), max_size=2)):
+        for kind in [self.pick(PLACES) for _ in range(self.number(0, 2))]:
             other = self.pick(choices) if kind in ("add", "mul") else self.index(self.number(1, 3))
             made = self.binary(kind, made, other)
         if self.maybe():

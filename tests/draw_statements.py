@@ -190,7 +190,9 @@ class Drawing(Expressions):
 
     def loop(self) -> None:
         kind = self.pick(["serial", "unroll", "pipelined"])
-        start, stop, step = self.pick([(0, 3, 1), (0, 5, 2), (3, 0, -1), (2, 2, 1), (0, 1, 1)])
+        huge = [(2**31 - 2, 2**31 + 1, 1), (2**40, 2**40 + 3, 2)] if self.special else []
+        turns = [(0, 3, 1), (0, 5, 2), (3, 0, -1), (2, 2, 1), (0, 1, 1), *huge]
+        start, stop, step = self.pick(turns)
         leave = self.pick([None, None, ir.Break, ir.Continue])
 
         def turn(args: list[ir.Value]) -> None:

@@ -13,14 +13,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.draw_expressions import FLOATS, INDEX, INTEGERS, Tile
+from tests.draw_expressions import (
+    FLOATS,
+    INDEX,
+    INTEGERS,
+    Choices,
+    HypothesisChoices,
+    RandomChoices,
+    Tile,
+    special_numbers,
+)
 from tests.draw_statements import Drawing
 from tileprof import ir
 
-__all__ = ["Case", "cases", "kernels"]
+__all__ = ["Case", "cases", "kernels", "random_case"]
 
 SHOWN = 4
 """Tiles that are written out at the end of a block, whatever their shape."""
@@ -34,6 +44,8 @@ class Case:
     extents: tuple[int, ...]
     exact: tuple[bool, ...]
     seed: int
+    special: bool = False
+    """Whether some elements of the arguments are special."""
 
     def __repr__(self) -> str:
         return f"extents {self.extents}, seed {self.seed}:\n{ir.print_kernel(self.kernel)}"
@@ -42,7 +54,25 @@ class Case:
         """Fresh arguments, the same at each call; outputs hold what a kernel must overwrite."""
         rng = np.random.default_rng(self.seed)
         named = dict(zip(self.kernel.symbols, self.extents, strict=True))
-        return [_argument(p, named, rng) for p in self.kernel.params]
+        made = [_argument(p, named, rng) for p in self.kernel.params]
+        if self.special:
+            for param, array in zip(self.kernel.params, made, strict=True):
+                if isinstance(array, np.ndarray) and param.role == "in":
+                    self._mix(array, param, rng)
+        return made
+
+    def _mix(self, array: np.ndarray[Any, Any], param: ir.Param, rng: np.random.Generator) -> None:
+        """Make an eighth to a half of the elements special."""
+        assert isinstance(param.type, ir.BufferType)
+        numbers = special_numbers(param.type.dtype)
+        if all(self.exact) and param.type.dtype.is_float:
+            # In another order of summands they may or may not become infinite.
+            numbers += [float(ml_dtypes.finfo(array.dtype).max)]  # type: ignore[no-untyped-call]
+        with np.errstate(all="ignore"):
+            pool = np.array(numbers, None if param.type.dtype.is_float else array.dtype)
+            chosen = rng.choice(pool, array.shape).astype(array.dtype)
+        where = rng.random(array.shape) < rng.choice([1 / 8, 1 / 2])
+        array[where] = chosen[where]
 
 
 def _argument(param: ir.Param, named: dict[str, int], rng: np.random.Generator) -> Any:
@@ -83,30 +113,39 @@ class _Signature:
         return (*taken, *made, counters, ir.Param("n", ir.dtype("int32")))
 
 
-@st.composite
-def _signatures(draw: st.DrawFn) -> _Signature:
-    rank = draw(st.integers(1, 3))
-    shape = tuple(draw(st.integers(1, 9)) for _ in range(rank))
-    tile = tuple(draw(st.integers(1, 5)) for _ in range(rank))
-    dynamic: set[int] = draw(st.sets(st.integers(0, rank - 1)))
-    inputs = draw(st.lists(st.sampled_from([*FLOATS, *INTEGERS]), min_size=1, max_size=2))
-    outputs = draw(st.lists(st.sampled_from([*FLOATS[:4], *INTEGERS[:1]]), min_size=1, max_size=2))
-    symbols = {at: "mno"[at] for at in sorted(dynamic)}
-    return _Signature(shape, tile, symbols, tuple(inputs), tuple(outputs))
+def _signature(choices: Choices, special: bool) -> _Signature:
+    rank = choices.number(1, 3)
+    least = 0 if special and choices.number(0, 3) == 0 else 1
+    shape = tuple(choices.number(least, 9) for _ in range(rank))
+    tile = tuple(choices.number(1, 5) for _ in range(rank))
+    symbols = {at: "mno"[at] for at in range(rank) if choices.number(0, 1)}
+    inputs = [choices.pick([*FLOATS, *INTEGERS]) for _ in range(choices.number(1, 2))]
+    made = [choices.pick([*FLOATS[:4], *INTEGERS[:1]]) for _ in range(choices.number(1, 2))]
+    return _Signature(shape, tile, symbols, tuple(inputs), tuple(made))
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A legal kernel with arguments."""
-    signature: _Signature = draw(_signatures())
+    """A legal kernel with arguments, by Hypothesis."""
+    return _case(HypothesisChoices(draw))
+
+
+def random_case(seed: str) -> Case:
+    """The legal kernel with arguments that belongs to a seed, special numbers among them."""
+    return _case(RandomChoices(seed), special=True)
+
+
+def _case(choices: Choices, special: bool = False) -> Case:
+    special = special and choices.number(0, 3) > 0
+    signature = _signature(choices, special)
     params, symbols = list(signature.params()), tuple(signature.symbols.values())
     args = [ir.Value(p.type, p.name) for p in params]
     named = [ir.Value(INDEX, s) for s in symbols]
     body = ir.Block()
     builder = ir.Builder(body)
     taken, (*_, counters, given) = len(signature.inputs), args
-    sizes: list[int] = draw(st.lists(st.integers(1, 6), min_size=2, max_size=2))
-    drawing = Drawing(draw, builder, args[:taken], counters, given, sizes)
+    sizes = [choices.number(1, 6) for _ in range(2)]
+    drawing = Drawing(choices, builder, args[:taken], counters, given, sizes, special=special)
     extents = dict(zip(signature.symbols, named, strict=True))
     grid = [
         _blocks(drawing, extents.get(at) or drawing.index(size), signature.tile[at])
@@ -127,7 +166,7 @@ def cases(draw: st.DrawFn) -> Case:
     body.args += [*args, *named]
     kernel = ir.Kernel("k", tuple(params), symbols, body)
     known = tuple(signature.shape[at] for at in signature.symbols)
-    return Case(kernel, known, tuple(exact), draw(st.integers(0, 99)))
+    return Case(kernel, known, tuple(exact), choices.number(0, 99), special)
 
 
 def _show(

@@ -77,3 +77,21 @@ def operations(draw: st.DrawFn, profile: Profile) -> Profile:
             lambda p: bottom_up(p, metric, draw(st.floats(0, 1)), draw(st.integers(0, 5))),
         ]
     return draw(st.sampled_from(choices))(profile)
+
+
+@st.composite
+def profiles_of_kernels(draw: st.DrawFn, max_nodes: int = 12) -> Profile:
+    """Return a profile of frames, kernels and places inside kernels, some with folded parts."""
+    builder = TreeBuilder()
+    builder.declare(Metric("time", "ns"))
+    for _ in range(draw(st.integers(0, max_nodes))):
+        parent = draw(st.integers(-1, len(builder) - 1))
+        kinds = ["frame", "kernel", "site", "line"] if parent >= 0 else ["frame", "kernel"]
+        kind = draw(st.sampled_from(kinds))
+        node = builder.child(parent, kind, draw(st.sampled_from("abc")))
+        builder.add(node, "time", draw(st.integers(0, 10**6)))
+        builder.add(node, "count", draw(st.integers(0, 40)))
+    profile = builder.snapshot()
+    return (
+        prune(profile, "time", 0.2) if "time" in sums(profile) and draw(st.booleans()) else profile
+    )

@@ -27,7 +27,7 @@ NEEDED = {
     "listing": ["tileprof.native._recorder"],
 }
 """Modules without which a page has nothing to show."""
-COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "doctor"]
+COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "cache", "doctor"]
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
 """Files that a page speaks of and does not make, each with one that it does make."""
 

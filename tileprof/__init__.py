@@ -54,9 +54,25 @@ _LATE = {
 """Loaded at first use: a program that is only profiled pays for neither compiler nor analyzer."""
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
-        raise AttributeError(f"module 'tileprof' has no attribute '{name}'")
+        sentence = f"module 'tileprof' has no attribute '{name}'{_meant(name)}"
+        # With another object, Python adds no suggestion of its own after ours.
+        raise AttributeError(sentence, name=name, obj=None)
     found = getattr(import_module(_LATE[name]), name)
     globals()[name] = found
     return found
+
+
+def _meant(name: str) -> str:
+    """Return a question that names the nearest public name; nothing where none is near."""
+    if name.startswith("_"):
+        return ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, __all__, n=1)
+    return f". Did you mean: '{near[0]}'?" if near else ""

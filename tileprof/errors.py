@@ -26,8 +26,11 @@ picks an exit code.
 
 from __future__ import annotations
 
+import difflib
 import linecache
-from collections.abc import Iterator
+import os
+import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 __all__ = [
@@ -51,7 +54,34 @@ __all__ = [
     "UnknownOperation",
     "UnsupportedPython",
     "UsageError",
+    "source_lines",
+    "suggestion",
 ]
+
+MOST_SOURCE_BYTES = 16 << 20
+"""Size of a source file whose lines are shown."""
+
+
+def source_lines(file: str) -> list[str]:
+    """Return the lines of a source file that a place names; none where it cannot be read.
+
+    Places come from files that anyone may have written, so what they name may be a device that
+    never ends or a pipe that nobody writes to: only regular files are read.
+    """
+    if file not in linecache.cache:
+        try:
+            found = os.stat(file)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_SOURCE_BYTES:
+                return []
+        except (OSError, ValueError):
+            # `linecache` knows modules in archives, and looks for other names on Python's path.
+            if os.path.isabs(file) or ".." in file or "\0" in file:
+                return linecache.getlines(file) if file.endswith(".py") else []
+    return linecache.getlines(file)
+
+
+_LONGEST_EXCERPT = 400
+"""Characters of a source line that an error shows; longer ones are cut and have no caret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +117,14 @@ class Location:
 
     def excerpt(self) -> str:
         """The source line with a caret under the span; empty where the file cannot be read."""
-        text = linecache.getline(self.file, self.line).rstrip("\n")
+        lines = source_lines(self.file)
+        text = lines[self.line - 1].rstrip("\n") if 1 <= self.line <= len(lines) else ""
         if not text.strip():
             return ""
         shown = text.strip()
-        if not self.end_column:
-            return f"    {shown}"
+        if not self.end_column or len(shown) > _LONGEST_EXCERPT:
+            cut_off = " …" if len(shown) > _LONGEST_EXCERPT else ""
+            return f"    {shown[:_LONGEST_EXCERPT]}{cut_off}"
         cut = len(text) - len(text.lstrip())
         # Columns come from the compiler as UTF-8 byte offsets; the caret counts characters.
         start = max(len(text.encode()[: self.column].decode(errors="ignore")) - cut, 0)
@@ -114,6 +146,12 @@ def _callers(inner: Location) -> list[str]:
         calls.append((line, again + 1))
         inner = caller
     return [line if n == 1 else f"{line} ({n} times)" for line, n in calls]
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return `Did you mean …? ` for a name that is nearly one of those that exist, else nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean `{near[0]}`? " if near else ""
 
 
 class TileprofError(Exception):

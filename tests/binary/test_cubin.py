@@ -103,8 +103,8 @@ def test_procedures_that_are_listed_apart_belong_to_their_function(
     assert len(ends) > 2
     now = disassembly._run
 
-    def apart(arguments: list[str]) -> subprocess.CompletedProcess[bytes]:
-        done = now(arguments)
+    def apart(arguments: list[str], size: int) -> subprocess.CompletedProcess[bytes]:
+        done = now(arguments, size)
         head, functions = json.loads(done.stdout)
         pieces = []
         for each in functions:

@@ -174,7 +174,10 @@ def test_what_set_binds(cli: Any, arguments: str, start: str) -> None:
         ("prog.py:row_sums --set M=two", "`--set M=two` gives no extent\n"),
         ("prog.py:row_sums --set M=-1", "`--set M=-1` gives no extent\n"),
         ("prog.py:row_sums --set M=True", "`--set M=True` gives no extent\n"),
-        ("prog.py:row_sums --target tpu", "there is no target `tpu`\nTargets are: cpu, "),
+        (
+            "prog.py:row_sums --target tpu",
+            "there is no target `tpu`\nDid you mean `cpu`? Targets are: ",
+        ),
         ("prog.py:row_sums --emit llvm", "there is nothing called `llvm` to emit\nIt can be: ir, "),
         (
             "prog.py:row_sums --set M=1 --set N=1 --emit ir:fold",

@@ -226,7 +226,10 @@ def test_controls(cli: Any, calls: list[Controls]) -> None:
             "--target sm_80 --emit cpp",
             "`--emit cpp` is for the cpu, not for sm_80\nUse --emit cuda.\n",
         ),
-        ("--target sm_90", "there is no target `sm_90`\nTargets are: cpu, sm_90a, sm_80.\n"),
+        (
+            "--target sm_90",
+            "there is no target `sm_90`\nDid you mean `sm_90a`? Targets are: cpu, sm_90a, sm_80.\n",
+        ),
     ],
 )
 def test_wrong_use(cli: Any, arguments: str, message: str) -> None:

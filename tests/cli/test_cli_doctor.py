@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def test_each_missing_thing_has_a_remedy(cli: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cuda_native, "find_compiler", lambda: None)
     lines = cli("doctor").out.splitlines()
     missing = [at for at, line in enumerate(lines) if line.startswith("missing")]
-    assert len(missing) == 14
+    # Without PyTorch one more: the observer of its operations.
+    assert len(missing) == (14 if importlib.util.find_spec("torch") else 15)
     assert all(" get it: " in lines[at + 1] for at in missing)
     assert 'get it: pip install "tileprof[cuda]"' in "\n".join(lines)
 

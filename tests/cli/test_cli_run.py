@@ -449,3 +449,77 @@ def test_counters_over_time_that_cannot_be_sampled(
     assert found.err == (
         "tileprof: hardware counters were not sampled: there is no CUDA driver (Install it.)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-m", "nosuchmod"), "No module named nosuchmod"),
+        (("wrong.py",), "SyntaxError"),
+        (("data.bin",), "SyntaxError"),
+    ],
+)
+def test_program_that_never_begins_leaves_no_profile(
+    cli: Any, folder: Path, write: Any, arguments: tuple[str, ...], said: str
+) -> None:
+    """Python's own error and exit code, and nothing of a profile."""
+    write(wrong="x = = 1")
+    (folder / "data.bin").write_bytes(b"\xfe\x00\x01")
+    found = cli("run", "-o", "out.tprof", *arguments)
+    assert found.code == 1
+    assert said in found.err
+    assert "tileprof" not in found.err
+    assert not (folder / "out.tprof").exists()
+
+
+def test_program_that_begins_and_fails_leaves_a_profile(cli: Any, folder: Path, write: Any) -> None:
+    """A module of the program's that is wrong is found while the program runs."""
+    write(prog="import wrong", wrong="x = = 1")
+    assert cli("run", "--quiet", "prog.py").code == 1
+    assert (folder / "prog.tprof").exists()
+
+
+def test_unknown_metric_is_refused_before_the_program_runs(cli: Any, write: Any) -> None:
+    """With or without a GPU: what cannot be a metric is refused, and what is near is named."""
+    write(prog="print('ran')")
+    found = cli("run", "--metrics", "tensr", "prog.py")
+    assert (found.code, found.out) == (2, "")
+    assert "'tensr' is no name of a metric" in found.err
+    assert "Did you mean `tensor`?" in found.err
+
+
+def test_empty_profile_says_how_long_it_was_and_what_to_do(cli: Any, write: Any) -> None:
+    """A plain program that ends between two samples is told about samples and scopes."""
+    write(prog="")
+    found = cli("run", "--context", "scopes", "prog.py")
+    assert "The profile is empty: nothing was recorded in" in found.err
+    assert "tileprof.scope" in found.err
+
+
+def test_end_of_a_run_says_wall_time_and_share_of_it(cli: Any, write: Any) -> None:
+    """The tree's total is put beside the time that the program ran."""
+    write(prog="import tileprof\nwith tileprof.scope('a'): sum(range(10000))")
+    found = cli("run", "--context", "scopes", "prog.py")
+    assert "The program ran for" in " ".join(found.err.split())
+    assert "%) of that." in " ".join(found.err.split())
+
+
+def test_files_of_children_are_counted_and_named(cli: Any, folder: Path, write: Any) -> None:
+    """The end names those that this run has written, and no older one."""
+    write(
+        prog="""
+        import os, tileprof
+        for _ in range(2):
+            if (pid := os.fork()) == 0:
+                with tileprof.scope("child"):
+                    pass
+                os._exit(0)
+            os.waitpid(pid, 0)
+            print(pid)
+        """
+    )
+    (folder / "prog.pid1.tprof").touch()
+    os.utime(folder / "prog.pid1.tprof", (0, 0))
+    found = cli("run", "--context", "scopes", "prog.py")
+    names = ", ".join(sorted(f"prog.pid{pid}.tprof" for pid in found.out.split()))
+    assert f"tileprof: 2 child processes wrote {names}\n" in found.err

@@ -55,6 +55,19 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
             "there is no option `--verzion`\nDid you mean `--version`? See `tileprof --help`.",
         ),
         (
+            ["view", "--hlep"],
+            "there is no option `--hlep`\nDid you mean `--help`? See `tileprof view --help`.",
+        ),
+        (
+            ["export", "--tp=chrome", "-o", "x"],
+            "there is no option `--tp`\nDid you mean `--to`? See `tileprof export --help`.",
+        ),
+        (
+            ["report", "--for", "autor", "x.tprof"],
+            "argument --for: `autor` is none of author, compiler. Did you mean `author`?\n"
+            "See `tileprof report --help`.",
+        ),
+        (
             ["view", "x.tprof", "--jsn"],
             "there is no option `--jsn`\nDid you mean `--json`? See `tileprof view --help`.",
         ),

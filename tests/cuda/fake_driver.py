@@ -15,6 +15,7 @@ from tileprof.runtime.cuda_driver import (
     CAPTURE_MODE_RELAXED,
     CLUSTER_DIMENSION,
     EARLY_START,
+    NOT_READY,
     STREAM_CAPTURE_UNSUPPORTED,
     Copy2D,
     Driver,
@@ -60,6 +61,8 @@ class FakeDriver:
         self.fails: dict[str, int] = {}
         """CUresult that a function answers with."""
         self.capturing = 0
+        self.running = False
+        """Whether what was launched is still under way."""
         self.capture_mode = 0
         """Of the calling thread: what is forbidden while streams are captured."""
         self.stream_numbers: dict[int, int] = {}
@@ -309,6 +312,9 @@ class FakeDriver:
         self._new(out)
 
     def cuEventRecord(self, event: int, stream: int) -> None: ...
+
+    def cuEventQuery(self, event: int) -> int:
+        return NOT_READY if self.running else self._sticky
 
     def cuEventSynchronize(self, event: int) -> int:
         return self._sticky

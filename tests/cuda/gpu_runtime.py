@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import tileprof
 from tests.cuda import runtime_kernels as kernels
@@ -28,6 +27,8 @@ from tileprof.runtime.cuda import CudaExecutable
 from tileprof.runtime.cuda_binary import CudaBinary
 from tileprof.runtime.cuda_device import find_device
 from tileprof.runtime.cuda_host import HostProgram
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.cuda.fake_driver import FakeDriver
 from tests.cuda.test_runtime import SIZES, aligned, executable
 from tileprof import ir
 from tileprof.errors import ArgumentError
+from tileprof.runtime import cuda as cuda_module
 from tileprof.runtime.arguments import allocate, describe
 
 
@@ -128,3 +130,31 @@ def test_results_for_cupy_are_arrays_of_cupy(monkeypatch: pytest.MonkeyPatch) ->
     assert like.framework == "cupy"
     assert allocate(like, (3, 4), ir.dtype("float32")) == "made"
     assert asked == [1, ((3, 4), np.dtype("float32"))]
+
+
+class Loose(CudaArray):
+    """An array that only has DLPack: who owns its memory may reuse it when it is gone."""
+
+    __cuda_array_interface__ = property()
+
+
+def test_an_array_of_dlpack_is_held_until_its_launch_is_over(
+    gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller may drop it while the kernel runs; the next launch after that lets it go."""
+    monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
+    monkeypatch.setattr(cuda_module, "is_writable", lambda value: True)
+    monkeypatch.setattr(cuda_module, "address", lambda value: value.held.ctypes.data)
+    held, _ = executable(gpu)
+    gone = []
+    gpu.running = True
+    for _ in range(3):
+        a, c = (Loose(aligned((5, 136)), stream=None) for _ in "ac")
+        gone.append(weakref.ref(a))
+        held.run([a, c, 0.5, 1], (5, 136))
+        del a, c
+    assert [each() is None for each in gone] == [False, False, False]
+    gpu.running = False
+    held.run([Loose(aligned((5, 136)), None), Loose(aligned((5, 136)), None), 0.5, 1], (5, 136))
+    assert [each() is None for each in gone] == [True, True, True]
+    assert gpu.names().count("cuEventDestroy_v2") == 3

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import tileprof
 import tileprof.profiler as profiler
@@ -771,7 +770,7 @@ def prepared(machine: Machine, kernel: Any, instrument: hooks.Instrument) -> Loa
     return loaded
 
 
-def test_only_kernels_with_scopes_are_measured_by_default(compiled: Machine) -> None:
+def test_only_kernels_with_scopes_are_measured_by_default(torch: Any, compiled: Machine) -> None:
     """Others are the very kernel that runs unmeasured, and take no memory."""
     plain = runtime_kernels.double.compile(N=128)
     assert prepared(compiled, plain, "scopes") is prepared(compiled, plain, "off")
@@ -782,7 +781,7 @@ def test_only_kernels_with_scopes_are_measured_by_default(compiled: Machine) -> 
     assert held is not prepared(compiled, runtime_kernels.sums_in_scopes.compile(), "off")
 
 
-def test_a_kernel_with_scopes(compiled: Machine) -> None:
+def test_a_kernel_with_scopes(torch: Any, compiled: Machine) -> None:
     """From the language to the profile: its sites, the time at them, what the marks cost."""
     kernel = runtime_kernels.sums_in_scopes.compile()
     clean, loaded = prepared(compiled, kernel, "off"), prepared(compiled, kernel, "scopes")
@@ -802,7 +801,7 @@ def test_a_kernel_with_scopes(compiled: Machine) -> None:
 
 
 def test_a_kernel_that_has_no_room_for_marks(
-    compiled: Machine, monkeypatch: pytest.MonkeyPatch
+    torch: Any, compiled: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs as it is, and that it was not measured is told; errors of its own stay errors."""
     from tileprof.compiler.cuda import pipeline

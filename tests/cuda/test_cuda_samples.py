@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import tileprof
 from tests.cuda import runtime_kernels
@@ -209,7 +208,7 @@ class Sampled:
 
 @pytest.mark.parametrize(("asked", "shift"), [("sample", 11), ("sample=500ns", 10)])
 def test_a_profile_of_samples(
-    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, asked: str, shift: int
+    torch: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, asked: str, shift: int
 ) -> None:
     """From `instrument="sample"` to the sites of a kernel: its looks, its time in proportion."""
     held = Samples(fake.device, lambda soon: None, words=1024)

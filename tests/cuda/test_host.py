@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.cuda.fake_driver import FakeDriver
 from tileprof import ir
@@ -22,6 +21,8 @@ from tileprof.runtime import arguments, cuda_device, cuda_driver
 from tileprof.runtime.arguments import TensorSpec, address, describe, is_host
 from tileprof.runtime.cuda_driver import Driver, DriverFailure
 from tileprof.runtime.cuda_host import HostProgram
+
+torch: Any = pytest.importorskip("torch")
 
 F32 = ir.dtype("float32")
 

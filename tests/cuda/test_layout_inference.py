@@ -287,9 +287,8 @@ def test_rows_of_a_warp_need_no_barrier() -> None:
     assert reduce.scratch is None
 
 
-def test_it_is_quick(fastest: Callable[[Callable[[], object]], float]) -> None:
-    """Compile time is part of the product: 10 ms for a kernel of this size, with room for a slow
-    machine."""
+def test_it_calls_few_functions(calls: Callable[[Callable[[], object]], int]) -> None:
+    """Compile time is part of the product; seconds are in `benchmarks/costs.py`."""
     lowering = Lowering(HOPPER, Controls())
     kernel = expand(choose(parse(SOFTMAX), lowering), lowering)
-    assert fastest(lambda: infer_layouts(kernel, lowering)) < 0.03
+    assert calls(lambda: infer_layouts(kernel, lowering)) < 20_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,8 @@ from tileprof.errors import InternalError
 from .prelude_kernels import CALLS, Call
 
 pytest.importorskip("cuda.bindings.nvrtc")
+
+MOST_CHARACTERS = 200_000
 
 HEADERS = tuple(
     f"{name}.cuh"
@@ -51,7 +52,7 @@ def _sass(folder: Path, source: str, target: str, headers: tuple[tuple[str, str]
     data = _compiled(source, target, headers)
     path = folder / "kernel.cubin"
     path.write_bytes(data)
-    return disassemble(Cubin(data, path, ""))
+    return disassemble(Cubin(data, path, "", ""))
 
 
 def _compiled(
@@ -114,26 +115,9 @@ def test_headers_come_after_what_they_include() -> None:
     assert names == ["base.cuh", "async.cuh", "numbers.cuh", "memory.cuh"]
 
 
-def test_the_prelude_costs_little() -> None:
-    """All headers together: less than 30 ms of the compiler."""
-
-    def seconds(headers: tuple[str, ...]) -> float:
-        source = "".join(f'#include "{name}"\n' for name in headers)
-        source += 'extern "C" __global__ void kernel(int *p) { *p = 1; }\n'
-        best = 1.0
-        for _ in range(8):
-            start = time.process_time()
-            made = compile_text(
-                source,
-                with_dependencies(headers),
-                (*OPTIONS, "--gpu-architecture=sm_90a"),
-                name="k.cu",
-            )
-            best = min(best, time.process_time() - start)
-            assert made.ok
-        return best
-
-    assert seconds(HEADERS) - seconds(()) < 0.03
+def test_the_prelude_is_short() -> None:
+    """NVRTC reads every header that a kernel needs; its seconds are in `benchmarks/costs.py`."""
+    assert sum(len(text) for _, text in with_dependencies(HEADERS)) < MOST_CHARACTERS
 
 
 SHAPES = {

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof
 from tests.cuda import runtime_kernels
@@ -125,7 +124,7 @@ def test_launches_leave_it_as_it_was(gpu: FakeDriver) -> None:
 
 
 @pytest.mark.skipif(bool(cuda_native.why_not()), reason=cuda_native.why_not())
-def test_warm_calls(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_calls(torch: Any, gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """The native launcher asks for the counter of the stream in each call."""
 
     def load(program: Any, device: str) -> LoadedKernel:

@@ -178,18 +178,21 @@ def emulate(
     recording: bytes = bytes(32),
     sampling: bytes = NOT_SAMPLED,
     resident: int | None = None,
+    compiled: ctypes.CDLL | None = None,
 ) -> list[Printed]:
     """Run every launch on arrays (written in place) and scalars, one for each parameter.
 
     `blocks`: numbers of the blocks to run, all by default; `recording`, `sampling`: what a kernel
     with marks is given (`slots.recording`, `samples.sampling` of `instrument`), by default nothing;
-    `resident`: blocks of persistent launches, by default those that the machine holds at once.
+    `resident`: blocks of persistent launches, by default those that the machine holds at once;
+    `compiled`: the library that has the functions, by default one of this text alone.
     Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
     or get wrong.
     """
     call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
     for spec in source.launches:
-        _launch(call, spec, seed, blocks, resident)
+        entry = getattr(compiled or library(source), f"tp_entry_{spec.function}")
+        _launch(call, spec, entry, seed, blocks, resident)
         if call.counter.value and blocks is None:
             raise EmulationError(f"the counter of tiles was left at {call.counter.value}")
     for at, held in call.arrays.items():
@@ -200,7 +203,12 @@ def emulate(
 
 
 def _launch(
-    call: _Call, spec: LaunchSpec, seed: int, blocks: Sequence[int] | None, resident: int | None
+    call: _Call,
+    spec: LaunchSpec,
+    entry: Any,
+    seed: int,
+    blocks: Sequence[int] | None,
+    resident: int | None,
 ) -> None:
     grid = _blocks(spec, math.prod(int(v) for v in call.evaluate(spec.grid)))
     if spec.persistent and resident is not None:
@@ -209,7 +217,6 @@ def _launch(
     first = [b for b in range(0, grid, spec.cluster) if blocks is None or _touches(spec, b, blocks)]
     owners = [_aligned(call.argument(spec, each)) for each in spec.arguments]
     pointers = (ctypes.c_void_p * max(len(owners), 1))(*[address for _, address in owners])
-    entry = getattr(library(call.source), f"tp_entry_{spec.function}")
     launch = _Launch(
         ctypes.cast(entry, ctypes.c_void_p),
         pointers,

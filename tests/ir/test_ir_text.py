@@ -107,7 +107,7 @@ def test_rewriting_with_no_rule_changes_nothing() -> None:
         ("%1 = add %x, %x : float32", "<ir>:2: `add` gives index, the text says otherwise"),
         ("%1 = add %x ; %x", "<ir>:2: `;` is not part of the text form"),
         ("%1 = load %x", "<ir>:3: expected `,`, found `}`"),
-        ("copy %x, %x {colour = 3}", "<ir>:2: `copy`: Copy.__init__() got an unexpected"),
+        ("copy %x, %x {colour = 3}", "<ir>:2: `copy` has no attribute `colour`"),
     ],
 )
 def test_bad_text_says_where(line: str, message: str) -> None:

@@ -8,7 +8,8 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +32,14 @@ NODE_CREATED, NODE_CLONED = 13, 20
 PAGEABLE, PINNED, DEVICE = 1, 2, 3
 
 _API, _KERNEL, _RANGE, _CAPTURED = 6, 8, 5, 7
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    """Wait for something that happens on another thread; a minute without it is a failure."""
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end, "this never happened"
+        time.sleep(0.001)
 
 
 @cache
@@ -108,6 +117,10 @@ class Fake:
     def option(self, name: str, value: int = 1) -> None:
         """Set how the library misbehaves."""
         self.c.fake_option(name.encode(), C.c_uint64(value))
+
+    def option_now(self, name: str) -> int:
+        """Return what is left of an option that the library counts down."""
+        return int(self.c.fake_option_now(name.encode()))
 
     def call(self, number: int = LAUNCH) -> int:
         """Make a driver call; its correlation number."""

@@ -80,6 +80,18 @@ def test_what_decides_the_result_is_the_key(compiler: Compiler) -> None:
     assert not is_cached(replace(order, compiler=replace(compiler, flags=("-shared",))))
 
 
+def test_flags_of_the_environment_are_used_and_a_part_of_the_key(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that was built without them is not taken for one with them."""
+    order = Order("tiny", "#ifdef TOLD\n" + TINY + "#else\n#error\n#endif\n", compiler)
+    monkeypatch.setenv("TILEPROF_CXXFLAGS", "-DTOLD '-DTWO=a b'")
+    build_library(order)
+    assert is_cached(order)
+    monkeypatch.delenv("TILEPROF_CXXFLAGS")
+    assert not is_cached(order)
+
+
 def test_a_refused_text_is_named(compiler: Compiler) -> None:
     """By the noun of its order, at the first message."""
     with pytest.raises(BuildError, match="the C\\+\\+ compiler refused the observer: ") as caught:

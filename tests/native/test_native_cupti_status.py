@@ -22,6 +22,7 @@ from tests.native.cupti_programs import (
     MEMSET,
     NODE_CREATED,
     Fake,
+    wait_until,
 )
 from tileprof.profiler.cupti_library import find_cupti
 
@@ -122,21 +123,19 @@ def test_fills_of_a_pause_are_not_counted(fake: Fake) -> None:
     assert "unattributed" not in fake.counts()
 
 
-@pytest.mark.alone
 def test_a_flush_that_hangs_is_given_up(fake: Fake) -> None:
-    """The program goes on, and so does its end."""
-    fake.option("flush_ms", 1500)
+    """The program goes on, and so does its end, while CUPTI's call has not returned."""
+    fake.option("flush_ms", 60_000)
     fake.kernel()
-    began = time.monotonic()
     timed_out = (
         fake.recorder.GPU_CODES["timed_out"],
         "CUPTI did not hand over its records in time",
     )
     assert fake.recorder.gpu_flush(True, 0.05) == timed_out
     assert fake.recorder.gpu_stop(0.05) == timed_out
-    assert time.monotonic() - began < 1
-    time.sleep(1.6)
-    assert fake.recorder.gpu_counts()["kernels"] == 1
+    assert fake.recorder.gpu_counts()["kernels"] == 0
+    fake.option("flush_ms", 0)
+    wait_until(lambda: fake.recorder.gpu_counts()["kernels"] == 1)
 
 
 def test_a_forced_flush_waits_for_what_was_launched(fake: Fake) -> None:
@@ -148,14 +147,11 @@ def test_a_forced_flush_waits_for_what_was_launched(fake: Fake) -> None:
     assert (row.count, row.untimed, row.sum) == (10, 0, 1000)
 
 
-@pytest.mark.alone
 def test_a_forced_flush_does_not_wait_for_ever(fake: Fake) -> None:
     """What is under way after all is handed over without times."""
     fake.option("unfinished", 10**9)
     fake.many(10)
-    began = time.monotonic()
     assert fake.recorder.gpu_flush(True, 0.4) == (0, "")
-    assert 0.2 <= time.monotonic() - began < 0.4
     fake.option("unfinished", 0)
     (row,) = fake.rows("kernel")
     assert (row.count, row.untimed) == (10, 10)
@@ -209,15 +205,14 @@ def test_a_quiet_program_is_healthy(fake: Fake) -> None:
         assert fake.recorder.gpu_health() == (0, "")
 
 
-@pytest.mark.alone
 def test_a_program_that_only_captures_is_healthy(fake: Fake) -> None:
-    """Captured launches leave no records."""
+    """Captured launches leave no records, and a flush does not ask for them again and again."""
     captured = fake.c.fake_enter(LAUNCH)
     fake.node(NODE_CREATED, 7)
     fake.c.fake_exit(LAUNCH, captured, 0)
-    began = time.monotonic()
+    fake.option("unfinished", 10**9)
     fake.recorder.gpu_flush(True)
-    assert time.monotonic() - began < 0.5
+    assert 10**9 - fake.option_now("unfinished") <= 2
     assert fake.recorder.gpu_health() == (0, "")
 
 

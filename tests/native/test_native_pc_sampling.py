@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.native.cupti_programs import LAUNCH, Fake
+from tests.native.cupti_programs import LAUNCH, Fake, wait_until
 from tests.native.pc_programs import (
     ARRIVE,
     ARRIVE_LATENCY,
@@ -361,11 +361,9 @@ def test_a_device_that_another_process_samples(sampling: Sampling) -> None:
     sampling.fake.option("pc_start_result", 26)
     sampling.start()
     sampling.launch()
-    began = time.monotonic()
     assert sampling.recorder.gpu_health()[0] == sampling.recorder.GPU_CODES["subscription_lost"]
     sampling.recorder.gpu_pause()
-    sampling.recorder.gpu_stop(5)
-    assert time.monotonic() - began < 2
+    assert sampling.recorder.gpu_stop(3600)[0] != sampling.recorder.GPU_CODES["timed_out"]
     status = sampling.recorder.pc_status()
     assert (status["code"], status["text"]) == (26, "starting: FAKE_ERROR")
     assert sampling.state() == 0
@@ -376,16 +374,15 @@ def test_a_call_that_hangs_is_given_up(sampling: Sampling) -> None:
     sampling.recorder.pc_configure(12, drain_ms=5, patience_s=0.1)
     assert sampling.fake.start() == (0, "")
     sampling.launch()
-    sampling.fake.option("pc_stop_ms", 1500)
-    began = time.monotonic()
+    sampling.fake.option("pc_stop_ms", 60_000)
     assert sampling.recorder.gpu_pause() == (0, "")
     assert sampling.recorder.gpu_resume() == (0, "")
     sampling.launch()
     assert sampling.recorder.pc_status()["hung"]
     assert sampling.recorder.gpu_stop(0.2) == (0, "")
-    assert time.monotonic() - began < 1
-    time.sleep(1.6)
+    assert sampling.fake.option_now("pc_stops") == 0
     sampling.fake.option("pc_stop_ms", 0)
+    wait_until(lambda: sampling.fake.option_now("pc_stops") == 1)
 
 
 def test_a_stop_and_a_launch_do_not_meet(sampling: Sampling) -> None:
@@ -423,9 +420,7 @@ def test_a_launch_whose_end_is_not_told_is_not_waited_for(sampling: Sampling) ->
     sampling.launch()
     sampling.fake.c.fake_enter(LAUNCH)
     sampling.launch()
-    began = time.monotonic()
     sampling.finish()
-    assert time.monotonic() - began < 2
     assert not sampling.recorder.pc_status()["hung"]
 
 

@@ -126,3 +126,13 @@ def test_operations_keep_them() -> None:
     assert changes.new.tables.ctas == CtaTimelines()
     assert Tables().ctas == CtaTimelines()
     assert KERNEL in made.tables.kernels
+
+
+def test_a_clock_that_counts_from_1970_is_kept(tmp_path: Path) -> None:
+    """A GPU's global timer gives nanoseconds since then, which a file must be able to hold."""
+    now, held = 1_764_000_000_000_000_000, ctas()
+    moved = [replace(each, begin=each.begin + now, end=each.end + now) for each in held.ctas]
+    columns = held.visits, held.flights
+    made = CtaTimelines(held.launches, moved, held.warps, held.queues, lambda: columns)
+    save(profile(made), tmp_path / "a.tprof")
+    assert list(load(tmp_path / "a.tprof").tables.ctas.ctas) == moved

@@ -103,7 +103,8 @@ def test_percent_of_nothing() -> None:
         ),
         (
             "tme > +5%",
-            "neither profile has a metric `tme`\n    tme > +5%\n    ^\nKnown: time, count, ",
+            "neither profile has a metric `tme`\n    tme > +5%\n    ^\n"
+            "Did you mean `time`? Known: time, count, ",
         ),
         (
             "time > 1 & count > 2",

@@ -194,31 +194,40 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "reason"),
     [
-        "UPDATE node_values SET own = own + 1 WHERE node = 1",
-        "UPDATE nodes SET parent = 2 WHERE id = 1",
-        "UPDATE nodes SET symbol = 99",
-        "UPDATE symbols SET kind = 'thing'",
-        "UPDATE metrics SET adds = 'product'",
-        "DELETE FROM symbols WHERE id = 0",
-        "DROP TABLE kernels",
+        (
+            "UPDATE node_values SET own = own + 1 WHERE node = 1",
+            "metric `time` is not conserved: the tree holds 1501, the program had 1500",
+        ),
+        (
+            "UPDATE nodes SET parent = 2 WHERE id = 1",
+            "`nodes.parent` refers to a row below its own",
+        ),
+        ("UPDATE nodes SET symbol = 99", "`nodes.symbol` refers to no row of `symbols`"),
+        ("UPDATE symbols SET kind = 'thing'", "`symbols.kind` holds an unknown word"),
+        (
+            "UPDATE metrics SET adds = 'product'",
+            "metric `time` adds up by 'product', which is unknown",
+        ),
+        ("DELETE FROM symbols WHERE id = 0", "`nodes.symbol` refers to no row of `symbols`"),
+        ("DROP TABLE kernels", "it has no table `kernels`"),
     ],
 )
-def test_edited_files_are_refused(tmp_path: Path, statement: str) -> None:
+def test_edited_files_are_refused(tmp_path: Path, statement: str, reason: str) -> None:
     """A file whose tables no longer fit, or whose sums are not conserved, is damaged."""
     path = tmp_path / "p.tprof"
     save(full_profile(), path)
     with closing(sqlite3.connect(path)) as database:
         database.execute(statement)
         database.commit()
-    assert refusal(path) == f"FILE is damaged: its tables do not fit\n{MAKE_ANEW}"
+    assert refusal(path) == f"FILE is damaged: {reason}\n{MAKE_ANEW}"
 
 
-def test_hundred_thousand_nodes_load_in_a_second(
-    tmp_path: Path, fastest: Callable[[Callable[[], object]], float]
+def test_loading_calls_few_functions_for_each_node(
+    tmp_path: Path, calls: Callable[[Callable[[], object]], int]
 ) -> None:
-    """A tree of 100,000 nodes and 300,000 values loads in 1 s (0.25 s on the machine at hand)."""
+    """A tree of 100,000 nodes and 300,000 values is read in columns, not node by node."""
     builder = TreeBuilder()
     places = [Location(f"m{i % 50}.py", i, function=f"f{i}") for i in range(2_000)]
     for i in range(100_000):
@@ -231,7 +240,7 @@ def test_hundred_thousand_nodes_load_in_a_second(
     profile = builder.snapshot()
     assert len(profile) == 100_000
     save(profile, tmp_path / "p.tprof")
-    assert fastest(lambda: load(tmp_path / "p.tprof")) < 1
+    assert calls(lambda: load(tmp_path / "p.tprof")) < 50_000
     assert load(tmp_path / "p.tprof") == profile
 
 

@@ -264,10 +264,10 @@ def test_profiles_do_not_change() -> None:
         example().own["time"][0] = 1
 
 
-def test_hundred_thousand_nodes_are_quick(
-    fastest: Callable[[Callable[[], object]], float],
+def test_operations_work_on_columns_not_on_nodes(
+    calls: Callable[[Callable[[], object]], int],
 ) -> None:
-    """Total, prune and bottom-up of 100,000 nodes take well under half a second each."""
+    """Total, prune and bottom-up of 100,000 nodes call less than a function for five nodes."""
     count = 100_000
     chance = np.random.default_rng(0)
     parents = np.maximum(np.arange(count) - 1 - chance.integers(0, 5_000, count), -1)
@@ -284,4 +284,4 @@ def test_hundred_thousand_nodes_are_quick(
         lambda: prune(profile, "time", 0.001),
         lambda: bottom_up(profile, "time"),
     ):
-        assert fastest(operation) < 0.5
+        assert calls(operation) < 20_000

@@ -41,6 +41,7 @@ _PLACES = st.sampled_from(
 )
 _BIG = st.integers(0, 2**40)
 _TEXT_KEYS = st.tuples(st.sampled_from(["a" * 64, "b" * 64]), st.sampled_from(["ttgir", "ptx"]))
+_LINES = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=5)
 _TEXTS = st.text(max_size=5).map(PcText.of) | st.just(PcText(note="it is too long"))
 
 
@@ -51,7 +52,7 @@ def pc_samples(draw: st.DrawFn, nodes: int) -> PcSamples:
     for name in draw(st.lists(st.sampled_from(["f", "g", "h"]), unique=True, min_size=1)):
         count = draw(st.integers(0, 3))
         code = tuple(
-            PcInstruction(16 * i, draw(st.text(max_size=5)), draw(_PLACES), draw(st.integers(0, 3)))
+            PcInstruction(16 * i, draw(_LINES), draw(_PLACES), draw(st.integers(0, 3)))
             for i in range(count)
         )
         blames = (PcBlame(16, "wait", 0, "R0"),) if count > 1 else ()

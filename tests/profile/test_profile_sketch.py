@@ -324,14 +324,14 @@ def test_damaged_sketches_in_a_file(tmp_path: Path, content: object) -> None:
     """Bytes that are no sketch, and what is no bytes, are damage."""
     save(step(), tmp_path / "p.tprof")
     path = edited(tmp_path / "p.tprof", "UPDATE sketches SET own = ?", content)
-    with pytest.raises(ProfileFileError, match="is damaged: its tables do not fit"):
+    with pytest.raises(ProfileFileError, match=r"is damaged: (`sketches.own`|a quantile sketch)"):
         load(path)
 
 
 def test_a_million_launches_fit_a_megabyte(
-    tmp_path: Path, fastest: Callable[[Callable[[], object]], float]
+    tmp_path: Path, calls: Callable[[Callable[[], object]], int]
 ) -> None:
-    """5,000 nodes with 200 launches each: 40 bytes a sketch at most, and quickly read."""
+    """5,000 nodes with 200 launches each: 40 bytes a sketch at most, and read in few calls."""
     random = np.random.default_rng(0)
     builder = TreeBuilder()
     for i in range(5_000):
@@ -347,7 +347,7 @@ def test_a_million_launches_fit_a_megabyte(
     save(profile, path)
     with_sketches = path.stat().st_size
     assert load(path) == profile
-    assert fastest(lambda: load(path)) < 0.25
+    assert calls(lambda: load(path)) < 40_000
     save(load(edited(path, "DROP TABLE sketches")), path)
     assert with_sketches < 750_000
     assert with_sketches - path.stat().st_size < 40 * 5_000

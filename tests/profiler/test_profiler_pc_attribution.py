@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -283,24 +282,16 @@ def test_no_counts_at_all() -> None:
     assert held.by_function.tolist() == []
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("contexts", [0, 3000], ids=["continuous", "exact"])
-def test_a_million_rows(contexts: int, fastest: Callable[..., float]) -> None:
-    """Rows become tables in less than 0.3 s, and code that is disassembled already in 0.2 s."""
+def test_a_million_rows(contexts: int, calls: Callable[[Callable[[], object]], int]) -> None:
+    """Rows become tables column by column; seconds are measured by `benchmarks/costs.py`."""
     names = ["nest", "divide", "spill", "wgmma"]
     sizes = [len(compile_cuda(n, "sm_90a")[0].functions[n].instructions) for n in names]
     modules = {i: cubin(name) for i, name in enumerate(names)}
     counts = drawn(sizes, [*enumerate(names)], 10**6, modules, contexts=contexts)
     digests = Modules()
-    taken = fastest(lambda: attribute(counts, digests, str, lambda c, f: c % 100))
+    assert calls(lambda: attribute(counts, digests, str, lambda c, f: c % 100)) < 100_000
     held = attribute(counts, digests, str, lambda c, f: c % 100)
     assert int(held.rows.samples.sum()) == counts.total
-    with_code(held, digests.cubins(counts), str)
-    began = time.process_time()
     listed = with_code(held, digests.cubins(counts), str)
-    code = time.process_time() - began
-    count = sum(len(each.code) for each in listed.functions)
-    print(f"\n{len(held.rows):,} of 1,000,000 rows in {taken:.3f} s; {count:,} instructions in "
-          f"{code:.3f} s")  # fmt: skip
-    assert taken < 0.6
-    assert code < 1.0
+    assert sum(len(each.code) for each in listed.functions) > 0

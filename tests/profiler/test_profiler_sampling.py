@@ -21,7 +21,7 @@ from tileprof.profiler.sampler import Sampler
 from tileprof.profiler.worker import PERIOD_S, Worker
 from tileprof.runtime import hooks
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("no_other_threads")]
 
 
 class Sampled:
@@ -259,16 +259,16 @@ def test_no_sampling_where_nobody_asked() -> None:
 
 @pytest.mark.alone
 def test_the_helping_thread_looks_often_only_while_it_is_to() -> None:
-    """Ten times a second with nothing to look at; and a new period begins at any phase."""
+    """Seldom with nothing to look at; and a new period begins at any phase."""
     ticks: list[float] = []
-    worker = Worker(lambda: ticks.append(time.perf_counter()), None)
+    worker = Worker(lambda: ticks.append(time.perf_counter()))
     worker.start()
-    time.sleep(0.45)
-    assert len(ticks) <= 6
+    time.sleep(0.3)
+    seldom = len(ticks)
     ticks.clear()
     worker.pace(often=True)
     time.sleep(0.3)
-    assert len(ticks) >= 15
+    assert len(ticks) > 3 * seldom
     waits = []
     for _ in range(60):
         worker.pace(often=False)

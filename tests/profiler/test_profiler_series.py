@@ -136,7 +136,7 @@ class Gpu:
         for each in SERIES_SETS.values():
             for series in each:
                 self.c.fake_metric(series.term.encode(), 1)
-        self.c.fake_metric(b"slow.sum", 2)
+        self.c.fake_metric(b"slow__cycles.sum", 2)
 
     def launch(self) -> None:
         """Launch something."""
@@ -249,9 +249,10 @@ def test_profiles_beside_each_other(gpu: Gpu) -> None:
 def test_what_cannot_be_counted_at_once(gpu: Gpu) -> None:
     """It is refused before anything starts."""
     with pytest.raises(UsageError) as caught:
-        profiler.start(pm_sampling=True, metrics="tensor,slow")
-    assert "FAKE100 cannot count tensor, slow at once: that takes 2 passes" in str(caught.value)
-    assert "Leave out slow: this takes several passes by itself." in str(caught.value)
+        profiler.start(pm_sampling=True, metrics="tensor,slow__cycles")
+    said = str(caught.value)
+    assert "FAKE100 cannot count tensor, slow__cycles at once: that takes 2 passes" in said
+    assert "Leave out slow__cycles: this takes several passes by itself." in said
 
 
 @pytest.mark.parametrize(

@@ -69,17 +69,15 @@ def _steps(path: Path) -> int:
     return sum(int(profile.node(i).own("count")) for i in profile.find("step", "scope"))
 
 
-@pytest.mark.alone
 def test_a_call_that_goes_on_after_signals(tmp_path: Path) -> None:
     """The main thread hangs in C, as in a wait for a GPU: the process dies all the same."""
     process = _start(tmp_path, STUCK)
     time.sleep(0.2)
     process.terminate()
-    assert _end(process, 3) == (-signal.SIGTERM, "", "")
+    assert _end(process, 60) == (-signal.SIGTERM, "", "")
     assert _steps(tmp_path / "out.tprof") == 50
 
 
-@pytest.mark.alone
 def test_a_signal_that_does_not_interrupt_the_main_thread(tmp_path: Path) -> None:
     """It comes right before the blocking call, which is as if another thread had got it."""
     process = _start(
@@ -90,10 +88,10 @@ def test_a_signal_that_does_not_interrupt_the_main_thread(tmp_path: Path) -> Non
             signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         threading.Thread(target=late).start()
         print("going", flush=True)
-        time.sleep(60)
+        time.sleep(10_000)
         """,
     )
-    assert _end(process, 2) == (-signal.SIGTERM, "", "")
+    assert _end(process, 60) == (-signal.SIGTERM, "", "")
     assert _steps(tmp_path / "out.tprof") == 50
 
 
@@ -108,7 +106,6 @@ def _load_on_the_machine() -> Iterator[None]:
             process.wait()
 
 
-@pytest.mark.alone
 def test_signals_that_race_with_a_blocking_call(tmp_path: Path) -> None:
     """Children are ended just as they go to sleep, on a loaded machine; none sleeps on."""
     with _load_on_the_machine():
@@ -121,18 +118,17 @@ def test_signals_that_race_with_a_blocking_call(tmp_path: Path) -> None:
                 if (pid := os.fork()) == 0:
                     with p.scope("step"): pass
                     threading.Thread(target=os.write, args=(tell, b"x")).start()
-                    time.sleep(30)
+                    time.sleep(10_000)
                 os.read(told, 1)
-                began = time.monotonic()
                 os.kill(pid, signal.SIGTERM)
                 _, status = os.waitpid(pid, 0)
-                print(pid, os.waitstatus_to_exitcode(status), time.monotonic() - began < 2)
+                print(pid, os.waitstatus_to_exitcode(status))
             """,
         )
         code, output, errors = _end(process, 60)
     assert (code, errors) == (0, "")
     ended = [line.split() for line in output.splitlines()]
-    assert [each[1:] for each in ended] == [["-15", "True"]] * 20
+    assert [each[1:] for each in ended] == [["-15"]] * 20
     for pid, *_ in ended:
         assert _steps(tmp_path / f"out.pid{pid}.tprof") == 1
     assert _steps(tmp_path / "out.tprof") == 50
@@ -149,7 +145,7 @@ def test_a_handler_of_the_programs_own(tmp_path: Path) -> None:
             sys.exit(7)
         signal.signal(signal.SIGTERM, mine)
         print("going", flush=True)
-        time.sleep(60)
+        time.sleep(10_000)
         """,
     )
     process.terminate()
@@ -210,7 +206,9 @@ def test_what_was_there_is_restored(tmp_path: Path) -> None:
         "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
         "assert signal.set_wakeup_fd(-1) == -1\n"
     )
-    (tmp_path / "driver.py").write_text(DRIVER.replace("session.finalize()", ending))
+    (tmp_path / "driver.py").write_text(
+        DRIVER.replace("session.finalize()", f"session.finalize()\n{ending}")
+    )
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "driver.py"], cwd=tmp_path, timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,

@@ -188,7 +188,7 @@ def _line_in_contextlib() -> int:
 
 
 def test_a_scope_open_in_a_suspended_generator() -> None:
-    """It stays open for whoever consumes the generator, and may close before what it encloses."""
+    """It is around what the generator does, not around what its caller does between two steps."""
     profile = run("""
         def numbers():
             for i in range(2):
@@ -214,13 +214,15 @@ def test_a_scope_open_in_a_suspended_generator() -> None:
         frame <module>:7
           frame numbers:3
             scope produce count=2 cpu_time=6
-              scope consume count=2 cpu_time=20
+        frame <module>:8
+          scope consume count=2 cpu_time=20
         frame <module>:11
           frame numbers:3
             scope produce count=1 cpu_time=1
-              scope around count=1 cpu_time=102
-                frame numbers:3
-                  scope produce count=1 cpu_time=206
+        frame <module>:12
+          scope around count=1 cpu_time=102
+            frame numbers:3
+              scope produce count=1 cpu_time=206
         frame <module>:18
           scope after count=1 cpu_time=1000
     """)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
+import pytest
 
 import tileprof
 from tests.stalls.kernels import Stalled, cubin, stalled
 from tileprof.profile import PcFunction, PcSamples
+
+torch: Any = pytest.importorskip("torch")
 
 INPUTS = (1 << 26) + 8192
 """Floats of the input: kernels read within the first 2²⁶, some a bit further."""
@@ -80,7 +82,7 @@ class Kernels:
 
     @staticmethod
     def _event() -> Any:
-        return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call] # PyTorch's own
+        return torch.cuda.Event(enable_timing=True)  # PyTorch's own
 
     def turns(self, kernel: Stalled) -> int:
         """So that a launch takes `AIMED_MS`."""

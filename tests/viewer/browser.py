@@ -88,6 +88,11 @@ class Browser:
 
     # -- what tests do
 
+    def resize(self, width: int, height: int = 900) -> None:
+        """Make the window so many pixels large; 0 and 0 give it its own size back."""
+        scale = {"deviceScaleFactor": 1 if width else 0, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, **scale)
+
     def open(self, path: Path, place: str = "", dark: bool = False) -> None:
         """Show a file, and wait until it says that it is ready."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]

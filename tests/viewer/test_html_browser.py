@@ -23,12 +23,14 @@ from tests.viewer.html_reports import (
 )
 from tests.viewer.samples import matmul, profile_of
 from tileprof.analyzer import Place, Report
+from tileprof.profile import TreeBuilder
 from tileprof.viewer.html import write_html
 
 Shown = Callable[..., Browser]
 
-OPEN_SECONDS = 2.0
 MOST_BYTES = 6_000_000
+MOST_ELEMENTS = 5_000
+"""Seconds until a page is shown are measured by `benchmarks/costs.py`."""
 
 
 @pytest.fixture(scope="module")
@@ -292,15 +294,64 @@ def test_a_large_tree_is_drawn_where_it_is_seen(shown: Shown) -> None:
     assert page.run(f"{box}.querySelectorAll('[role=row]').length") < 100
 
 
-@pytest.mark.alone
-def test_ten_thousand_nodes_open_in_two_seconds(shown: Shown, tmp_path: Path) -> None:
-    """From the request of the file until the view is on the screen; 6 MB at most."""
+def test_ten_thousand_nodes_make_a_small_page(shown: Shown, tmp_path: Path) -> None:
+    """The file has 6 MB at most, and no view puts more than a few thousand elements into it."""
     made = large()
-    seconds = []
     for place in ("", "#tree", "#flame", "#code"):
         page = shown(made, place)
-        seconds.append(page.run("performance.getEntriesByName('ready')[0].startTime") / 1000)
-    size = (tmp_path / "page.html").stat().st_size
-    print(f"opened in {seconds} s, {size:,} bytes")
-    assert max(seconds) <= OPEN_SECONDS
-    assert size <= MOST_BYTES
+        assert page.run("document.querySelectorAll('*').length") < MOST_ELEMENTS
+    assert (tmp_path / "page.html").stat().st_size <= MOST_BYTES
+
+
+LONG = (
+    "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1<float, " + "x" * 120 + ">>"
+)
+LAYOUT = """(() => {
+    const wrong = [], page = document.documentElement;
+    const box = (each) => each.getBoundingClientRect();
+    if (page.scrollWidth > innerWidth) wrong.push(`the page is ${page.scrollWidth} wide`);
+    for (const each of document.querySelectorAll("#panel-findings, #panel-findings .scroll"))
+        if (each.scrollWidth > each.clientWidth) wrong.push(`${each.className} scrolls sideways`);
+    for (const head of document.querySelectorAll(".finding > button")) {
+        const range = document.createRange(), where = box(head.querySelector(".where"));
+        range.selectNodeContents(head.querySelector(".title"));
+        for (const line of range.getClientRects())
+            if (line.left < where.right && where.left < line.right &&
+                line.top < where.bottom && where.top < line.bottom)
+                wrong.push(`a title prints over ${where.left}`);
+        const width = box(head.querySelector(".title")).width;
+        if (width < 300) wrong.push(`a title has ${width} pixels`);
+    }
+    return wrong;
+})()"""
+
+
+def wide() -> Report:
+    """Two kernels with the longest names, and findings with words that cannot be broken."""
+    kernels = [
+        replace(finding(kernel=f"{LONG}{n}"), title=f"{LONG[5:90]} takes 13 %") for n in "ab"
+    ]
+    built = TreeBuilder()
+    for each in kernels:
+        built.add(built.child(-1, "kernel", each.place.kernel), "time", 100)
+    facts = tuple(replace(fact, text=LONG) for fact in kernels[0].evidence)
+    return report(built.snapshot(), replace(kernels[0], evidence=facts, author=LONG), kernels[1])
+
+
+def test_the_page_fits_windows_of_all_widths(shown: Shown) -> None:
+    """No part is cut off, nothing prints over anything, and titles have room for some words."""
+    browser = shown(wide())
+    try:
+        for width in (500, 900, 1400, 2560):
+            browser.resize(width)
+            browser.settle()
+            assert browser.run("innerWidth") == width
+            assert browser.run(LAYOUT) == [], width
+            for view in ("kernels", "tree", "flame", "code"):
+                browser.run(f"location.hash = '#{view}'")
+                browser.settle()
+                assert browser.run("document.documentElement.scrollWidth <= innerWidth"), view
+            browser.run("location.hash = '#findings'")
+            browser.settle()
+    finally:
+        browser.resize(0, 0)

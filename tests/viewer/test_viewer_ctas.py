@@ -16,6 +16,7 @@ from tileprof.errors import UsageError
 from tileprof.profile import CtaTimelines, Profile, Timeline, TimelineEvents, Track
 from tileprof.viewer import export
 from tileprof.viewer.cta_axis import Placed, places
+from tileprof.viewer.cta_text import render_cta
 from tileprof.viewer.ctas import Ctas
 
 
@@ -204,3 +205,10 @@ def test_the_innermost_site() -> None:
     assert list(made.innermost(2)) == [
         (0, 20, 2), (20, 420, 3), (420, 460, 4), (460, 700, 2), (700, 1000, 3), (1000, 1100, 2),
     ]  # fmt: skip
+
+
+def test_a_cta_without_warps_is_drawn() -> None:
+    """As a damaged file may have one, or a recording that ended early."""
+    held = ctas()
+    made = profile(CtaTimelines(held.launches, held.ctas))
+    assert "gemm" in render_cta(made, None, None, None, width=80, color=False, unicode=True)

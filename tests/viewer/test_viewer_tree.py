@@ -121,8 +121,9 @@ def test_a_metric_of_the_users_own_is_a_column() -> None:
     [
         (
             ViewOptions(metrics=("tiem",)),
-            "the profile has no metric `tiem`\nIt has: time, cpu_time, count, time_min, time_max, "
-            "flops, bytes, gflop/s, tflop/s, gbyte/s, tbyte/s, avg_time, avg_cpu_time.",
+            "the profile has no metric `tiem`\nDid you mean `time`? It has: time, cpu_time, count, "
+            "time_min, time_max, flops, bytes, gflop/s, tflop/s, gbyte/s, tbyte/s, avg_time, "
+            "avg_cpu_time.",
         ),
         (ViewOptions(threshold=101), "the threshold 101 is no percentage"),
         (ViewOptions(threshold=float("nan")), "the threshold nan is no percentage"),
@@ -160,12 +161,12 @@ def test_a_stack_1500_deep_is_drawn() -> None:
     assert re.search(r"…1\d\d\d +└─ bottom  kernel$", lines[-2])
 
 
-def test_100_000_nodes_show_within_half_a_second(
-    fastest: Callable[[Callable[[], object]], float],
+def test_a_large_tree_is_pruned_before_it_is_drawn(
+    calls: Callable[[Callable[[], object]], int],
 ) -> None:
-    """The whole default view of a large tree, pruning included, is there at once."""
+    """The whole default view of 100,000 nodes calls at most four functions for each."""
     profile = _large(100_000)
-    assert fastest(lambda: render_view(profile, ViewOptions(), width=120)) < 0.5
+    assert calls(lambda: render_view(profile, ViewOptions(), width=120)) < 400_000
     assert "Folded: " in render_view(profile, ViewOptions(), width=120)
 
 

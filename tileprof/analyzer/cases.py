@@ -10,19 +10,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import KernelCode, same_line
+from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.roofs import Roofs
 from tileprof.analyzer.tiles.ops import TileKernel
 from tileprof.analyzer.tiles.text import read
 from tileprof.errors import Location
-from tileprof.profile import Attribute, KernelInfo, Profile, RemarkInfo
+from tileprof.once import cached_property
+from tileprof.profile import Attribute, Column, KernelInfo, Profile, RemarkInfo, whole_kernels
 from tileprof.profile.counters import RATES, SETS
 
 __all__ = ["KernelCase", "Program"]
@@ -37,23 +38,26 @@ _COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
 class KernelCase:
     """One kernel of a program: all its launches."""
 
-    program: Program
+    program: Program = field(repr=False)
     name: str
-    nodes: tuple[int, ...]
+    nodes: tuple[int, ...] = field(repr=False)
     """Its nodes in the tree, the longest first."""
-    info: KernelInfo | None = None
+    info: KernelInfo | None = field(default=None, repr=False)
 
     # -- time
 
     @cached_property
     def time(self) -> float:
-        """What its device worked on it, ns; 0 where that was not measured."""
+        """What its device worked on it, the places inside it included, ns; 0 if not measured."""
         return self.total("time")
 
     @cached_property
     def launches(self) -> int:
         """How often it was launched."""
-        return int(self.total("count"))
+        profile = self.program.profile
+        return (
+            int(profile.own["count"][list(self.nodes)].sum()) if "count" in profile.metrics else 0
+        )
 
     @cached_property
     def share(self) -> float:
@@ -67,11 +71,8 @@ class KernelCase:
         return min(1.0, self.time / whole) if whole else 0.0
 
     def total(self, metric: str) -> float:
-        """A metric of its launches, 0 where there is none."""
-        profile = self.program.profile
-        if metric not in profile.metrics or not self.nodes:
-            return 0.0
-        return float(np.nansum(profile.own[metric][list(self.nodes)]))
+        """A metric of its launches with the places inside it, 0 where there is none."""
+        return float(np.nansum(self.program.whole_kernels(metric)[list(self.nodes)]))
 
     def rate(self, name: str) -> float | None:
         """A rate of hardware counters by the name that views show it by, None where not counted."""
@@ -206,10 +207,28 @@ class Program:
         for node in profile.find(kind="kernel"):
             info = profile.tables.node_kernels.get(node, -1)
             groups.setdefault((profile.names[node], info), []).append(node)
-        times = profile.own["time"] if "time" in profile.metrics else np.zeros(len(profile))
+        times = self.whole_kernels("time")
         for (name, info), nodes in groups.items():
             nodes.sort(key=lambda node: -float(times[node]))
             yield name, tuple(nodes), profile.tables.kernels[info] if info >= 0 else None
+
+    def whole_kernels(self, metric: str) -> Column:
+        """Per node, its own value, that of a kernel with its inside; 0 where nothing has any."""
+        if metric not in self._wholes:
+            self._wholes[metric] = self._whole_kernels(metric)
+        return self._wholes[metric]
+
+    @cached_property
+    def _wholes(self) -> dict[str, Column]:
+        return {}
+
+    def _whole_kernels(self, metric: str) -> Column:
+        profile = self.profile
+        if metric not in profile.metrics:
+            return np.zeros(len(profile))
+        if profile.metrics[metric].adds != "sum":
+            return profile.own[metric]
+        return whole_kernels(profile, metric)
 
     @cached_property
     def kernel_time(self) -> float:
@@ -230,7 +249,22 @@ class Program:
     @cached_property
     def step_time(self) -> float:
         """The same without what comes but once, as before the first step."""
-        return Steps(self.profile).time
+        return self.steps.time
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Which nodes are of the program's steps."""
+        return Steps(self.profile)
+
+    @cached_property
+    def host(self) -> HostTime:
+        """The host's time, and which part of it is the program's work."""
+        return HostTime(self.profile)
+
+    @property
+    def only_host(self) -> bool:
+        """Whether all that is known is the host's time: nothing ran on a device."""
+        return not self.kernels and not self.kernel_time and self.host.total > 0
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:

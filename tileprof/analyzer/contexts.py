@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,10 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration
 from tileprof.analyzer.program.compilers import compiles
-from tileprof.analyzer.program.steady import Ids, Mask, Steps, nearest
+from tileprof.analyzer.program.host import is_installed
+from tileprof.analyzer.program.steady import Ids, Mask, nearest, outermost
 from tileprof.errors import Location
+from tileprof.once import cached_property
 from tileprof.profile import Symbol, step_times
 
 __all__ = [
@@ -39,9 +40,6 @@ ONLY_COPIES = "only copies"
 """Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
 _FULL = "command buffer full (overhead)"
 _SEPARATOR = re.compile(r"[/\\]")
-_INSTALLED = re.compile(
-    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
-)
 
 
 class Contexts:
@@ -51,12 +49,14 @@ class Contexts:
         self.program = program
         self.profile = program.profile
         self.parents = self.profile.parents
-        self.steps = Steps(self.profile)
+        self.steps = program.steps
 
     # -- numbers
 
     def own(self, metric: str) -> Column:
-        """What nodes recorded themselves, 0 where nothing."""
+        """What nodes recorded themselves, 0 where nothing; the time of a kernel with its inside."""
+        if metric == "time":
+            return self.steps.work
         if metric not in self.profile.metrics:
             return np.zeros(len(self.profile))
         return np.nan_to_num(self.profile.own[metric].astype(np.float64))
@@ -169,10 +169,7 @@ class Contexts:
 
     def outermost(self, mask: Mask) -> Mask:
         """Those of a mask that no other one of it is around."""
-        inside = np.zeros_like(mask)
-        lower = self.parents >= 0
-        inside[lower] = self.below(mask)[self.parents[lower]]
-        return mask & ~inside
+        return outermost(self.profile, mask)
 
     @cached_property
     def backward(self) -> Mask:
@@ -256,5 +253,5 @@ def _is_users(symbol: Symbol) -> bool:
     return (
         symbol.kind in ("frame", "scope")
         and place is not None
-        and not _INSTALLED.search(place.file)
+        and not is_installed(place.file)
     )  # fmt: skip

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from tileprof.errors import Location
+from tileprof.profile.cards import short
 
 __all__ = [
     "TIERS",
@@ -97,7 +98,7 @@ class Gain:
         return f"{self.mid:.2f}× ({self.low:.2f}–{self.high:.2f})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding:
     """One answer: what is wrong where, how that is known, what to do, what it would bring."""
 
@@ -114,6 +115,24 @@ class Finding:
     confidence: Confidence = "medium"
     kernel_gain: Gain | None = None
     program_gain: Gain | None = None
+
+    def __repr__(self) -> str:
+        gain = f", program {self.program_gain}" if self.program_gain else ""
+        return f"Finding({self.severity} {self.rule}: {short(self.title)}{gain})"
+
+    def text(self) -> str:
+        """Return all of it as plain lines: what, where, the gain, why, what to do."""
+        place = self.place
+        where = ", ".join(
+            text for text in (place.kernel or " → ".join(place.path), place.op) if text
+        )
+        at = f" ({place.location.file}:{place.location.line})" if place.location else ""
+        lines = [f"{self.severity}: {self.title} ({self.rule})", f"  where: {where}{at}"]
+        if self.program_gain:
+            lines.append(f"  gain: program {self.program_gain}, confidence {self.confidence}")
+        lines += [f"  because: {each.text}" for each in self.evidence]
+        lines += [f"  do: {self.author}"] if self.author else []
+        return "\n".join(short(line, 2000) for line in lines)
 
     @property
     def static(self) -> tuple[Evidence, ...]:

@@ -10,6 +10,7 @@ no less than the noise of a measurement. Gains are never added up.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -26,10 +27,11 @@ from tileprof.analyzer.estimates import (
     united,
     widened,
 )
-from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier
+from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier, duration
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.profile import Profile
+from tileprof.profile.cards import Card
 
 __all__ = ["Answers", "Report", "analyze"]
 
@@ -52,10 +54,11 @@ _RUNS: dict[Tier, str] = {
     "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: traffic and pipes; or"
     " `--metrics instructions`: accesses one by one",
 }
+_WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: kernels are kept and their launches timed"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: instructions of a CPU are neither sampled nor counted"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Answers:
     """A kernel with what was found about it."""
 
@@ -64,10 +67,13 @@ class Answers:
     together: Gain | None
     """Of all suggestions, each sample taken away once; None for fewer than two."""
 
+    def __repr__(self) -> str:
+        return f"Answers({self.case}, {len(self.findings)} findings)"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """What an analysis found."""
+    """What an analysis found; its `repr` is a summary, `text()` has every finding."""
 
     program: Program
     findings: tuple[Finding, ...]
@@ -82,6 +88,34 @@ class Report:
     def tiers(self) -> tuple[Tier, ...]:
         """The kinds of evidence that there were."""
         return self.program.tiers
+
+    def __repr__(self) -> str:
+        return _card(self).text()
+
+    def _repr_html_(self) -> str:
+        """Return the summary as a notebook shows it."""
+        return _card(self).html()
+
+    def text(self) -> str:
+        """Return all findings as plain text: what, where, why, what to do."""
+        return "\n\n".join(each.text() for each in self.findings) or "Nothing was found."
+
+
+def _card(report: Report) -> Card:
+    """What was analysed, and the first findings."""
+    program = report.program
+    command = program.profile.tables.provenance.get("command", "")
+    kernels = f"{len(program.kernels)} kernel{'s' * (len(program.kernels) != 1)}"
+    counts = Counter(each.severity for each in report.findings)
+    facts = [
+        f"{kernels}, {duration(program.kernel_time)}"
+        if program.kernel_time
+        else f"{kernels}, host {duration(program.host.total)}",
+        ", ".join(f"{severity}: {count}" for severity, count in counts.items()) or "no findings",
+    ]
+    rows = [(each.severity, str(each.program_gain or ""), each.title) for each in report.findings]
+    more = "All of it: .text(), .findings, .kernels, or `tileprof report FILE`."
+    return Card(f"Report on {command}" if command else "Report", facts, rows, more)
 
 
 def analyze(profile: Profile) -> Report:
@@ -169,6 +203,9 @@ def _runs(program: Program, findings: list[Finding]) -> Iterator[tuple[Tier, str
     if program.kernels and all(case.device == "cpu" for case in program.kernels):
         del runs["counters"]
         runs["samples"] = _ON_A_GPU
+    if program.only_host:
+        # What looks into kernels tells nothing of a program that ran none.
+        runs = {"activities": _WITH_KERNELS}
     for tier in TIERS:
         if tier in runs and tier not in program.tiers:
             surer = [rule.name for rule in rules if tier in rule.sharper and rule.name in named]

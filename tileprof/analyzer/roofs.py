@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.ops import TileKernel
 from tileprof.analyzer.tiles.padding import products_inside
+from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 
 __all__ = ["Roofs"]

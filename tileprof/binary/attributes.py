@@ -9,6 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+
+from tileprof.errors import CubinError
 
 from .elf import Elf, Section
 
@@ -96,14 +99,8 @@ def architecture(elf: Elf) -> str:
 def resources(elf: Elf, name: str, symbol: int, text: Section) -> Resources:
     """The resources of the function `name`: the index of its symbol, its section of code."""
     own = dict(attributes(elf.section(f".nv.info.{name}")))
-    shared = {number: value for number, value in _of_symbol(elf, symbol)}
+    shared = _of_symbols(elf).get(symbol, {})
     frame, stack = shared.get(FRAME_SIZE, 0), shared.get(MIN_STACK_SIZE, 0)
-    constants = sum(
-        each.size
-        for each in elf.sections
-        if each.name.startswith(".nv.constant")
-        and each.name.partition(".nv.constant")[2][2:] == name
-    )
     threads = _words(own.get(MAX_THREADS))
     marked = spill_offsets(elf, name)
     return Resources(
@@ -112,7 +109,7 @@ def resources(elf: Elf, name: str, symbol: int, text: Section) -> Resources:
         local_bytes=frame,
         stack_bytes=None if stack == UNKNOWN_STACK else max(stack, frame),
         barriers=_barriers(elf, own, text),
-        constant_bytes=constants,
+        constant_bytes=elf.constant_bytes.get(name, 0),
         parameter_bytes=_short(own.get(PARAMETER_BYTES)) or 0,
         parameters=_parameters(elf, name),
         code_bytes=text.size,
@@ -151,18 +148,22 @@ def jump_tables(elf: Elf, name: str) -> dict[int, tuple[int, ...]]:
         at = 0
         while number == JUMP_TABLES and at + 12 <= len(value):
             branch, _, count = struct.unpack_from("<III", value, at)
+            if at + 12 + 4 * count > len(value):
+                raise CubinError(f"the cubin is damaged: a table of `{name:.80}` is cut short")
             tables[branch] = struct.unpack_from(f"<{count}I", value, at + 12)
             at += 12 + 4 * count
     return tables
 
 
-def _of_symbol(elf: Elf, symbol: int) -> Iterator[tuple[int, int]]:
-    """Number and value of what `.nv.info` says of one symbol."""
+@lru_cache(maxsize=8)
+def _of_symbols(elf: Elf) -> dict[int, dict[int, int]]:
+    """Index of a symbol -> number and value of what `.nv.info` says of it."""
+    found: dict[int, dict[int, int]] = {}
     for number, value in attributes(elf.section(".nv.info")):
         if len(value) == 8:
             about, word = struct.unpack("<II", value)
-            if about == symbol:
-                yield number, word
+            found.setdefault(about, {})[number] = word
+    return found
 
 
 def _parameters(elf: Elf, name: str) -> tuple[Parameter, ...]:
@@ -184,7 +185,7 @@ def _shared_bytes(elf: Elf, name: str) -> int:
 
 def _barriers(elf: Elf, own: dict[int, bytes], text: Section) -> int:
     if elf.abi_version >= 8:
-        return own[BARRIERS][0] if BARRIERS in own else 0
+        return own[BARRIERS][0] if own.get(BARRIERS) else 0
     return text.flags >> 20 & 0x7F
 
 

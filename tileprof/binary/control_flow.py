@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from . import limits
 from .graph import natural_loops
 from .instructions import BYTES, Instruction, words
 
@@ -90,6 +91,9 @@ class _Builder:
         self.code, self.tables, self.names = code, tables, names
         self.size = len(code) * BYTES
         starts = sorted(self._starts())
+        if len(starts) > limits.MOST_BLOCKS:
+            raise limits.too_much(f"a function has {len(starts):,} basic blocks")
+        self.meetings = self._meetings()
         self.spans = list(zip(starts, [*starts[1:], self.size], strict=True)) if starts else []
         self.at = {start: i for i, (start, _) in enumerate(self.spans)}
         self.lasts = [code[end // BYTES - 1] for _, end in self.spans]
@@ -102,6 +106,8 @@ class _Builder:
         successors = [self._successors(i) for i in range(len(self.spans))]
         self._reconverge(successors)
         before: list[list[int]] = [[] for _ in self.spans]
+        if sum(map(len, successors)) > limits.MOST_EDGES:
+            raise limits.too_much("a function has jumps without end")
         for i, after in enumerate(successors):
             for each in after:
                 before[each].append(i)
@@ -199,13 +205,20 @@ class _Builder:
                 found.pop(each.operands[0], None)
         return found
 
+    def _meetings(self) -> dict[str, list[int | None]]:
+        """Barrier register -> where its threads meet, by every `BSSY` of it."""
+        found: dict[str, list[int | None]] = {}
+        for each in self.code:
+            if each.name == "BSSY":
+                found.setdefault(each.operands[0], []).append(self._target(each))
+        return found
+
     def _meeting_points(self, sync: Instruction, state: dict[str, frozenset[int]]) -> list[int]:
         barrier = sync.operands[-1]
         found: Iterable[int | None] = state.get(barrier, ())
         if not found:
             # Restored from a register: any of those that the barrier was set up for.
-            sets = [each for each in self.code if each.name == "BSSY"]
-            found = [self._target(each) for each in sets if each.operands[0] == barrier]
+            found = self.meetings.get(barrier, ())
         if not found:
             found = [sync.offset + BYTES]
         return sorted({self.at[each] for each in found if each in self.at})

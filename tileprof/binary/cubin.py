@@ -11,12 +11,14 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 from tileprof.errors import CubinError
+from tileprof.once import cached_property
 
+from . import limits
 from .addresses import Constants
 from .attributes import Resources, architecture, jump_tables, resources, spill_offsets
 from .control_flow import Block, Loop, find_blocks, find_loops
@@ -30,7 +32,6 @@ from .spills import Spill, SpillSite, find_spills
 
 __all__ = ["Cubin", "Function", "read"]
 
-FUNCTION = 2
 KERNEL = 0x10
 """The bit of a symbol that marks what a host can launch."""
 OLDEST = 70
@@ -49,13 +50,24 @@ def read(source: str | os.PathLike[str] | bytes) -> Cubin:
         return _parse(source)
     path = Path(source)
     try:
-        data = path.read_bytes()
+        data = _content(path)
     except OSError as error:
         raise CubinError(f"cannot read {path}: {error.strerror}") from None
     try:
         return _parse(data)
     except CubinError as error:
         raise CubinError(f"{path}: {error.message}", hint=error.hint) from None
+
+
+def _content(path: Path) -> bytes:
+    # A pipe or a device would be waited for, or never end.
+    if path.exists() and not path.is_file():
+        raise CubinError(f"{path} is no file")
+    with path.open("rb") as file:
+        data = file.read(limits.MOST_FILE_BYTES + 1)
+    if len(data) > limits.MOST_FILE_BYTES:
+        raise CubinError(f"{path} has more than {limits.MOST_FILE_BYTES:,} bytes")
+    return data
 
 
 @lru_cache(maxsize=64)
@@ -101,10 +113,7 @@ class Cubin:
         return {each.name: each._section.data for each in self.functions.values()}
 
     def _code(self) -> Iterator[tuple[Section, Symbol]]:
-        by_section: dict[int, list[Symbol]] = {}
-        for symbol in self.elf.symbols:
-            if symbol.kind == FUNCTION:
-                by_section.setdefault(symbol.section, []).append(symbol)
+        by_section = self.elf.functions
         for section in self.elf.sections:
             if section.name.startswith(".text."):
                 name = section.name.removeprefix(".text.")
@@ -157,11 +166,7 @@ class Function:
     @cached_property
     def procedures(self) -> Mapping[str, int]:
         """Name -> offset of the functions that lie in this one's code and were not inlined."""
-        found = {
-            each.name: each.value
-            for each in self.cubin.elf.symbols
-            if each.kind == FUNCTION and each.section == self._section.index
-        }
+        found = {e.name: e.value for e in self.cubin.elf.functions.get(self._section.index, ())}
         return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[1])))
 
     @cached_property

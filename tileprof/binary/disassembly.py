@@ -6,6 +6,7 @@ In: the bytes of a cubin.  Out: the instructions of each function.  `nvdisasm` c
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,13 +18,20 @@ from typing import Any
 
 from tileprof.errors import CubinError, MissingDependencyError
 
+from . import limits
 from .instructions import BYTES, Instruction, split_operands
+
+try:
+    import resource
+except ImportError:  # on Windows only the time is limited
+    resource = None  # type: ignore[assignment]
 
 __all__ = ["disassemble", "find_nvdisasm"]
 
 WHEEL = "nvidia-cuda-nvdisasm"
 FIRST_WITH_JSON = "12.5"
-LIMIT_S = 300
+MOST_ADDRESS_SPACE = 8 << 30
+"""Bytes of address space that nvdisasm may take."""
 
 
 def find_nvdisasm() -> Path:
@@ -66,10 +74,11 @@ def disassemble(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "code.cubin"
         path.write_bytes(data)
+        size = sum(map(len, code.values()))
         # The analysis of data flow only adds labels, and there are cubins on which it gives up.
-        done = _run([*chosen, "-json", str(path)])
+        done = _run([*chosen, "-json", str(path)], size)
         if done.returncode:
-            done = _run([*chosen, "-ndf", "-json", str(path)])
+            done = _run([*chosen, "-ndf", "-json", str(path)], size)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().replace(str(path), "the cubin")
         raise CubinError(
@@ -79,12 +88,39 @@ def disassemble(
     return _functions(done.stdout, code)
 
 
-def _run(arguments: list[str]) -> subprocess.CompletedProcess[bytes]:
+def _run(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[bytes]:
+    """Run nvdisasm on so much code, within limits of time, memory and output."""
     tool = str(find_nvdisasm())
+    most = limits.disassembly_bytes(code_bytes)
     try:
-        return subprocess.run([tool, *arguments], capture_output=True, timeout=LIMIT_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        # Output goes to a file: its size can be limited, and nothing has to be read meanwhile.
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as said:
+            process = subprocess.Popen([tool, *arguments], stdout=output, stderr=said)
+            try:
+                _bound(process.pid, most)
+                code = process.wait(limits.disassembly_seconds(code_bytes))
+            finally:
+                process.kill()
+                process.wait()
+            output.seek(0)
+            said.seek(0)
+            text, message = output.read(most + 1), said.read(1 << 16)
+    except subprocess.TimeoutExpired as error:
+        raise CubinError(f"nvdisasm did not end within {error.timeout:.0f} s") from None
+    except OSError as error:
         raise CubinError(f"nvdisasm did not work: {error}") from None
+    if len(text) >= most:
+        raise limits.too_much(f"nvdisasm prints more than {most:,} bytes for {code_bytes:,}")
+    return subprocess.CompletedProcess(arguments, code, text, message)
+
+
+def _bound(pid: int, output_bytes: int) -> None:
+    """Limit what a process may write and allocate, where the system can."""
+    if not hasattr(resource, "prlimit"):
+        return
+    with contextlib.suppress(OSError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (output_bytes + 1, output_bytes + 1))
+        resource.prlimit(pid, resource.RLIMIT_AS, (MOST_ADDRESS_SPACE, MOST_ADDRESS_SPACE))
 
 
 def _functions(output: bytes, code: dict[str, bytes]) -> dict[str, tuple[Instruction, ...]]:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tileprof.errors import CubinError
+from tileprof.once import cached_property
 
-__all__ = ["Elf", "Section", "Symbol", "parse_elf"]
+from . import limits
+
+__all__ = ["Elf", "Names", "Section", "Symbol", "parse_elf", "text_at"]
 
 CUDA_MACHINE = 190
 NO_BITS = 8
 SYMBOL_TABLE = 2
+FUNCTION = 2
 RELOCATION_SECTIONS = {4: "<QQq", 9: "<QQ"}
 """Section type -> layout of one entry: RELA holds an addend, REL leaves it in place."""
 EXTRACT = "`cuobjdump -xelf all FILE` takes the cubins out of it."
@@ -59,7 +63,7 @@ class Relocation:
     addend: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Elf:
     """The parts of a cubin."""
 
@@ -68,16 +72,46 @@ class Elf:
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...]
 
+    @cached_property
+    def _by_name(self) -> dict[str, Section]:
+        # Of several sections of one name the first counts.
+        return {each.name: each for each in reversed(self.sections)}
+
+    @cached_property
+    def _by_target(self) -> dict[int, list[Section]]:
+        found: dict[int, list[Section]] = {}
+        for section in self.sections:
+            if section.kind in RELOCATION_SECTIONS:
+                found.setdefault(section.info, []).append(section)
+        return found
+
+    @cached_property
+    def functions(self) -> dict[int, list[Symbol]]:
+        """Index of a section -> the functions in it."""
+        found: dict[int, list[Symbol]] = {}
+        for symbol in self.symbols:
+            if symbol.kind == FUNCTION:
+                found.setdefault(symbol.section, []).append(symbol)
+        return found
+
+    @cached_property
+    def constant_bytes(self) -> dict[str, int]:
+        """Name of a function -> bytes of its constant banks."""
+        found: dict[str, int] = {}
+        for each in self.sections:
+            if each.name.startswith(".nv.constant"):
+                name = each.name.partition(".nv.constant")[2][2:]
+                found[name] = found.get(name, 0) + each.size
+        return found
+
     def section(self, name: str) -> Section | None:
         """The section of that name, if there is one."""
-        return next((each for each in self.sections if each.name == name), None)
+        return self._by_name.get(name)
 
     def relocations(self, target: Section) -> Iterator[Relocation]:
         """The relocations of a section."""
-        for section in self.sections:
-            layout = RELOCATION_SECTIONS.get(section.kind)
-            if layout is None or section.info != target.index:
-                continue
+        for section in self._by_target.get(target.index, ()):
+            layout = RELOCATION_SECTIONS[section.kind]
             for offset, info, *addend in struct.iter_unpack(layout, section.data):
                 yield Relocation(offset, info >> 32, addend[0] if addend else None)
 
@@ -125,7 +159,10 @@ def _parse(data: bytes) -> Elf:
     if table + 64 * count > len(data):
         raise ValueError(f"its sections are listed up to byte {table + 64 * count} of {len(data)}")
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + 64 * i) for i in range(count)]
-    names = _contents(data, headers[names_at])
+    total = sum(header[5] for header in headers if header[1] != NO_BITS)
+    if total > len(data):
+        raise limits.too_much(f"its sections have {total:,} of {len(data):,} bytes and overlap")
+    names = Names(_contents(data, headers[names_at]))
     sections = tuple(_section(i, header, names, data) for i, header in enumerate(headers))
     return Elf(data[8], flags, sections, tuple(_symbols(sections)))
 
@@ -139,23 +176,43 @@ def _contents(data: bytes, header: tuple[int, ...]) -> bytes:
     return data[start : start + size]
 
 
-def _section(index: int, header: tuple[int, ...], names: bytes, data: bytes) -> Section:
+def _section(index: int, header: tuple[int, ...], names: Names, data: bytes) -> Section:
     name, kind, flags, _, _, size, link, info, *_ = header
-    return Section(
-        index, text_at(names, name), kind, flags, info, link, size, _contents(data, header)
-    )
+    return Section(index, names.at(name), kind, flags, info, link, size, _contents(data, header))
 
 
 def _symbols(sections: tuple[Section, ...]) -> Iterator[Symbol]:
     for table in sections:
         if table.kind != SYMBOL_TABLE:
             continue
-        names = sections[table.link].data
+        names = Names(sections[table.link].data)
         for i, entry in enumerate(struct.iter_unpack("<IBBHQQ", table.data)):
             name, info, other, section, value, size = entry
-            yield Symbol(i, text_at(names, name), value, size, info & 15, other, section)
+            yield Symbol(i, names.at(name), value, size, info & 15, other, section)
+
+
+@dataclass(slots=True)
+class Names:
+    """A string table, in which each name is read once."""
+
+    table: bytes
+    _known: dict[int, str] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def at(self, start: int) -> str:
+        """The zero-ended string at an offset."""
+        found = self._known.get(start)
+        if found is None:
+            found = self._known[start] = text_at(self.table, start)
+            self._bytes += len(found)
+            if self._bytes > limits.MOST_NAMES_BYTES:
+                raise limits.too_much(f"its names have more than {limits.MOST_NAMES_BYTES:,} bytes")
+        return found
 
 
 def text_at(table: bytes, start: int) -> str:
     """The zero-ended string of a string table."""
-    return table[start : table.index(b"\0", start)].decode()
+    end = table.find(b"\0", start, start + limits.MOST_NAME_BYTES)
+    if end < 0:
+        raise ValueError("a name does not end")
+    return table[start:end].decode()

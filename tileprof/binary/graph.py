@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import limits
+
 __all__ = [
     "dominates",
     "immediate_dominators",
@@ -94,11 +96,16 @@ def natural_loops(successors: Edges) -> dict[int, frozenset[int]]:
     immediate = immediate_dominators(successors)
     before = predecessors(successors)
     found: dict[int, set[int]] = {}
+    left = limits.MOST_LOOP_BLOCKS
     for node, after in enumerate(successors):
         for header in after:
             if immediate[node] is not None and dominates(header, node, immediate):
                 body = found.setdefault(header, {header})
+                left += len(body)
                 _collect(node, body, before, immediate)
+                left -= len(body)
+                if left < 0:
+                    raise limits.too_much("a function has loops within each other without end")
     return {header: frozenset(body) for header, body in found.items()}
 
 

@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 
 from tileprof.errors import CubinError
 
-from .elf import Elf, Section, text_at
+from . import limits
+from .elf import Elf, Names, Section, text_at
 
 __all__ = ["Line", "LineTable", "line_tables"]
 
 END_SEQUENCE, SET_ADDRESS, INLINED_CALL = 1, 2, 0x90
+LONGEST_NUMBER = 10
+"""Bytes of a number of 64 bits, 7 bits each."""
 STANDARD_ARGUMENTS = {1: 0, 2: 1, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 0, 9: 1, 10: 0, 11: 0, 12: 1}
 
 
@@ -87,13 +90,14 @@ class _Reader:
     def unsigned(self) -> int:
         """A ULEB128 number."""
         value = shift = 0
-        while True:
+        for _ in range(LONGEST_NUMBER):
             byte = self.data[self.at]
             self.at += 1
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return value
+        raise ValueError("a number does not end")
 
     def signed(self) -> int:
         """An SLEB128 number."""
@@ -117,19 +121,22 @@ def line_tables(elf: Elf) -> dict[int, LineTable]:
     names = elf.section(".debug_str")
     try:
         return _decode(elf, section, names.data if names else b"")
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, ArithmeticError) as error:
         raise CubinError(f"the cubin's line table is damaged: {error}") from None
 
 
 def _decode(elf: Elf, section: Section, names: bytes) -> dict[int, LineTable]:
     targets = _addresses(elf, section)
+    code = sum(s.size for s in elf.sections if s.name.startswith(".text."))
+    budget = _Budget(limits.most_rows(code))
+    functions = Names(names)
     found: dict[int, list[tuple[int, Chain]]] = {}
     reader = _Reader(section.data)
     while reader.at < len(section.data):
-        unit = _Unit(reader, targets)
+        unit = _Unit(reader, targets, budget)
         for sequence in unit.sequences():
             rows = found.setdefault(sequence.section, [])
-            rows += _chains(sequence, unit.files, names)
+            rows += _chains(sequence, unit.files, functions, budget)
     return {index: _table(rows) for index, rows in found.items()}
 
 
@@ -145,11 +152,34 @@ def _addresses(elf: Elf, section: Section) -> dict[int, tuple[int, int]]:
     return found
 
 
+@dataclass(slots=True)
+class _Budget:
+    """How much of a line table is still read."""
+
+    rows: int
+    links: int = limits.MOST_LINKS
+
+    def row(self) -> None:
+        """Count a row."""
+        self.rows -= 1
+        if self.rows < 0:
+            raise limits.too_much("its line table has many more rows than there are instructions")
+
+    def chain(self, length: int) -> None:
+        """Count the places of a chain."""
+        self.links -= length
+        if length > limits.DEEPEST_INLINING or self.links < 0:
+            raise limits.too_much("calls are inlined into each other without end")
+
+
 class _Unit:
     """One unit of the line table: its header, then its program."""
 
-    def __init__(self, reader: _Reader, targets: dict[int, tuple[int, int]]) -> None:
+    def __init__(
+        self, reader: _Reader, targets: dict[int, tuple[int, int]], budget: _Budget
+    ) -> None:
         self.reader = reader
+        self.budget = budget
         self.targets = targets
         length = reader.take("<I")
         self.end = reader.at + length
@@ -166,6 +196,9 @@ class _Unit:
         self.arguments = dict(STANDARD_ARGUMENTS)
         self.arguments.update({i: reader.take("<B") for i in range(1, self.opcode_base)})
         self.files = _files(reader)
+        if program < reader.at:
+            # Going back would read the same names again and again.
+            raise ValueError("a program begins before its tables end")
         reader.at = program
 
     def sequences(self) -> Iterator[_Sequence]:
@@ -178,6 +211,7 @@ class _Unit:
         found = _Sequence(-1)
 
         def emit() -> None:
+            self.budget.row()
             found.rows.append(_Row(row.address, row.file, row.line, row.context, row.name))
 
         while reader.at < self.end:
@@ -240,13 +274,16 @@ def _files(reader: _Reader) -> list[str]:
     return files
 
 
-def _chains(sequence: _Sequence, files: list[str], names: bytes) -> Iterator[tuple[int, Chain]]:
+def _chains(
+    sequence: _Sequence, files: list[str], names: Names, budget: _Budget
+) -> Iterator[tuple[int, Chain]]:
     chains: list[Chain] = []
     for number, row in enumerate(sequence.rows):
         inside = 0 < row.context <= number
         file = files[row.file] if row.file < len(files) else ""
-        function = text_at(names, row.name) if inside and row.name < len(names) else ""
+        function = names.at(row.name) if inside and row.name < len(names.table) else ""
         outer = chains[row.context - 1] if inside else ()
+        budget.chain(1 + len(outer))
         chains.append((Line(file, row.line, function), *outer))
         yield row.address, chains[-1]
     yield sequence.end, ()

@@ -6,8 +6,9 @@ the beginnings of loops are noted behind it.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterator
+
+from tileprof.errors import source_lines
 
 from .control_flow import Loop, branch_target
 from .cubin import Function
@@ -35,7 +36,8 @@ def listing(function: Function, source: Callable[[Line], str] | None = None) -> 
 
 
 def _from_file(line: Line) -> str:
-    return linecache.getline(line.file, line.line).strip()
+    lines = source_lines(line.file)
+    return lines[line.line - 1].strip() if 1 <= line.line <= len(lines) else ""
 
 
 def _lines(function: Function, source: Callable[[Line], str]) -> Iterator[str]:

@@ -23,7 +23,18 @@ from tileprof.errors import (
     UsageError,
 )
 
-from . import compile_command, diff, doctor, export, inspect_command, report, run, terminal, view
+from . import (
+    cache_command,
+    compile_command,
+    diff,
+    doctor,
+    export,
+    inspect_command,
+    report,
+    run,
+    terminal,
+    view,
+)
 from .parsing import suggestion
 
 __all__ = ["COMMANDS", "main"]
@@ -38,6 +49,7 @@ COMMANDS = {
         export.COMMAND,
         compile_command.COMMAND,
         inspect_command.COMMAND,
+        cache_command.COMMAND,
         doctor.COMMAND,
     )
 }
@@ -110,7 +122,6 @@ def _guarded(execute: Callable[[], int]) -> int:
         return 2 if isinstance(error, WRONG_USE) else 1
     except BrokenPipeError:
         # The reader of the pipe has seen enough.
-        terminal.close_broken()
         return 0
     except KeyboardInterrupt:
         return 130

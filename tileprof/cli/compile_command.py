@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tileprof.errors import UsageError
+from tileprof.errors import UsageError, suggestion
+from tileprof.once import cached_property
 
 from . import compile_cuda, terminal
 from .kernels import bindings, check_target, find, traced
@@ -99,7 +100,8 @@ def _check(args: Any, emit: str) -> None:
     if emit not in known and not emit.startswith("ir:"):
         raise UsageError(
             f"there is nothing called `{emit}` to emit",
-            hint="It can be: ir, ir:PASS, remarks; cpp (for the cpu); cuda, ptx, sass (for a GPU).",
+            hint=f"{suggestion(emit, known)}It can be: ir, ir:PASS, remarks; cpp (for the cpu); "
+            "cuda, ptx, sass (for a GPU).",
         )
     if args.controls and on_cpu:
         raise UsageError("`--control` is for a GPU", hint="Add --target sm_90a or sm_80.")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tileprof.errors import MissingDependencyError, UsageError
+from tileprof.once import cached_property
 
 from . import terminal
 from .stages import Stages, empty_cache

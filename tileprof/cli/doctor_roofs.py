@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -57,16 +56,14 @@ class _Progress:
     """A line on standard error that says what is being measured, where somebody looks at it."""
 
     def __init__(self, number: int) -> None:
-        self._number, self._shown = number, sys.stderr.isatty()
+        self._number = number
 
     def __call__(self, name: str) -> None:
-        if self._shown:
-            terminal.show(f"\r\x1b[Kcuda:{self._number}: {name}", sys.stderr)
+        terminal.progress(f"cuda:{self._number}: {name}")
 
     def end(self) -> None:
         """Clear the line."""
-        if self._shown:
-            terminal.show("\r\x1b[K", sys.stderr)
+        terminal.progress("")
 
 
 def _devices() -> int:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tileprof.errors import OutputError, UsageError
+from tileprof.files import replace_bytes
 
 from . import terminal
 from .parsing import Command, Parser
@@ -55,7 +56,7 @@ def _write_file(files: list[str], format_name: str, output: str) -> None:
             terminal.write(content)
         return
     with _writing(output):
-        Path(output).write_bytes(content.encode() if isinstance(content, str) else content)
+        replace_bytes(output, content.encode() if isinstance(content, str) else content)
 
 
 def _write_folder(files: list[str], format_name: str, output: str) -> None:
@@ -73,7 +74,7 @@ def _write_folder(files: list[str], format_name: str, output: str) -> None:
     for path, text in content.items():
         with _writing(output):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(text)
+            replace_bytes(folder / path, text)
 
 
 def _names(files: list[str]) -> dict[str, str]:

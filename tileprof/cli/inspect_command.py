@@ -108,7 +108,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read(cubin: Cubin, functions: Sequence[Function]) -> None:
-    """Have the code of many functions disassembled together."""
+    """Have the code of many functions disassembled together; UsageError where it is too much to
+    be shown."""
+    from tileprof.binary.limits import MOST_CODE_AT_ONCE
+
+    size = sum(each.resources.code_bytes for each in functions)
+    if size > MOST_CODE_AT_ONCE:
+        raise UsageError(
+            f"these {len(functions):,} functions have {size / 1e6:.0f} MB of code, and "
+            f"{MOST_CODE_AT_ONCE / 1e6:.0f} MB are shown at once",
+            hint="Choose some with -i RE.",
+        )
     if len(functions) > FEW:
         cubin.read_code()
 

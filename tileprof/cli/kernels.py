@@ -107,7 +107,8 @@ def check_target(name: str) -> None:
 
     known = ("cpu", *TARGETS)
     if name not in known:
-        raise UsageError(f"there is no target `{name}`", hint=f"Targets are: {', '.join(known)}.")
+        targets = f"Targets are: {', '.join(known)}."
+        raise UsageError(f"there is no target `{name}`", hint=suggestion(name, known) + targets)
 
 
 def bindings(texts: Iterable[str]) -> dict[str, Any]:

@@ -6,14 +6,20 @@ In: the declarations of a command's options.  Out: parsed arguments, or an error
 from __future__ import annotations
 
 import argparse
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tileprof.errors import UsageError
+from tileprof.errors import UsageError, suggestion
+
+from . import terminal
 
 __all__ = ["Command", "Parser", "number", "one_of", "suggestion"]
+
+
+_MISSING = "the following arguments are required"
+"""How argparse begins its message about arguments that it has not got."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +44,40 @@ class Parser(argparse.ArgumentParser):
             description,
             allow_abbrev=False,
         )
+        self._given: list[str] = []
 
     def error(self, message: str) -> NoReturn:
         """Wrong use: one sentence, and where the help is."""
+        # argparse looks for what is missing first, though a misspelt option is what is wrong.
+        unknown = next(filter(self._is_unknown, self._given), None)
+        if unknown is not None and message.startswith(_MISSING):
+            self._refuse(unknown)
         raise UsageError(message, hint=self._see())
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # What `--help` prints; argparse itself would drop what cannot be written.
+        terminal.show(message, file)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """The arguments; `UsageError` names the first one that nobody takes."""
+        self._given = list(sys.argv[1:] if args is None else args)
         found, rest = self.parse_known_args(args, namespace)
         if not rest:
             return found
         if not rest[0].startswith("-"):
             raise UsageError(f"`{rest[0]}` is one argument too many", hint=self._see())
-        name = rest[0].partition("=")[0]
+        self._refuse(rest[0])
+
+    def _is_unknown(self, argument: str) -> bool:
+        """Whether it is an option that does not exist; `-m1` is one with its value."""
+        name = argument.partition("=")[0]
+        known = name in self._option_string_actions
+        attached = not name.startswith("--") and name[:2] in self._option_string_actions
+        is_option = len(name) > 1 and name.startswith("-") and not name[1].isdigit()
+        return is_option and not (known or attached)
+
+    def _refuse(self, argument: str) -> NoReturn:
+        name = argument.partition("=")[0]
         meant = suggestion(name, self._option_string_actions)
         raise UsageError(f"there is no option `{name}`", hint=meant + self._see())
 
@@ -58,18 +85,14 @@ class Parser(argparse.ArgumentParser):
         return f"See `{self.prog} --help`."
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`Did you mean …? ` for a name that is nearly one of those that exist, else nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"Did you mean `{near[0]}`? " if near else ""
-
-
 def one_of(*names: str) -> Callable[[str], str]:
     """The type of an option that takes one of these words."""
 
     def check(text: str) -> str:
         if text not in names:
-            raise argparse.ArgumentTypeError(f"`{text}` is none of {', '.join(names)}")
+            meant = suggestion(text, names).rstrip()
+            known = f"`{text}` is none of {', '.join(names)}"
+            raise argparse.ArgumentTypeError(f"{known}. {meant}" if meant else known)
         return text
 
     return check

@@ -103,7 +103,11 @@ def _text(reports: Mapping[str, Report], args: argparse.Namespace) -> str:
 
 def _height() -> int:
     """Lines of the terminal."""
-    return shutil.get_terminal_size((120, _HEIGHT)).lines if sys.stdout.isatty() else _HEIGHT
+    return (
+        shutil.get_terminal_size((120, _HEIGHT)).lines
+        if terminal.is_terminal(sys.stdout)
+        else _HEIGHT
+    )
 
 
 COMMAND = Command("report", "what to change, and what it would bring", main)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +33,10 @@ USAGE = (
 SUMMARY_LINES = 40
 SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
 """What the tree at the end folds, more until it fits; `view` shows the rest."""
+NAMED_CHILDREN = 4
+"""How many files of child processes are named at the end."""
+CLOCK_STEP_S = 0.1
+"""How coarse times of files may be, in seconds."""
 _BACKWARD_OPS = (
     "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
 )
@@ -180,7 +186,7 @@ def _check_device(name: str | None) -> None:
 def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) -> int:
     from tileprof.profiler import run_program, start
 
-    here = Path.cwd()
+    here, began = Path.cwd(), time.time()
     # Refused before the program runs: an hour of work must not end in a lost profile.
     session = start(
         args.output or f"{target.stem}.tprof",
@@ -201,7 +207,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     _set_environment(args)
     code = run_program(target, rest, session)
     # What the program printed comes before the tree; a pipe that broke is told at exit, as ever.
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):  # None where it was closed from the start
         sys.stdout.flush()
     try:
         profile = session.finalize()
@@ -209,12 +215,15 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         # The program's exit code is its own; that its profile is lost is said, not returned.
         terminal.complain(str(error))
         return code
+    if session.path is None:
+        return code
     if args.quiet or not len(profile):
         # Else it stands above the tree.
         _complain_of_missing(profile, args)
     if not args.quiet:
         steps = session.of_steps
-        _summarize(steps if steps is not None and len(steps) else profile, session.path, here)
+        whole = steps if steps is not None and len(steps) else profile
+        _summarize(whole, session.path, here, began)
     return code
 
 
@@ -247,15 +256,36 @@ def _target(split: _Split) -> tuple[ProgramTarget, list[str]]:
     return (ProgramTarget("pytest") if is_pytest else ProgramTarget("script", name)), rest
 
 
-def _summarize(profile: Profile, path: Path | None, here: Path) -> None:
-    shown = path.relative_to(here) if path and path.is_relative_to(here) else path
-    try:
-        terminal.show(f"\n{_hottest(profile)}", sys.stderr)
-        terminal.show(
-            f"tileprof: wrote {shown}; see it again with `tileprof view {shown}`\n", sys.stderr
-        )
-    except BrokenPipeError:
-        terminal.close_broken()
+def _summarize(profile: Profile, path: Path, here: Path, began: float) -> None:
+    if sys.stderr is None:
+        return
+    shown = _relative(path, here)
+    terminal.show(f"\n{_hottest(profile)}", sys.stderr)
+    terminal.complain(f"wrote {shown}; see it again with `tileprof view {shown}`")
+    if children := _files_of_children(path, began):
+        terminal.complain(_of_children(children, here))
+
+
+def _relative(path: Path, here: Path) -> Path:
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _files_of_children(path: Path, began: float) -> list[Path]:
+    """Return the files that child processes have written beside the program's since it began."""
+    found = []
+    for each in path.parent.glob(f"{glob.escape(path.stem)}.pid*{glob.escape(path.suffix)}"):
+        with suppress(OSError):
+            if each.stat().st_mtime >= began - CLOCK_STEP_S:
+                found.append(each)
+    return sorted(found)
+
+
+def _of_children(files: list[Path], here: Path) -> str:
+    named = [str(_relative(each, here)) for each in files[:NAMED_CHILDREN]]
+    more = len(files) - len(named)
+    listed = ", ".join(named) + (f" and {more:,} more" if more else "")
+    whose = "a child process" if len(files) == 1 else f"{len(files):,} child processes"
+    return f"{whose} wrote {listed}"
 
 
 def _hottest(profile: Profile) -> str:

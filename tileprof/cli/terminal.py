@@ -1,23 +1,43 @@
-"""What the terminal can show, and writing to it."""
+"""What the terminal can show, and writing to it.
+
+Everything that a command prints goes through `show` or `write`. So this is the place where text is
+made safe to print, and where a stream that is closed, full or no longer read is dealt with.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
-__all__ = ["close_broken", "complain", "has_color", "has_unicode", "show", "width", "write"]
+from tileprof.errors import OutputError
+from tileprof.profile.plain_text import CONTROL, escape
+
+__all__ = [
+    "close_broken", "complain", "has_color", "has_unicode", "is_terminal", "progress", "safe",
+    "show", "width", "write",
+]  # fmt: skip
+
+_OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
+"""Colours, bold and dim, as `viewer.text.paint` writes them. None of them hides text."""
+_UNSAFE = re.compile(f"({_OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")
+"""Our own styles are the group, so that the replacement can keep them."""
+_CLEAR_LINE = "\r\x1b[K"
 
 
-def has_color(stream: TextIO) -> bool:
-    """Whether colours are wanted: a terminal, and `NO_COLOR` is not set."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def has_color(stream: TextIO | None) -> bool:
+    """Return whether colours are wanted: a terminal, and `NO_COLOR` is not set."""
+    if not is_terminal(stream):
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def has_unicode(stream: TextIO) -> bool:
-    """Whether bars and branches can be drawn with more than ASCII."""
+def has_unicode(stream: TextIO | None) -> bool:
+    """Return whether bars and branches can be drawn with more than ASCII."""
     try:
         "─█".encode(_encoding(stream))
     except UnicodeEncodeError:
@@ -25,42 +45,88 @@ def has_unicode(stream: TextIO) -> bool:
     return True
 
 
-def width(stream: TextIO) -> int:
-    """Columns of the terminal; 120 where the output is no terminal."""
-    return shutil.get_terminal_size((120, 24)).columns if stream.isatty() else 120
+def width(stream: TextIO | None) -> int:
+    """Return the columns of the terminal; 120 where the output is no terminal."""
+    return shutil.get_terminal_size((120, 24)).columns if is_terminal(stream) else 120
+
+
+def safe(text: str, color: bool) -> str:
+    """Return text that a terminal shows as it is: without control characters but our own styles.
+
+    Lines and tabs stay; `color` says whether styles may be in it at all.
+    """
+    return _UNSAFE.sub(lambda found: found[0] if found[1] and color else escape(found), text)
 
 
 def show(text: str, stream: TextIO | None = None) -> None:
-    """Write a result, at once; characters that the stream cannot encode are replaced."""
+    """Write a result, at once; characters that the stream cannot encode are replaced.
+
+    Raises OutputError where standard output is closed or cannot be written, and BrokenPipeError
+    where its reader is gone. What cannot be written to standard error is dropped.
+    """
     stream = stream or sys.stdout
     encoding = _encoding(stream)
-    stream.write(text.encode(encoding, errors="replace").decode(encoding))
-    stream.flush()
+    shown = safe(text, has_color(stream)).encode(encoding, errors="replace").decode(encoding)
+    _to(stream, lambda held: held.write(shown))
 
 
 def write(content: bytes) -> None:
-    """Write a result that is no text to standard output, at once."""
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    """Write a result that is no text to standard output, at once; errors are those of `show`."""
+    _to(sys.stdout, lambda held: held.buffer.write(content))
 
 
 def complain(message: str) -> None:
-    """Write a message to standard error; nobody is told where nobody can be."""
-    try:
+    """Write a message to standard error; it is dropped where that cannot be written."""
+    if sys.stderr is not None:
         show(f"tileprof: {message}\n", sys.stderr)
-    except BrokenPipeError:
-        close_broken()
+
+
+def progress(text: str) -> None:
+    """Write a line over the last one to standard error if that is a terminal; '' clears it."""
+    if is_terminal(sys.stderr):
+        with suppress(OSError, ValueError):
+            sys.stderr.write(_CLEAR_LINE + safe(text, color=False))
+            sys.stderr.flush()
 
 
 def close_broken() -> None:
-    """Turn streams whose reader is gone away, so that Python does not complain at exit."""
+    """Turn streams that cannot be written away, so that Python does not complain at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except BrokenPipeError:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _encoding(stream: TextIO) -> str:
+def _to(stream: TextIO | None, writing: Callable[[TextIO], object]) -> None:
+    """Write and flush."""
+    # Python has None for a stream that was closed before it began, as by `>&-`.
+    if stream is None or stream.closed:
+        raise OutputError(
+            "standard output is closed, so there is no place for the result",
+            hint="Open it, or send it to a file or to /dev/null.",
+        )
+    try:
+        writing(stream)
+        stream.flush()
+    except OSError as error:
+        close_broken()
+        if stream is sys.stderr:
+            return
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise OutputError(
+            f"standard output cannot be written: {error.strerror or error}",
+            hint="What was written so far is incomplete. Free space, or choose another place.",
+        ) from None
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether somebody sees what is written to a stream."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def _encoding(stream: TextIO | None) -> str:
     return getattr(stream, "encoding", None) or "utf-8"

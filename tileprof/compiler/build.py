@@ -5,17 +5,18 @@ In: text, headers of the prelude.  Out: the path of a shared library, in the cac
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tileprof.native import building
-from tileprof.native.building import Compiler, Order, build_library, cache_folder
+from tileprof.native.building import Compiler, Order, build_library, cache_folder, load_library
 
 from .codegen import prelude
 
-__all__ = ["Compiler", "build", "cache_folder", "find_compiler"]
+__all__ = ["Compiler", "build", "cache_folder", "find_compiler", "load"]
 
 # Values are IEEE's: no option here changes a result, NaN and infinities included.
 _FLAGS = (
@@ -64,13 +65,30 @@ def build(
     BuildError with the compiler's first message at the Python line it belongs to; OutputError where
     the cache cannot be written.
     """
-    return build_library(
-        Order(
-            name,
-            text,
-            compiler,
-            parts=tuple(prelude.text(header) for header in headers),
-            options=(f"-I{prelude.FOLDER}",),
-            libraries=tuple(libraries),
-        )
+    return build_library(_order(text, headers, compiler, name, libraries))
+
+
+def load(
+    text: str,
+    headers: Sequence[str],
+    compiler: Compiler,
+    *,
+    name: str,
+    libraries: Sequence[str] = ("-lm",),
+) -> tuple[Path, ctypes.CDLL]:
+    """Build as `build` and load the library; returns where it lies as well."""
+    order = _order(text, headers, compiler, name, libraries)
+    return load_library(order, lambda path: (Path(path), ctypes.CDLL(path)))
+
+
+def _order(
+    text: str, headers: Sequence[str], compiler: Compiler, name: str, libraries: Sequence[str]
+) -> Order:
+    return Order(
+        name,
+        text,
+        compiler,
+        parts=tuple(prelude.text(header) for header in headers),
+        options=(f"-I{prelude.FOLDER}",),
+        libraries=tuple(libraries),
     )

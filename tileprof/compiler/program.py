@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tileprof import ir
+from tileprof.once import cached_property
 
 from . import pipeline
 from .pipeline import Options

@@ -42,7 +42,7 @@ from .rewrite import Rule, clone, clone_block, rewrite
 from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
 from .tile import Annotate, Assert, Copy, Fill, Gemm, Print, Reduce, Scan, TileAtomic, squeeze
 from .types import DTYPES, BufferType, Dim, DType, Space, Type, dtype, index, promote
-from .verify import verify
+from .verify import problems, verify
 
 Op = (
     Constant | Binary | Unary | Compare | Fma | Select | Cast | Bitcast
@@ -140,6 +140,7 @@ __all__ = [
     "index",
     "parse",
     "print_kernel",
+    "problems",
     "promote",
     "rewrite",
     "squeeze",

@@ -1,4 +1,8 @@
-"""Read the text form of a kernel back (see `printer.py`)."""
+"""Read the text form of a kernel back (see `printer.py`).
+
+A text may come from anyone, within a saved kernel or a profile: whatever is wrong with it is a
+KernelError at its line, and its size and depth are limited.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_args
 
 from tileprof.errors import KernelError, Location
 
-from .core import OPS, Block, OpBase, Value
+from .attribute_types import is_shape, problem_of
+from .core import OPS, Block, OpBase, OpSpec, Value
 from .kernel import Kernel, Param, Role, Site, SiteKind, State
 from .types import DTYPES, HANDLES, BufferType, Dim, DType, Space, Type, index
 
@@ -26,6 +31,17 @@ _TOKEN = re.compile(
       | (?P<mark>[@(){}\[\]<>:,=_-])""",
     re.VERBOSE | re.ASCII,
 )
+
+
+MOST_CHARACTERS = 4 << 20
+"""Length of a text.  The largest kernels of the case studies have 0.3 million characters."""
+DEEPEST = 100
+"""Regions within each other; every pass recurses into them."""
+DEEPEST_ATTRIBUTE = 16
+"""Lists within each other."""
+_LONGEST_NAME = 200
+_WIDEST = 1 << 64
+"""Numbers are below this: the largest is one of uint64."""
 
 
 def parse(text: str, *, file: str = "<ir>") -> Kernel:
@@ -44,8 +60,12 @@ class _Token:
 class _Parser:
     def __init__(self, text: str, file: str) -> None:
         self._file = file
-        self._tokens = list(self._split(text))
-        self._at = 0
+        self._token = _Token("start", "", 1, 0)
+        if len(text) > MOST_CHARACTERS:
+            self._fail(f"a kernel of {len(text):,} characters; {MOST_CHARACTERS:,} can be read")
+        self._tokens = self._split(text)
+        self._token = next(self._tokens)
+        self._depth = 0
         self._values: dict[str, Value] = {}
 
     def _split(self, text: str) -> Iterator[_Token]:
@@ -66,26 +86,43 @@ class _Parser:
         yield _Token("end", "", line, 0)
 
     def _fail(self, message: str, token: _Token | None = None) -> NoReturn:
-        at = token or self._tokens[self._at]
+        at = token or self._token
         raise KernelError(message, location=Location(self._file, at.line, at.column))
 
     # -- tokens
 
     def _peek(self) -> str:
-        return self._tokens[self._at].text
+        return self._token.text
 
     def _next(self, kind: str | None = None) -> str:
-        token = self._tokens[self._at]
+        token = self._token
+        if token.kind == "end":
+            self._fail("the kernel ends too early")
         if kind is not None and token.kind != kind:
-            self._fail(f"expected a {kind}, found `{token.text}`")
-        self._at += 1
+            self._fail(f"expected a {kind}, found `{token.text:.80}`")
+        self._token = next(self._tokens)
         return token.text
 
     def _take(self, text: str) -> bool:
-        if self._peek() != text:
+        # A string is never a mark or a word, whatever it holds: its quotes are part of its text.
+        if self._token.text != text or self._token.kind == "end":
             return False
-        self._at += 1
+        self._token = next(self._tokens)
         return True
+
+    def _integer(self) -> int:
+        token, text = self._token, self._next("number")
+        value = _number(text)
+        if not isinstance(value, int):
+            self._fail(f"`{text:.80}` is no whole number of 64 bits", token)
+        return value
+
+    def _string(self) -> str:
+        token, text = self._token, self._next("string")
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            self._fail(f"{text:.80} is no string", token)
 
     def _expect(self, *texts: str) -> None:
         for text in texts:
@@ -107,6 +144,8 @@ class _Parser:
     def kernel(self) -> Kernel:
         self._expect("kernel", "@")
         name = self._next("word")
+        if len(name) > _LONGEST_NAME:
+            self._fail(f"the kernel's name has {len(name)} characters")
         self._expect("(")
         params, args = [], []
         for _ in self._many(")"):
@@ -128,8 +167,8 @@ class _Parser:
         while self._take("state"):
             states.append(self._state(len(states)))
         body = Block(args, self._ops())
-        if self._tokens[self._at].kind != "end":
-            self._fail(f"`{self._peek()}` after the end of the kernel")
+        if self._token.kind != "end":
+            self._fail(f"`{self._peek():.80}` after the end of the kernel")
         held = tuple(sites), location, tuple(states)
         return Kernel(name, tuple(params), tuple(symbols), body, *held)
 
@@ -141,25 +180,30 @@ class _Parser:
         safe: Any = 0
         if self._take("safe"):
             self._expect("(")
-            safe = self._attribute()
+            safe, token = self._attribute(), self._token
+            if not isinstance(safe, int | float):
+                self._fail("a safe value is a number", token)
             self._expect(")")
         return Param(value.name, value.type, role, safe), value
 
     def _site(self) -> Site:
-        number, kind = int(self._next("number")), self._next("word")
-        name = json.loads(self._next("string"))
-        parent = int(self._next("number")) if self._take("in") else None
-        issues = json.loads(self._next("string")) if self._take("issues") else ""
-        retires = json.loads(self._next("string")) if self._take("retires") else ""
-        pending = int(self._next("number")) if self._take("pending") else 0
+        number, token = self._integer(), self._token
+        kind = self._next("word")
+        if kind not in get_args(SiteKind):
+            self._fail(f"`{kind:.80}` is no kind of site", token)
+        name = self._string()
+        parent = self._integer() if self._take("in") else None
+        issues = self._string() if self._take("issues") else ""
+        retires = self._string() if self._take("retires") else ""
+        pending = self._integer() if self._take("pending") else 0
         queues = issues, retires, pending
         return Site(number, name, cast(SiteKind, kind), self._location(), parent, *queues)
 
     def _state(self, number: int) -> State:
-        if int(self._next("number")) != number:
+        if self._integer() != number:
             self._fail(f"state {number} is missing")
-        site = int(self._next("number")) if self._take("in") else -1
-        return State(site, int(self._next("number")) if self._take("from") else 0)
+        site = self._integer() if self._take("in") else -1
+        return State(site, self._integer() if self._take("from") else 0)
 
     def _define(self, text: str, type: Type) -> Value:
         name = text[1:]
@@ -175,14 +219,14 @@ class _Parser:
 
     def _op(self) -> OpBase:
         names: list[str] = []
-        while self._tokens[self._at].kind == "value":
+        while self._token.kind == "value":
             names.append(self._next())
-            self._expect("=" if self._tokens[self._at].text == "=" else ",")
-        start = self._tokens[self._at]
+            self._expect("=" if self._peek() == "=" else ",")
+        start = self._token
         mnemonic = self._next("word")
         cls = OPS.get(mnemonic)
         if cls is None:
-            self._fail(f"there is no op `{mnemonic}`", start)
+            self._fail(f"there is no op `{mnemonic:.80}`", start)
         spec = cls.SPEC
         held: dict[str, Any] = {}
         if spec.mnemonic_field:
@@ -196,7 +240,7 @@ class _Parser:
                     break
                 self._expect(",")
             held[field] = self._operand(many)
-        held |= self._named_attributes()
+        held |= self._named_attributes(spec)
         types = self._result_types() if names else []
         if any(n == "dtype" for n, _ in spec.attributes):
             if len(types) != 1:
@@ -216,9 +260,12 @@ class _Parser:
         types: list[Type],
         start: _Token,
     ) -> OpBase:
+        if problem := problem_of(cls, held):
+            self._fail(f"`{start.text}`: {problem}", start)
         try:
             made = cls(**held)
-        except TypeError as error:
+        except (TypeError, ValueError, AttributeError) as error:
+            # What a result is follows from the operands, which are not checked yet.
             self._fail(f"`{start.text}`: {error}", start)
         # Results may be left without a name where nothing uses them.
         if names and [v.type for v in made.results] != types:
@@ -246,7 +293,12 @@ class _Parser:
                 self._expect(":")
                 args.append(self._define(text, self._type()))
         self._expect("{")
-        return Block(args, self._ops())
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._fail(f"more than {DEEPEST} regions within each other")
+        made = Block(args, self._ops())
+        self._depth -= 1
+        return made
 
     # -- leaves
 
@@ -257,62 +309,82 @@ class _Parser:
         return None if self._take("_") else self._value()
 
     def _value(self) -> Value:
-        token = self._tokens[self._at]
+        token = self._token
         text = self._next("value")
         if text not in self._values:
             self._fail(f"{text} is used before it is defined", token)
         return self._values[text]
 
-    def _named_attributes(self) -> dict[str, Any]:
+    def _named_attributes(self, spec: OpSpec) -> dict[str, Any]:
         held: dict[str, Any] = {}
         if self._take("{"):
             for _ in self._many("}"):
-                name = self._next("word")
+                token, name = self._token, self._next("word")
+                if name in held or name not in (n for n, _ in spec.attributes):
+                    self._fail(
+                        f"`{spec.name}` has no attribute `{name:.80}`, or has it twice", token
+                    )
                 self._expect("=")
                 held[name] = self._attribute()
         return held
 
-    def _attribute(self) -> Any:
+    def _attribute(self, depth: int = 0) -> Any:
+        token = self._token
         if self._take("["):
-            return tuple(self._attribute() for _ in self._many("]"))
-        token = self._tokens[self._at]
-        self._at += 1
+            if depth == DEEPEST_ATTRIBUTE:
+                self._fail(f"more than {DEEPEST_ATTRIBUTE} lists within each other", token)
+            return tuple(self._attribute(depth + 1) for _ in self._many("]"))
         match token.kind, token.text:
-            case "string", text:
-                return json.loads(text)
+            case "string", _:
+                return self._string()
             case "number", text:
-                return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+                value = _number(self._next())
+                if value is None:
+                    self._fail(f"`{text:.80}` is no number of 64 bits", token)
+                return value
             case "word", "true" | "false":
-                return token.text == "true"
+                return self._next() == "true"
             case "word", "none":
+                self._next()
                 return None
-            case "word", text:
-                return text
+            case "word", _:
+                return self._next()
             case _:
-                self._fail(f"`{token.text}` is no attribute", token)
+                self._fail(f"`{token.text:.80}` is no attribute", token)
 
     def _type(self) -> Type:
         word = self._next("word")
         if self._peek() != "<":
             if word not in DTYPES and word not in HANDLES:
-                self._fail(f"`{word}` is no type")
+                self._fail(f"`{word:.80}` is no type")
             return DTYPES.get(word) or HANDLES[word]
         self._expect("<")
         dims: list[Dim] = []
         element: DType | None = None
         strides: tuple[Dim, ...] | None = None
         for _ in self._many(">"):
-            text = self._next()
+            token, text = self._token, self._next()
             if text == "strides":
                 self._expect("=")
                 strides = self._attribute()
             elif text in DTYPES and self._peek() in (">", ","):
                 element = DTYPES[text]
+            elif token.kind == "word":
+                dims.append(text)
+            elif token.kind == "number" and isinstance(extent := _number(text), int):
+                dims.append(extent)
             else:
-                dims.append(int(text) if text.isdigit() else text)
+                self._fail(f"`{text:.80}` is no extent", token)
         if element is None:
             self._fail("a buffer type ends in its element type")
-        return BufferType(tuple(dims), element, cast(Space, word), strides)
+        if word not in get_args(Space):
+            self._fail(f"`{word:.80}` is no memory space")
+        if any(isinstance(d, int) and d < 0 for d in dims):
+            self._fail("an extent is negative")
+        made = BufferType(tuple(dims), element, cast(Space, word), strides)
+        if strides is not None and not (is_shape(strides) and len(strides) == made.rank):
+            self._fail("a buffer has one stride for each dimension, a number or a symbol")
+        return made
 
     def _location(self) -> Location | None:
         if not self._take("loc"):
@@ -329,11 +401,20 @@ class _Parser:
         return result
 
     def _span(self) -> tuple[str, list[int], str]:
-        file = json.loads(self._next("string"))
+        file = self._string()
         numbers = []
         for mark in (":", ":", "", ":"):
             # `4-12` is read as the numbers 4 and -12: the sign belongs to the range.
             if mark:
                 self._expect(mark)
-            numbers.append(abs(int(self._next("number"))))
-        return file, numbers, json.loads(self._next("string"))
+            numbers.append(abs(self._integer()))
+        return file, numbers, self._string()
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a token names; None where no type holds it."""
+    if not text.lstrip("-").isdigit():
+        return float(text)
+    # Longer ones are not even converted: that takes time that grows with the square of the length.
+    value = int(text) if len(text) <= 21 else _WIDEST
+    return value if abs(value) < _WIDEST else None

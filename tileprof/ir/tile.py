@@ -106,8 +106,8 @@ class Reduce(OpBase):
     Without `clear` the result is combined with what is in `target`.
 
     Elements are converted to the type of `target` and combined there; for floats of 16 and 8 bits
-    in float32, rounded once at the end.  `max`, `min` and `absmax` skip NaN as the scalar ops do,
-    starting from -inf, inf and 0.
+    in float32, rounded once at the end.  `max`, `min` and `absmax` join elements as the scalar ops
+    do: a NaN loses against every number, and elements that are all NaN give NaN.
     """
 
     kind: ReduceKind = attribute(positional=True)

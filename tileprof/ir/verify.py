@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tileprof.errors import InternalError
 
@@ -10,36 +10,44 @@ from .control import Break, Continue, For, If, Launch, Parallel, Scope, While, Y
 from .core import Block, OpBase, Value
 from .device import Mark
 from .kernel import Kernel
-from .memory import Alloc
+from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .printer import print_kernel
+from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
 from .tile import Copy, Fill, Gemm, Reduce, Scan, TileAtomic
 from .turns import misplaced_turns
-from .types import BufferType, index
+from .types import DTYPES, BufferType, DType, Type, index
 
-__all__ = ["verify"]
+__all__ = ["problems", "verify"]
 
+SCALAR_OPS = (Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary)
 TILE_OPS = (Copy, Fill, Gemm, Reduce, Scan, TileAtomic)
 
 
 def verify(kernel: Kernel) -> None:
     """Raise InternalError with the whole kernel's text where a rule is broken."""
-    problems = list(_problems(kernel))
-    if problems:
-        shown = "\n".join(f"  {p}" for p in problems)
+    found = list(problems(kernel))
+    if found:
+        shown = "\n".join(f"  {each}" for each in found)
         raise InternalError(
             f"kernel `{kernel.name}` is not valid:\n{shown}",
             hint=f"Please report this with the kernel's text:\n{print_kernel(kernel)}",
         )
 
 
-def _problems(kernel: Kernel) -> Iterator[str]:
+def problems(kernel: Kernel) -> Iterator[str]:
+    """Yield what is wrong with a kernel, whoever wrote it, as sentences."""
     if [a.type for a in kernel.body.args] != [
         *(p.type for p in kernel.params),
         *(index for _ in kernel.symbols),
     ]:
         yield "the body's arguments are not the parameters followed by one index for each symbol"
+    for names in ([p.name for p in kernel.params], kernel.symbols):
+        if len(set(names)) < len(names):
+            yield "two parameters, or two symbols, have one name"
     for param in kernel.params:
         if isinstance(param.type, BufferType):
+            if param.type.space != "global":
+                yield f"parameter {param.name} is {param.type}, and no caller has such memory"
             named = [d for d in (*param.type.shape, *(param.type.strides or ()))]
             for dim in named:
                 if isinstance(dim, str) and dim not in kernel.symbols:
@@ -68,18 +76,76 @@ def _states(kernel: Kernel) -> Iterator[str]:
 
 
 def _block(block: Block, path: tuple[OpBase, ...], defined: set[Value]) -> Iterator[str]:
-    # What a block defines ends with it: each block works on its own copy.
-    defined = defined | set(block.args)
+    # What a block defines ends with it.
+    own = {value for value in block.args if value not in defined}
+    defined |= own
     for at, op in enumerate(block.ops):
         for value in op.operand_values():
             if value not in defined:
                 yield f"{op!r} uses %{value.name or '?'}, which is not defined before it"
-        for sentence in op.verify():
-            yield f"{op!r}: {sentence}"
+        kinds = list(_operands(op))
+        yield from kinds
+        if not kinds:
+            for sentence in _own(op):
+                yield f"{op!r}: {sentence}"
         yield from _place(op, path, last=at == len(block.ops) - 1)
         for inner in op.blocks():
             yield from _block(inner, (*path, op), defined)
+        own.update(op.results)
         defined.update(op.results)
+    defined -= own
+
+
+def _own(op: OpBase) -> Iterator[str]:
+    """What the op says is wrong with it; a rank or shape that it did not think of is wrong too."""
+    try:
+        yield from op.verify()
+    except (TypeError, ValueError, IndexError) as error:
+        yield str(error)
+
+
+def _is_buffer(type: Type) -> bool:
+    return isinstance(type, BufferType)
+
+
+def _is_scalar(type: Type) -> bool:
+    return isinstance(type, DType) and type.name in DTYPES
+
+
+def _is_integer(type: Type) -> bool:
+    return isinstance(type, DType) and type.is_integer
+
+
+_KINDS: dict[type[OpBase], dict[str, Callable[[Type], bool]]] = {
+    **{each: {"*": _is_scalar} for each in SCALAR_OPS},
+    Load: {"buffer": _is_buffer, "indices": _is_integer},
+    Store: {"value": _is_scalar, "buffer": _is_buffer, "indices": _is_integer},
+    Atomic: {"value": _is_scalar, "buffer": _is_buffer, "indices": _is_integer},
+    View: {"base": _is_buffer, "offsets": _is_integer},
+    Reinterpret: {"base": _is_buffer},
+    Copy: {"*": _is_buffer},
+    Fill: {"target": _is_buffer, "value": _is_scalar},
+    Gemm: {"*": _is_buffer},
+    Reduce: {"*": _is_buffer},
+    Scan: {"*": _is_buffer},
+    TileAtomic: {"*": _is_buffer},
+    Launch: {"grid": _is_integer},
+    While: {},
+    If: {"condition": _is_scalar},
+    Yield: {"*": _is_scalar},
+}
+"""What operands have to be, by field; `*` stands for all of them."""
+
+
+def _operands(op: OpBase) -> Iterator[str]:
+    """Scalars where scalars are wanted, buffers where buffers are."""
+    kinds = _KINDS.get(type(op), {})
+    for name, many in op.SPEC.operands:
+        fits = kinds.get(name) or kinds.get("*")
+        held = getattr(op, name)
+        for value in held if many else [held]:
+            if fits is not None and value is not None and not fits(value.type):
+                yield f"{op!r}: `{name}` is {value.type}"
 
 
 def _place(op: OpBase, path: tuple[OpBase, ...], *, last: bool) -> Iterator[str]:

@@ -16,6 +16,7 @@ from tileprof.errors import UnknownOperation
 from . import dtypes as _dtypes
 from . import scalar_math as _math
 from .dtypes import dtype
+from .foreign import other_name as _other_name
 from .functions import macro, prim_func
 from .loops import (
     Kernel,
@@ -282,8 +283,14 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     near = difflib.get_close_matches(name, __all__, 3)
-    hint = f"Did you mean {' or '.join(f'`T.{n}`' for n in near)}?" if near else (
-        "`dir(tileprof.lang)` lists the operations; operations on single threads and barriers are "
-        "not part of the language."
-    )  # fmt: skip
+    other = _other_name(name)
+    if other:
+        hint = f"The language has {other}."
+    elif near:
+        hint = f"Did you mean {' or '.join(f'`T.{n}`' for n in near)}?"
+    else:
+        hint = (
+            "`dir(tileprof.lang)` lists the operations; operations on single threads and barriers "
+            "are not part of the language."
+        )
     raise UnknownOperation(f"tileprof.lang has no operation `{name}`", location=_here(), hint=hint)

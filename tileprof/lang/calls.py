@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from tileprof import ir
 from tileprof.compiler import Options, Program, Remark, compile_kernel
 from tileprof.errors import ArgumentError, Location
+from tileprof.once import Kept
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec, allocate, describe
+from tileprof.runtime.device import written_params
 from tileprof.runtime.launch import LoadedKernel, load
 from tileprof.runtime.selection import choose
 
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Variant", "check_tensor", "given_of", "place", "spec_of", "to_scalar"]
 
+_MAX_LOOKED_AT = 1 << 20
+"""Elements of an array with unusual strides that are compared one by one, once for each shape."""
 _INTERNED: dict[TensorSpec, TensorSpec] = {}
 
 
@@ -33,19 +41,42 @@ class Located(Protocol):
         """Where."""
 
 
-def spec_of(value: Any, name: str, place: Located | Location | None = None) -> TensorSpec | None:
-    """`describe` with the argument's name in its errors; an equal spec is the same object."""
+def spec_of(
+    value: Any, name: str, place: Located | Location | None = None, *, called: bool = True
+) -> TensorSpec | None:
+    """`describe` with the argument's name in its errors; an equal spec is the same object.
+    ArgumentError for a tensor whose gradient a call would lose, unless the kernel is not `called`.
+    """
     try:
         spec = describe(value)
     except ArgumentError as error:
         raise ArgumentError(
             f"argument `{name}`: {error.message}",
-            location=place if place is None or isinstance(place, Location) else place.location,
+            location=_location_of(place),
             hint=error.hint,
         ) from None
-    if spec is not None and spec.framework == "dlpack":
+    if spec is None:
+        return None
+    if spec.framework == "dlpack":
         return _INTERNED.setdefault(spec, spec)
+    if called and spec.framework == "torch" and value.requires_grad:
+        _refuse_gradient(name, place)
     return spec
+
+
+def _refuse_gradient(name: str, place: Located | Location | None) -> None:
+    """ArgumentError where PyTorch records gradients: results of kernels would have none."""
+    if sys.modules["torch"].is_grad_enabled():
+        raise ArgumentError(
+            f"argument `{name}` requires gradients, and a kernel's results have none",
+            location=_location_of(place),
+            hint=f"Pass `{name}.detach()` or call under `torch.no_grad()`; to train through a "
+            "kernel, call it in the `forward` of a `torch.autograd.Function`.",
+        )
+
+
+def _location_of(place: Located | Location | None) -> Location | None:
+    return place if place is None or isinstance(place, Location) else place.location
 
 
 def given_of(spec: TensorSpec) -> Given:
@@ -75,8 +106,8 @@ class Variant:
     def __init__(self, traced: Traced, options: Options | None = None) -> None:
         self.traced = traced
         self.options = options or Options()
-        self._programs: dict[str, Program] = {}
-        self._loaded: dict[tuple[str, str], LoadedKernel] = {}
+        self._programs: Kept[str, Program] = Kept()
+        self._loaded: Kept[tuple[str, str], LoadedKernel] = Kept()
         self.lowered: CudaProgram | None = None
         """For the target that the author named; its mistakes are told now."""
         if self.options.target:
@@ -84,19 +115,15 @@ class Variant:
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
         """The kernel after all passes."""
-        if instrument not in self._programs:
-            options = replace(self.options, instrument=instrument)
-            self._programs[instrument] = compile_kernel(self.traced.kernel, options)
-        return self._programs[instrument]
+        options = replace(self.options, instrument=instrument)
+        return self._programs.made(instrument, lambda: compile_kernel(self.traced.kernel, options))
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
         """The kernel ready on a device."""
         if device.startswith("cuda") and instrument == "scopes" and not self._has_scopes():
             instrument = "off"  # the same binary, which is not to be loaded twice
         key = (device, instrument)
-        if key not in self._loaded:
-            self._loaded[key] = load(self.program(instrument), device)
-        return self._loaded[key]
+        return self._loaded.made(key, lambda: load(self.program(instrument), device))
 
     def _has_scopes(self) -> bool:
         return any(isinstance(op, ir.Scope) for op in self.traced.kernel.ops())
@@ -156,6 +183,10 @@ class Plan:
         for param in kernel.params:
             if isinstance(param.type, ir.BufferType) and param.role == "in":
                 check_tensor(param, param.type, specs[positions[param.name]], kernel, symbols)
+        for at in written_params(kernel):
+            param = kernel.params[at]
+            if param.role == "in":
+                _check_elements(param.name, specs[positions[param.name]], kernel)
         plan = cls(
             variant,
             tuple(specs),
@@ -277,6 +308,40 @@ def check_tensor(
                 f"has {actual} in {what}, and `{dim}` is {symbols[dim]} in an argument before it",
                 f"Its shape is {spec.shape}, and {shown} is expected.",
             )
+
+
+def _check_elements(name: str, spec: TensorSpec | None, kernel: ir.Kernel) -> None:
+    """ArgumentError for an array that is written and holds elements twice: which of the values
+    stays would follow from the order of blocks and threads."""
+    if spec is None or spec.strides is None or not _holds_elements_twice(spec):
+        return
+    raise ArgumentError(
+        f"argument `{name}` of `{kernel.name}` is written, and several of its elements are one "
+        f"place in memory: its shape is {spec.shape} and its strides are {spec.strides}",
+        location=kernel.location,
+        hint="Pass a copy, which `broadcast_to`, `expand` and `as_strided` do not make: "
+        "`x.copy()`, `x.contiguous()`.",
+    )
+
+
+def _holds_elements_twice(spec: TensorSpec) -> bool:
+    """Whether two indices of an array may be one place; rows that interleave without meeting are
+    taken for such, where there are too many elements to look."""
+    assert spec.strides is not None
+    axes = sorted((abs(s), n) for n, s in zip(spec.shape, spec.strides) if n != 1)
+    if 0 in spec.shape:
+        return False
+    reach = 0
+    for stride, extent in axes:
+        if stride <= reach:
+            break
+        reach += stride * (extent - 1)
+    else:
+        return False
+    if axes[0][0] == 0 or math.prod(spec.shape) > _MAX_LOOKED_AT:
+        return True
+    places = sum(np.ix_(*[np.arange(n) * s for s, n in axes]), start=np.zeros((), np.int64))
+    return len(np.unique(places)) < places.size
 
 
 def to_scalar(value: Any, param: ir.Param, location: Location | None) -> Any:

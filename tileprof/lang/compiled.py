@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +14,14 @@ from tileprof.compiler.cuda.controls import Controls, controls_of
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, UsageError
+from tileprof.once import Guard, Kept
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
 from tileprof.runtime.selection import chosen
 
 from .calls import Plan, Variant, place, spec_of
 from .functions import Kernelized, PrimFunc
-from .spans import here
+from .spans import here, hide_internals
 from .specialize import trace_prim_func
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
@@ -59,18 +59,30 @@ class Kernel:
         """Runs the function as plain Python on arguments by name; gives its outputs, and the error
         that ended it."""
         self._debug = debug
-        self._variants: dict[frozenset[str], Variant] = {}
-        self._plans: dict[Any, Plan] = {}
+        self._variants: Kept[frozenset[str], Variant] = Kept()
+        self._tracing = Guard()
+        self._plans: Kept[Any, Plan] = Kept()
         self._warm = WarmCalls({})
         # Mistakes are told now; but a kernel that runs as plain Python is not traced before.
         if names is None or not (debug or debugging()):
             names = self.variant.traced.params
         self._names = names
 
-    @functools.cached_property
+    @property
     def variant(self) -> Variant:
         """The variant for contiguous arguments."""
-        return Variant(self._retrace({}), self.options)
+        return self._variant(frozenset())
+
+    def _variant(self, strided: frozenset[str]) -> Variant:
+        """The variant for arguments of which these are not contiguous."""
+
+        def make() -> Variant:
+            given = {n: Given(contiguous=n not in strided) for n in self._names} if strided else {}
+            # Traces of one kernel learn from each other and run one after the other.
+            with self._tracing:
+                return Variant(self._retrace(given), self.options)
+
+        return self._variants.made(strided, make)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -123,34 +135,42 @@ class Kernel:
             made = warm(args)
             if made is not NotImplemented:
                 return made
-        if kwargs or len(args) != len(self._names):
-            args = self._bind(args, kwargs)
-        if self._debug or debugging():
-            made, error = self._plain(dict(zip(self._names, args)))
-            if error is not None:
-                raise error
-            return made
-        specs = [spec_of(a, n, self) for a, n in zip(args, self._names)]
-        where = place([s for s in specs if s is not None])
-        key = (*map(id, specs), where)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = Plan.make(self._variant_for(specs), self._names, specs, where)
-            if len(self._plans) >= MAX_PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
-        return plan.run(args, None if kwargs else self._warm, args)
+        try:
+            if kwargs or len(args) != len(self._names):
+                args = self._bind(args, kwargs)
+            if self._debug or debugging():
+                made, error = self._plain(dict(zip(self._names, args)))
+                if error is not None:
+                    raise error
+                return made
+            specs = [spec_of(a, n, self) for a, n in zip(args, self._names)]
+            where = place([s for s in specs if s is not None])
+            key = (*map(id, specs), where)
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = self._new_plan(specs, where, key)
+            return plan.run(args, None if kwargs else self._warm, args)
+        except Exception as error:
+            hide_internals(error)
+            raise
+
+    def _new_plan(
+        self,
+        specs: Sequence[TensorSpec | None],
+        where: tuple[str, hooks.Instrument],
+        key: Any,
+    ) -> Plan:
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        return self._plans.made(
+            key, lambda: Plan.make(self._variant_for(specs), self._names, specs, where)
+        )
 
     def _variant_for(self, specs: Sequence[TensorSpec | None]) -> Variant:
         """The variant for these arguments: those that are not contiguous have strides."""
         held = zip(self._names, specs)
         strided = frozenset(n for n, s in held if s is not None and s.strides is not None)
-        if not strided:
-            return self.variant
-        if strided not in self._variants:
-            given = {n: Given(contiguous=n not in strided) for n in self._names}
-            self._variants[strided] = Variant(self._retrace(given), self.options)
-        return self._variants[strided]
+        return self._variant(strided)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         held = dict(zip(self._names, args))
@@ -202,14 +222,20 @@ def compile(
 
         return run_prim_func(function, arguments, outs, extents or {})
 
-    return Kernel(
-        function.kernel_name,
-        retrace,
-        plain,
-        names=tuple(n for n in names if n not in outs) if _is_complete(function, held) else None,
-        debug=debug,
-        options=made,
-    )
+    try:
+        return Kernel(
+            function.kernel_name,
+            retrace,
+            plain,
+            names=tuple(n for n in names if n not in outs)
+            if _is_complete(function, held)
+            else None,
+            debug=debug,
+            options=made,
+        )
+    except Exception as error:
+        hide_internals(error)
+        raise
 
 
 def _outputs(names: Sequence[str], out_idx: Sequence[int] | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from tileprof.errors import Location, UsageError
+from tileprof.once import cached_property
 
 from .context import active, current
 from .rewriting import rewrite
@@ -33,7 +33,7 @@ class Kernelized:
         self.__module__ = function.__module__
         self.__wrapped__ = function
 
-    @functools.cached_property
+    @cached_property
     def kernel_name(self) -> str:
         """What the kernel is called: by convention factories call each of theirs `main`, so those
         go by the name of the factory."""
@@ -41,24 +41,24 @@ class Kernelized:
         own = str(self.function.__name__)
         return outer.rpartition(".")[2] if inside and own == "main" else own
 
-    @functools.cached_property
+    @cached_property
     def source(self) -> FunctionSource:
         """The text and tree."""
         return parse(self.function)
 
-    @functools.cached_property
+    @cached_property
     def staged(self) -> FunctionType:
         """The function whose control flow goes through `staging.py`."""
         return build(self.source, rewrite(self.source), STAGING)
 
-    @functools.cached_property
+    @cached_property
     def location(self) -> Location:
         """Where the function stands, from its first line to its last."""
         tree = self.source.tree
         start = function_location(self.source.function.__code__)
         return replace(start, line=tree.lineno, end_line=tree.end_lineno or tree.lineno)
 
-    @functools.cached_property
+    @cached_property
     def signature(self) -> inspect.Signature:
         """The parameters."""
         return inspect.signature(self.function)
@@ -92,7 +92,7 @@ class Macro(Kernelized):
         bound.apply_defaults()
         return bound
 
-    @functools.cached_property
+    @cached_property
     def _annotations(self) -> dict[str, Any]:
         return annotations_of(self.function, {})
 

@@ -17,6 +17,7 @@ from tileprof import ir
 from tileprof.compiler import Options
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import ArgumentError, UsageError
+from tileprof.once import Kept
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
 from tileprof.runtime.selection import chosen
@@ -25,7 +26,7 @@ from .calls import Plan, Variant, given_of, place, spec_of
 from .compiled import MAX_PLANS, Kernel, check_extents, compile, debugging, options_of
 from .dtypes import dtype, is_dtype
 from .functions import Kernelized, PrimFunc, annotations_of
-from .spans import here
+from .spans import here, hide_internals
 from .specialize import trace_eager
 from .static import is_number
 from .tensors import TensorType
@@ -56,9 +57,9 @@ class JitFunction(Kernelized):
         self._defaults = tuple(p.default for p in self.signature.parameters.values())
         self._scalars = {n for n, a in self._annotations.items() if is_dtype(a)}
         self._lazy: bool | None = None
-        self._plans: dict[Any, Plan] = {}
-        self._variants: dict[Any, Variant] = {}
-        self._kernels: dict[Any, Kernel] = {}
+        self._plans: Kept[Any, Plan | None] = Kept()
+        self._variants: Kept[Any, Variant] = Kept()
+        self._kernels: Kept[Any, Kernel] = Kept()
         self._depends: tuple[str, ...] | None = None
         self._warm = WarmCalls(function.__globals__, lambda: self._depends or ())
 
@@ -74,16 +75,18 @@ class JitFunction(Kernelized):
     def _factory(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
         bound = self._bound(args, kwargs)
         key = (self._dependencies(), *(_frozen(v) for v in bound))
-        if key not in self._kernels:
-            made = self.function(*bound)
-            if not isinstance(made, PrimFunc):
-                raise UsageError(
-                    f"`{self.__name__}` returns {made!r:.60}",
-                    location=self.location,
-                    hint="It has to return the `@T.prim_func` that it defines.",
-                )
-            self._kernels[key] = self._compile_made(made)
-        return self._kernels[key]
+        return self._kernels.made(key, lambda: self._made(bound))
+
+    def _made(self, bound: Sequence[Any]) -> Kernel:
+        """Run the factory."""
+        made = self.function(*bound)
+        if not isinstance(made, PrimFunc):
+            raise UsageError(
+                f"`{self.__name__}` returns {made!r:.60}",
+                location=self.location,
+                hint="It has to return the `@T.prim_func` that it defines.",
+            )
+        return self._compile_made(made)
 
     def _compile_made(self, made: PrimFunc, extents: Mapping[str, int] | None = None) -> Kernel:
         return compile(
@@ -105,23 +108,27 @@ class JitFunction(Kernelized):
             made = warm(args)
             if made is not NotImplemented:
                 return made
-        given = args
-        if self._lazy or self.lazy:
-            return self._factory(args, kwargs)
-        if kwargs or len(args) != len(self._names):
-            args = self._bound(args, kwargs)
-        if self._debug or debugging():
-            made, error = self._run_plain(args)
-            if error is not None:
-                raise error
-            return self._factory(args, {}) if self._lazy else made
-        specs, key = self._key(args)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plan(args, specs, key)
+        try:
+            given = args
+            if self._lazy or self.lazy:
+                return self._factory(args, kwargs)
+            if kwargs or len(args) != len(self._names):
+                args = self._bound(args, kwargs)
+            if self._debug or debugging():
+                made, error = self._run_plain(args)
+                if error is not None:
+                    raise error
+                return self._factory(args, {}) if self._lazy else made
+            specs, key = self._key(args)
+            plan = self._plans.get(key)
             if plan is None:
-                return self._factory(args, {})
-        return plan.run(args, None if kwargs else self._warm, given)
+                plan = self._new_plan(args, specs, key)
+                if plan is None:
+                    return self._factory(args, {})
+            return plan.run(args, None if kwargs else self._warm, given)
+        except Exception as error:
+            hide_internals(error)
+            raise
 
     def _run_plain(self, args: Sequence[Any]) -> tuple[Any, BaseException | None]:
         """Run the function as plain Python; gives what it returns and the error that ended it."""
@@ -143,6 +150,13 @@ class JitFunction(Kernelized):
                 parts.append(_frozen(value))
         where = place([s for s in specs if s is not None])
         return specs, (where, self._dependencies(), *parts)
+
+    def _new_plan(
+        self, args: Sequence[Any], specs: Sequence[TensorSpec | None], key: Any
+    ) -> Plan | None:
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        return self._plans.made(key, lambda: self._plan(args, specs, key))
 
     def _plan(
         self, args: Sequence[Any], specs: Sequence[TensorSpec | None], key: Any
@@ -167,12 +181,12 @@ class JitFunction(Kernelized):
         if not scalars <= self._scalars:
             # Known from now on: their values are not part of the key.
             self._scalars |= scalars
-            _, key = self._key(args)
-        plan = Plan.make(variant, self._names, specs, place(list(tensors.values())))
-        if len(self._plans) >= MAX_PLANS:
-            self._plans.clear()
-        self._plans[key] = plan
-        return plan
+        _, known = self._key(args)
+
+        def make() -> Plan:
+            return Plan.make(variant, self._names, specs, place(list(tensors.values())))
+
+        return make() if known == key else self._plans.made(known, make)
 
     def _specialize(self, static: Mapping[str, Any], given: Mapping[str, Given]) -> Variant | None:
         """The variant for these arguments; one that differs in run-time extents only is shared."""
@@ -187,9 +201,7 @@ class JitFunction(Kernelized):
             tuple((n, _frozen(v)) for n, v in values.items() if n not in scalars),
             ir.print_kernel(traced.kernel),
         )
-        if key not in self._variants:
-            self._variants[key] = Variant(traced, self.options)
-        return self._variants[key]
+        return self._variants.made(key, lambda: Variant(traced, self.options))
 
     def _trace(
         self, values: Mapping[str, Any], given: Mapping[str, Given], knowledge: Knowledge
@@ -203,6 +215,13 @@ class JitFunction(Kernelized):
         Tensors may be given as arrays or as `T.Tensor(shape, dtype)`; `T.const` names, and
         `T.dynamic` ones to fix them, as keywords.
         """
+        try:
+            return self._compile(args, kwargs)
+        except Exception as error:
+            hide_internals(error)
+            raise
+
+    def _compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
         extents = {n: v for n, v in kwargs.items() if n not in self._names}
         if self.lazy:
             return self._compile_factory(args, kwargs, extents)
@@ -344,7 +363,7 @@ def _given(value: Any, name: str) -> Given | None:
         if all(isinstance(d, int) for d in value.shape):
             return Given(value.shape)
         return Given()
-    spec = None if is_number(value) else spec_of(value, name)
+    spec = None if is_number(value) else spec_of(value, name, called=False)
     return None if spec is None else given_of(spec)
 
 

@@ -9,6 +9,7 @@ from tileprof.errors import UnsupportedPython
 
 from .context import active, current
 from .dtypes import dtype, dtype_of, of
+from .foreign import Foreign, called_function, other_name
 from .spans import here
 
 __all__ = ["Deferred", "Scalar", "refuse"]
@@ -29,12 +30,17 @@ def _unary(kind: str, value: Any) -> Any:
     return Deferred(kind, (value,)) if context is None else context.unary(kind, value)
 
 
-class Scalar:
+def _refuse_number(what: str, hint: str) -> NoReturn:
+    """`refuse`; the way out is the operation that stands for a function which wants a number."""
+    name = called_function(here())
+    other = name and other_name(name)
+    refuse(what, f"In place of `{name}` the language has {other}." if other else hint)
+
+
+class Scalar(Foreign):
     """A number that is known when the kernel runs: operators on it write the program."""
 
     __slots__ = ()
-    # NumPy scalars on the left must leave the operator to this class.
-    __array_ufunc__ = None
     __hash__ = object.__hash__
 
     @property
@@ -152,27 +158,27 @@ class Scalar:
         return current().compare("ne", self, other)
 
     def __bool__(self) -> bool:
-        refuse(
+        _refuse_number(
             "this condition is known only when the kernel runs, and plain Python needs it now",
             "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `a if c else b` "
             "work; put `@T.macro` above a plain helper function, or use `T.if_then_else`.",
         )
 
     def __index__(self) -> int:
-        refuse(
+        _refuse_number(
             "this number is known only when the kernel runs, and plain Python needs it now",
             "It cannot index a list or be a size. To loop over Python objects, iterate over them "
             "(`for x in items`) or over `list(range(n))`: the compiler then unrolls the loop.",
         )
 
     def __int__(self) -> int:
-        refuse(
+        _refuse_number(
             "this number is known only when the kernel runs, and plain Python needs it now",
             'To convert the element type use `T.cast(x, "int32")`.',
         )
 
     def __float__(self) -> float:
-        refuse(
+        _refuse_number(
             "this number is known only when the kernel runs, and plain Python needs it now",
             'To convert the element type use `T.cast(x, "float32")`; for functions use `T.exp`, '
             "`T.sqrt`, … in place of `math` or `numpy`.",

@@ -170,8 +170,8 @@ bitwise_xor = _pair("xor", "bitwise_xor", lambda a, b: a ^ b)
 pow = _pair("pow", "pow", lambda a, b: a**b)
 atan2 = _pair("atan2", "atan2", math.atan2)
 copysign = _pair("copysign", "copysign", math.copysign)
-_least = _pair("min", "min", builtins.min)
-_greatest = _pair("max", "max", builtins.max)
+_least = _pair("min", "min", lambda a, b: a if b != b or a < b else b)
+_greatest = _pair("max", "max", lambda a, b: a if b != b or a > b else b)
 
 
 def max(*values: Any) -> Any:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import sys
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
-from tileprof.errors import Location
+from tileprof.errors import InternalError, Location, TileprofError
 
 __all__ = ["function_location", "here", "is_ours", "node_location", "traceback_location"]
+__all__ += ["hide_internals"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
+
+_BETWEEN = frozenset({contextlib.__file__, ast.__file__})
 
 _ours: dict[str, bool] = {}
 # Code objects compare by content, which is slow to hash; the object is kept so that its id stays.
@@ -54,7 +58,7 @@ def is_ours(file: str) -> bool:
     """Whether a file belongs to tileprof, or stands between it and the user's `with`."""
     known = _ours.get(file)
     if known is None:
-        known = file.startswith((_PACKAGE, "<frozen")) or file == contextlib.__file__
+        known = file.startswith((_PACKAGE, "<frozen")) or file in _BETWEEN
         _ours[file] = known
     return known
 
@@ -93,6 +97,25 @@ def traceback_location(error: BaseException) -> Location | None:
     if trace is None or is_ours(trace.tb_frame.f_code.co_filename):
         return None
     return _locate(trace.tb_frame, trace.tb_frame.f_code.co_name, None, trace.tb_lasti)
+
+
+def hide_internals(error: BaseException) -> None:
+    """Leave the user's frames alone in an error's traceback; those of tileprof say nothing about a
+    mistake in a kernel, and everything about a fault of tileprof."""
+    if isinstance(error, InternalError):
+        return
+    kept = []
+    trace = error.__traceback__
+    while trace is not None:
+        if not is_ours(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
+        trace = trace.tb_next
+    shown: TracebackType | None = None
+    for each in reversed(kept):
+        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    if isinstance(error, TileprofError) and error.__cause__ is None:
+        error.__suppress_context__ = True
+    error.__traceback__ = shown
 
 
 def function_location(code: CodeType) -> Location:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
-from tileprof.errors import InternalError, KernelError, UsageError
+from tileprof.errors import InternalError, KernelError, Location, UnsupportedPython, UsageError
 
 from .context import activate
 from .dtypes import is_dtype
@@ -96,8 +97,8 @@ def _trace(
     name = function.kernel_name
     order = list(function.signature.parameters)
     for _ in range(_MAX_TRACES):
-        tracer = Tracer(function.staged.__code__, given, knowledge, order)
         try:
+            tracer = Tracer(function.staged.__code__, given, knowledge, order)
             with activate(tracer):
                 args = [_argument(tracer, n, values.get(n), annotations.get(n)) for n in order]
                 returned = function.staged(*args)
@@ -106,8 +107,10 @@ def _trace(
                 return tracer.finish(name, returned, function.location)
         except Retrace:
             continue
-        except TypeError as error:
-            misuse = _misuse(error)
+        except RecursionError as error:
+            raise _too_deep(error, function) from None
+        except (TypeError, NameError) as error:
+            misuse = _misuse(error) if isinstance(error, TypeError) else _undefined(error, function)
             if misuse is None:
                 raise
             raise misuse from None
@@ -133,6 +136,45 @@ def _misuse(error: TypeError) -> KernelError | None:
         location=location,
         hint=f"It is defined as `T.{name}{_shown(inspect.signature(function))}`.",
     )
+
+
+def _too_deep(error: RecursionError, function: Kernelized) -> UnsupportedPython:
+    """The error of text that is nested too deeply, or of functions that call themselves."""
+    trace = error.__traceback__
+    place = function.location
+    while trace is not None:
+        # The last line of the kernel's own file that ran: the expression, or the first call.
+        if trace.tb_frame.f_code.co_filename == function.source.file:
+            place = Location(function.source.file, trace.tb_lineno)
+            break
+        trace = trace.tb_next
+    return UnsupportedPython(
+        f"`{function.__name__}` is nested too deeply to be compiled",
+        location=place,
+        hint="Split long expressions with variables, and let helpers that call themselves end.",
+    )
+
+
+def _undefined(error: NameError, function: Kernelized) -> KernelError | None:
+    """The error of a name that stands for nothing, in the kernel's own text."""
+    location = traceback_location(error)
+    name = error.name or ""
+    if location is None or location.file != function.source.file or not name:
+        return None
+    extent = name.isupper() or name in _names_in_shapes(function)
+    hint = (
+        f'An extent that the arguments give is `{name} = T.const("{name}")`, before the annotations'
+        f' that use it; `T.dynamic("{name}")` does not compile again for each value.'
+        if extent
+        else f"Assign it before this line, or make it a parameter: `{name}` is known to nothing."
+    )
+    return KernelError(f"`{name}` is not defined", location=location, hint=hint)
+
+
+def _names_in_shapes(function: Kernelized) -> set[str]:
+    """Names in the annotations of a function's body."""
+    held = (n.annotation for n in ast.walk(function.source.tree) if isinstance(n, ast.AnnAssign))
+    return {n.id for each in held for n in ast.walk(each) if isinstance(n, ast.Name)}
 
 
 def _shown(signature: inspect.Signature) -> str:

@@ -10,6 +10,7 @@ from tileprof.errors import Location, UnsupportedPython
 
 from .context import current
 from .dtypes import dtype, of
+from .foreign import Foreign
 from .scalar import Deferred, Scalar, refuse
 from .spans import here
 
@@ -141,7 +142,25 @@ class Poison(Scalar):
         self.fail()
 
 
-class Buffer:
+class Whole(Foreign):
+    """A buffer or a part of one: operators work on elements."""
+
+    __slots__ = ()
+
+    def _operator(self, *_: Any) -> NoReturn:
+        refuse(
+            f"operators work on elements, not on {self!r}",
+            "Loop over the elements: `for i, j in T.Parallel(m, n): C[i, j] = A[i, j] + B[i, j]`.",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _operator
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _operator
+    __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _operator
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __neg__ = __invert__ = _operator
+    __lt__ = __le__ = __gt__ = __ge__ = __abs__ = _operator
+
+
+class Buffer(Whole):
     """A tensor argument or an on-chip buffer.  `buffer[i, j]` reads or writes an element,
     `buffer[i : i + 64, j]` is the region that a tile operation works on."""
 
@@ -222,7 +241,7 @@ class BufferData:
         self.buffer = buffer
 
 
-class BufferRegion:
+class BufferRegion(Whole):
     """A part of a buffer: an offset and an extent for each dimension.  An extent of None follows
     from the other operand of a tile operation."""
 
@@ -244,6 +263,12 @@ class BufferRegion:
     def shape(self) -> tuple[Any, ...]:
         """The extents."""
         return self.extents
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        refuse(
+            f"a region of `{self.buffer.name}` has no elements of its own",
+            f"Give all indices at once: `{self.buffer.name}[i, j]`.",
+        )
 
     def __repr__(self) -> str:
         return f"<a region of {self.buffer!r}>"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tileprof.once import Guard
 from tileprof.runtime import hooks
 from tileprof.runtime.launch import LoadedKernel
 from tileprof.runtime.selection import chosen, environment_device
@@ -30,13 +31,14 @@ _PLAIN = frozenset({int, float, str, bool, type(None), dtype})
 class WarmCalls:
     """What one function has learnt; its kernel depends on the globals `depends` of `scope`."""
 
-    __slots__ = ("_depends", "_launcher", "_scope", "call")
+    __slots__ = ("_depends", "_launcher", "_making", "_scope", "call")
 
     def __init__(
         self, scope: Mapping[str, Any], depends: Callable[[], tuple[str, ...]] = tuple
     ) -> None:
         self._scope, self._depends = scope, depends
         self._launcher: Launcher | None = None
+        self._making = Guard()
         self.call: Callable[[tuple[Any, ...]], Any] | None = None
 
     def learn(
@@ -61,8 +63,8 @@ class WarmCalls:
         executable: Any = loaded.executable
         if library is None or not _plain(given, sources):
             return False
-        if self._launcher is None:
-            self._launcher = Launcher(executable, library)
+        with self._making:
+            launcher = self._launcher = self._launcher or Launcher(executable, library)
         known = Known(
             given,
             tuple(at if at < len(given) else -1 for at in sources),
@@ -72,8 +74,8 @@ class WarmCalls:
             self._scope,
             self._depends(),
         )
-        if self._launcher.learn(executable, known):
-            self.call = self._launcher.call
+        if launcher.learn(executable, known):
+            self.call = launcher.call
             return True
         return False
 

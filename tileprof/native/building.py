@@ -1,27 +1,32 @@
 """C++ text to a shared library: the system compiler and the cache on disk.
 
 In: text, a compiler with its flags, what else decides the result.  Out: the path of a shared
-library.  An entry of the cache is named by a hash of everything that decides its bytes; it is
-written beside its place and renamed, so that any number of processes may build the same at once.
+library, or the library itself.  An entry of the cache is named by a hash of everything that decides
+its bytes and sealed with the user's key (`cache`); it is written beside its place and renamed, so
+that any number of processes may build the same at once.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
-from tileprof.errors import BuildError, Location, OutputError
+from tileprof.errors import BuildError, Location, TileprofError
+from tileprof.once import once, unforked
+
+from . import cache
+from .cache import cache_folder
 
 try:
     import fcntl
@@ -33,16 +38,21 @@ __all__ = [
     "Order",
     "build_library",
     "cache_folder",
+    "extra_flags",
     "find_compiler",
     "is_cached",
+    "load_library",
     "one_at_a_time",
 ]
 
-_SEAL = hashlib.sha256().digest_size
 _NAMES = ("g++", "clang++", "c++")
+EXTRA_FLAGS = "TILEPROF_CXXFLAGS"
+"""Environment variable: flags that are added to those of every library that is compiled."""
 _FIRST_ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<what>.*)$", re.M
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +81,20 @@ class Order:
 
 
 def find_compiler() -> Compiler | None:
-    """`$CXX`, else g++, clang++ or c++ of the path; None where there is none that runs."""
+    """Return `$CXX`, else g++, clang++ or c++ of the path; None where there is none that runs."""
     wanted = os.environ.get("CXX")
     return _find((wanted,) if wanted else _NAMES, os.environ.get("PATH", ""))
 
 
-@cache
+def extra_flags() -> tuple[str, ...]:
+    """Return the flags of `TILEPROF_CXXFLAGS`, which end every command of the compiler.
+
+    They are for sanitizers and debuggers, and a part of the key under which a result is kept.
+    """
+    return tuple(shlex.split(os.environ.get(EXTRA_FLAGS, "")))
+
+
+@once
 def _find(names: tuple[str, ...], path: str) -> Compiler | None:
     for name in names:
         found = shutil.which(name, path=path)
@@ -94,7 +112,7 @@ def _version(path: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-@cache
+@functools.cache
 def _processor() -> str:
     """What `native` stands for: a cache may be shared by machines of different kinds."""
     try:
@@ -105,39 +123,35 @@ def _processor() -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def cache_folder() -> Path:
-    """`TILEPROF_CACHE`, else `tileprof` in the user's cache folder."""
-    if chosen := os.environ.get("TILEPROF_CACHE"):
-        return Path(chosen)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tileprof"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tileprof"
-
-
 def build_library(order: Order) -> Path:
     """The library, from the cache where it is there and whole.
 
     BuildError with the compiler's first message and its place; OutputError where the cache cannot
-    be written.
+    be written, or where others could have written to it.
     """
+    cache.check_folder()
     library = _place(order)
     if _is_whole(library):
+        cache.touch(library)
         return library
-    folder, name = library.parent, order.name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=folder) as held:
-            _compile(Path(held), order, library.with_suffix(".log"))
-            _seal(Path(held) / f"{name}.so")
-            os.replace(Path(held) / f"{name}.cpp", library.with_suffix(".cpp"))
-            os.replace(Path(held) / f"{name}.so", library)
-    except OSError as error:
-        raise OutputError(
-            f"compiled code cannot be kept in {folder}: {error.strerror or error}",
-            hint="Set TILEPROF_CACHE to a folder that can be written.",
-        ) from error
+    name = order.name
+    with cache.building(name) as held:
+        _compile(held, order, library.with_suffix(".log"))
+        _seal(held / f"{name}.so", library.name)
+        os.replace(held / f"{name}.cpp", library.with_suffix(".cpp"))
+        os.replace(held / f"{name}.so", library)
     return library
+
+
+def load_library(order: Order, load: Callable[[str], T]) -> T:
+    """Build a library where it is not there and load it with `load`, which takes its path; errors
+    as `build_library`, and OSError of `load`."""
+
+    def loaded(path: str) -> T:
+        with unforked():
+            return load(path)
+
+    return cache.with_retries(lambda: build_library(order), loaded)
 
 
 def is_cached(order: Order) -> bool:
@@ -152,34 +166,34 @@ def one_at_a_time(order: Order) -> Iterator[None]:
     Without it, where the cache has no locks, each compiles for itself.
     """
     with ExitStack() as held:
-        with suppress(OSError):
-            place = _place(order).with_suffix(".lock")
-            place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError, TileprofError):
+            place = cache.create_folder() / _place(order).with_suffix(".lock").name
             lock = held.enter_context(place.open("ab"))
             if fcntl is not None:
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _seal(library: Path) -> None:
-    """Append the digest of a library, which loaders pass over."""
+def _seal(library: Path, name: str) -> None:
+    """Append the seal of a library, which loaders pass over; `name` is that of its entry."""
     held = library.read_bytes()
-    library.write_bytes(held + hashlib.sha256(held).digest())
+    cache.write_private(library, held + cache.seal(name, held), 0o700)
 
 
 def _is_whole(library: Path) -> bool:
-    """Whether a library is there as it was sealed: loading a truncated one kills the process."""
-    try:
-        held = library.read_bytes()
-    except OSError:
+    """Whether a library is there as this user sealed it: it will be run, and loading a truncated
+    one kills the process."""
+    held = cache.read_private(library)
+    if held is None:
         return False
-    return hashlib.sha256(held[:-_SEAL]).digest() == held[-_SEAL:]
+    size = len(held) - cache.SEAL_BYTES
+    return size >= 0 and cache.is_sealed(held[size:], library.name, held[:size])
 
 
 def _place(order: Order) -> Path:
     compiler = order.compiler
     parts = [order.text, *order.parts, *order.libraries]
-    parts += [compiler.path, compiler.version, *compiler.flags]
+    parts += [compiler.path, compiler.version, *compiler.flags, *extra_flags()]
     if any("native" in flag for flag in compiler.flags):
         parts.append(_processor())
     digest = hashlib.sha256()
@@ -192,7 +206,7 @@ def _place(order: Order) -> Path:
 def _compile(folder: Path, order: Order, log: Path) -> None:
     source = folder / f"{order.name}.cpp"
     source.write_text(order.text)
-    command = [order.compiler.path, *order.compiler.flags, *order.options]
+    command = [order.compiler.path, *order.compiler.flags, *extra_flags(), *order.options]
     command += [str(source), "-o", str(folder / f"{order.name}.so"), *order.libraries]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode == 0:

@@ -11,6 +11,7 @@ from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaV
 from tileprof.profile.diff import Change, Diff, diff
 from tileprof.profile.file import load, save
 from tileprof.profile.gate import fail_if
+from tileprof.profile.insides import INSIDE, inside_kernels, whole_kernels
 from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.literal import to_hatchet, to_literal
@@ -39,6 +40,7 @@ from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 __all__ = [
     "FOLDED_NAME",
     "HIDDEN",
+    "INSIDE",
     "KINDS",
     "MAX_SIBLINGS",
     "SETUP",
@@ -89,6 +91,7 @@ __all__ = [
     "filter_nodes",
     "flat",
     "from_literal",
+    "inside_kernels",
     "limit_depth",
     "load",
     "merge",
@@ -99,4 +102,5 @@ __all__ = [
     "to_hatchet",
     "to_json",
     "to_literal",
+    "whole_kernels",
 ]

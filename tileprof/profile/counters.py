@@ -11,6 +11,7 @@ their launches, and that time: the mean that they give is by time.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -155,11 +156,17 @@ def counters_of(name: str) -> tuple[Counter, ...]:
 
 
 def metric_name(name: str, sets: Iterable[str]) -> str:
-    """The whole name of one of CUPTI's metrics; UsageError, naming the sets, for no name at all."""
-    if not _NAME.fullmatch(name):
+    """Return the whole name of one of CUPTI's metrics.
+
+    UsageError, naming the sets, for what cannot be one: CUPTI's names begin with a unit of the GPU
+    and two underscores. Which of them a device has is known where there is CUPTI.
+    """
+    if not _NAME.fullmatch(name) or "__" not in name:
+        near = difflib.get_close_matches(name, list(sets), n=1)
         raise UsageError(
             f"{name!r} is no name of a metric",
-            hint=f"Use {', '.join(sets)}, or a metric of CUPTI's like dram__bytes_read.sum.",
+            hint=(f"Did you mean `{near[0]}`? " if near else "")
+            + f"Use {', '.join(sets)}, or a metric of CUPTI's like dram__bytes_read.sum.",
         )
     return name if "." in name else f"{name}.sum"
 

@@ -6,7 +6,6 @@ and the begin of a visit as differences to the visit before, ends as lengths.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError, ProfileFileError
 from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
+from tileprof.profile.limits import VISITS
 from tileprof.profile.timeline_bytes import packed, unpacked
 
 _FLIGHTS = tuple(each.name for each in fields(CtaFlights))
@@ -46,7 +46,7 @@ def from_bytes(
         try:
             found = _read(columns)
             CtaTimelines(launches, ctas, warps, queues, lambda: found).check_columns()
-        except (zlib.error, ValueError, KeyError, InternalError):
+        except (KeyError, InternalError, ProfileFileError):
             raise ProfileFileError(
                 "the profile's timelines of CTAs are damaged",
                 hint="Make it again with `tileprof run`; the rest of it can be read.",
@@ -57,11 +57,17 @@ def from_bytes(
 
 
 def _read(columns: Mapping[str, bytes]) -> tuple[CtaVisits, CtaFlights]:
+    def numbers(name: str) -> npt.NDArray[np.integer]:
+        return unpacked(columns[name], 8, f"column `{name}` of the CTAs", VISITS * 8)
+
     warp, site, begin, length = (
-        unpacked(columns[f"visit_{name}"], 8) for name in ("warp", "site", "begin", "length")
+        numbers(f"visit_{name}") for name in ("warp", "site", "begin", "length")
     )
+    flights = [numbers(f"flight_{name}") for name in _FLIGHTS]
+    for group in ((warp, site, begin, length), flights):
+        if len({len(column) for column in group}) != 1:
+            raise ProfileFileError("the columns of the CTAs' timelines are not of one length")
     begins = np.cumsum(begin)
-    flights = (unpacked(columns[f"flight_{name}"], 8) for name in _FLIGHTS)
     return (
         CtaVisits.typed(np.cumsum(warp), site, begins, begins + length),
         CtaFlights.typed(*flights),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
+from tileprof.once import cached_property
+from tileprof.profile.limits import NANOSECONDS, SITES
 
 _Ints = npt.NDArray[np.int64]
 _Numbers = npt.NDArray[np.int32]
@@ -162,6 +163,10 @@ class CtaTimelines:
         for places, end in limits:
             if any(not 0 <= place < end for place in places):
                 raise InternalError("the timeline of a CTA refers to what does not exist")
+        spans = [(each.begin, each.end) for each in self.ctas]
+        spans += [(each.begin, each.end) for each in self.warps]
+        if any(end < begin for begin, end in spans):
+            raise InternalError("a CTA or one of its warps ends before it begins")
 
     def check_columns(self) -> None:
         """Raise `InternalError` where a visit or a flight does, or is not in order."""
@@ -174,12 +179,18 @@ class CtaTimelines:
             (flights.queue, len(self.queues)),
             (flights.issuer, len(self.warps)),
             (flights.waiter, len(self.warps)),
+            (visits.site, SITES),
+            (flights.site, SITES),
+            (flights.waited_at, SITES),
         )
         for column, end in limits:
             if len(column) and not (column.min() >= 0 and column.max() < end):
                 raise InternalError("a visit in a CTA refers to what does not exist")
         if (np.diff(visits.warp) < 0).any() or (visits.end < visits.begin).any():
             raise InternalError("the visits in CTAs are not in order")
+        for times in (visits.begin, visits.end, flights.issued, flights.wait, flights.retired):
+            if len(times) and not (times.min() >= 0 and times.max() <= NANOSECONDS):
+                raise InternalError("a visit in a CTA is before the CTA began, or ages after it")
 
     def of_kernels(self, to: Sequence[int]) -> CtaTimelines:
         """Return the timelines where kernel `i` has become kernel `to[i]`."""

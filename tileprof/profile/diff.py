@@ -38,7 +38,7 @@ class Change:
         return self.new / self.old if self.old else math.nan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diff:
     """Two profiles on one tree: node `i` of `old` and node `i` of `new` are the same node."""
 
@@ -49,6 +49,9 @@ class Diff:
 
     def __len__(self) -> int:
         return len(self.status)
+
+    def __repr__(self) -> str:
+        return f"Diff({len(self)} nodes, {', '.join(self.metrics)})"
 
     @property
     def metrics(self) -> dict[str, Metric]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
+import stat
 from typing import Final
-from urllib.parse import quote
 
 from tileprof.errors import OutputError, ProfileFileError, TileprofError
+from tileprof.files import replace_bytes
+from tileprof.profile.database import opened
+from tileprof.profile.limits import DEPTH, FILE_BYTES
 from tileprof.profile.model import Profile
+from tileprof.profile.operations import limit_depth
 from tileprof.profile.reading import from_database
 from tileprof.profile.schema import APPLICATION_ID, VERSION
 from tileprof.profile.writing import to_bytes
@@ -25,12 +27,12 @@ def save(profile: Profile, path: str | os.PathLike[str]) -> None:
 
     Raises `OutputError` where the file cannot be written; nothing is left behind then.
     """
-    # A link stays a link: the file behind it is replaced, from within its own folder.
-    target = os.path.realpath(path)
-    partial = f"{target}.partial"
+    if profile.depths.max(initial=0) >= DEPTH:
+        # What no reader takes is folded, not lost: the last level has the sums of all below it.
+        profile = limit_depth(profile, DEPTH)
     content = to_bytes(profile)
     try:
-        _write(content, partial, target)
+        replace_bytes(path, content)
     except OSError as error:
         raise OutputError(
             f"cannot write the profile {os.fspath(path)}: {error.strerror or error}",
@@ -38,38 +40,22 @@ def save(profile: Profile, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _write(content: bytes, partial: str, target: str) -> None:
-    with open(partial, "wb") as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(partial, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
-
-
 def load(path: str | os.PathLike[str]) -> Profile:
     """Read a profile; raises `ProfileFileError` for anything that is not a whole one."""
     name = os.fspath(path)
-    _check_header(name)
-    # Immutable: a file is replaced, never changed, so no lock or journal is needed beside it.
-    location = f"file:{quote(os.path.abspath(name))}?mode=ro&immutable=1"
+    size = _check_header(name)
     try:
-        with contextlib.closing(sqlite3.connect(location, uri=True)) as database:
+        with opened(os.path.abspath(name), size) as database:
             profile = from_database(database)
         profile.check()
-    except (sqlite3.Error, TileprofError, ValueError, TypeError, LookupError, OverflowError):
-        raise ProfileFileError(
-            f"{name} is damaged: its tables do not fit", hint=_MAKE_ANEW
-        ) from None
+    except TileprofError as error:
+        raise ProfileFileError(f"{name} is damaged: {error.message}", hint=_MAKE_ANEW) from None
     return profile
 
 
-def _check_header(name: str) -> None:
-    """Refuse what is no whole profile of a known version; the offsets are SQLite's."""
+def _check_header(name: str) -> int:
+    """Refuse what is no whole profile of a known version; return the file's size in bytes."""
+    # The offsets are SQLite's.
     header, size = _head(name)
     if not header:
         raise ProfileFileError(f"{name} is empty", hint=_MAKE_ONE)
@@ -92,10 +78,18 @@ def _check_header(name: str) -> None:
         )
     if version < 1:
         raise ProfileFileError(f"{name} does not say its format version", hint=_MAKE_ANEW)
+    if size > FILE_BYTES:
+        raise ProfileFileError(
+            f"{name} has {size:,} bytes, and at most {FILE_BYTES:,} are read",
+            hint="Record less: fewer steps, or without --timeline.",
+        )
+    return size
 
 
 def _head(name: str) -> tuple[bytes, int]:
     try:
+        if not stat.S_ISREG(os.stat(name).st_mode) and not os.path.isdir(name):
+            raise ProfileFileError(f"{name} is not a file", hint=_MAKE_ONE)
         with open(name, "rb") as file:
             return file.read(_HEADER), os.fstat(file.fileno()).st_size
     except FileNotFoundError:

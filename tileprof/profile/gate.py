@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tileprof.errors import UsageError
+from tileprof.errors import UsageError, suggestion
 from tileprof.profile.diff import Change, Diff
 from tileprof.profile.metrics import STANDARD, Metric
 
@@ -136,7 +136,7 @@ class _Parser:
             raise self.error(
                 f"neither profile has a metric `{name}`",
                 start,
-                f"Known: {', '.join(self.metrics)}.",
+                f"{suggestion(name, self.metrics)}Known: {', '.join(self.metrics)}.",
             )
         if metric.adds == "last":
             raise self.error(f"`{name}` belongs to single nodes, the program has none", start)

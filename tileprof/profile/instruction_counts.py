@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
+from tileprof.once import cached_property
 
 __all__ = [
     "EXECUTIONS", "NAMES", "RATES", "SET", "InstructionCounts", "InstructionRate",

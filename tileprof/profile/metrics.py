@@ -78,8 +78,10 @@ STANDARD: dict[str, Metric] = {
 }
 """Metrics that every part of tileprof knows; a builder declares them at their first use.
 
-`cpu_time` is recorded exclusively: what a scope spent outside the scopes that it opened. So values
-of threads add up, and a visit that is still open at a flush makes no value negative.
+`cpu_time` is wall time on the host's clock, waiting included; its name says where it was spent, not
+that a processor was busy. It is recorded exclusively: what a scope spent outside the scopes
+that it opened. So values of threads add up, and a visit that is still open at a flush makes no
+value negative.
 """
 
 

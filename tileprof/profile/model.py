@@ -15,19 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.errors import Location, UsageError
+from tileprof.errors import Location, UsageError, suggestion
+from tileprof.once import cached_property
 from tileprof.profile import metrics as law
 from tileprof.profile.forest import depths, levels
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.node_sketches import subtrees
 from tileprof.profile.sketch import Sketch
-from tileprof.profile.symbol import Symbol
+from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Tables
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """A calling-context forest with metrics; build one with `TreeBuilder`, `build` or `load`."""
+    """A calling-context forest with metrics; build one with `TreeBuilder`, `build` or `load`.
+
+    Its `repr` is a summary of ten lines at most; `text()` has every node.
+    """
 
     symbols: tuple[Symbol, ...]
     symbol: npt.NDArray[np.int32]
@@ -54,6 +57,23 @@ class Profile:
 
     def __len__(self) -> int:
         return len(self.parents)
+
+    def __repr__(self) -> str:
+        from tileprof.profile.overview import card_of
+
+        return card_of(self).text()
+
+    def _repr_html_(self) -> str:
+        """Return the summary as a notebook shows it."""
+        from tileprof.profile.overview import card_of
+
+        return card_of(self).html()
+
+    def text(self, metric: str | None = None) -> str:
+        """Return the whole tree as plain text, a line per node; `metric` is `time` by default."""
+        from tileprof.profile.overview import tree_text
+
+        return tree_text(self, metric)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
@@ -146,9 +166,9 @@ class Profile:
     def metric(self, name: str) -> Metric:
         """Return the metric of that name, else raise `UsageError` naming those that exist."""
         if name not in self.metrics:
+            known = f"It has: {', '.join(self.metrics) or 'none'}."
             raise UsageError(
-                f"the profile has no metric `{name}`",
-                hint=f"It has: {', '.join(self.metrics) or 'none'}.",
+                f"the profile has no metric `{name}`", hint=suggestion(name, self.metrics) + known
             )
         return self.metrics[name]
 
@@ -177,7 +197,15 @@ class Profile:
         return Node(self, index)
 
     def find(self, name: str | None = None, kind: str | None = None) -> list[int]:
-        """Return the ids of all nodes of that name and kind; None stands for any."""
+        """Return the ids of all nodes of that name and kind; None stands for any.
+
+        Raises `UsageError` for a kind that is none of `KINDS`.
+        """
+        if kind is not None and kind not in KINDS:
+            raise UsageError(
+                f"there is no kind `{kind}` of nodes",
+                hint=f"{suggestion(kind, KINDS)}The kinds are: {', '.join(KINDS)}.",
+            )
         wanted = [
             name in (None, symbol.name) and kind in (None, symbol.kind) for symbol in self.symbols
         ]
@@ -251,12 +279,17 @@ class Profile:
         return to_hatchet(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Node:
     """A read-only view of one node of a profile."""
 
     profile: Profile = field(repr=False)
     id: int
+
+    def __repr__(self) -> str:
+        from tileprof.profile.cards import short
+
+        return f"Node({self.id}: {self.kind} {short(self.name)})"
 
     @property
     def symbol(self) -> Symbol:

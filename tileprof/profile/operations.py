@@ -49,11 +49,13 @@ def filter_nodes(
     return cut(profile, keep)
 
 
-def prune(profile: Profile, metric: str, share: float) -> Profile:
+def prune(
+    profile: Profile, metric: str, share: float, kept: npt.NDArray[np.bool_] | None = None
+) -> Profile:
     """Cut off what holds less than `share` (0 to 1) of the program's `metric`.
 
-    A node stays where it or anything below it reaches the share. Raises `UsageError` for a metric
-    that does not add up by sum, and for a share outside 0 to 1.
+    A node stays where it or anything below it reaches the share, or is among those `kept`.
+    Raises `UsageError` for a metric that does not add up by sum, and for a share outside 0 to 1.
     """
     if profile.metric(metric).adds != "sum":
         raise UsageError(
@@ -63,7 +65,8 @@ def prune(profile: Profile, metric: str, share: float) -> Profile:
     if not 0 <= share <= 1:
         raise UsageError(f"a share is between 0 and 1, not {share}")
     least = abs(profile.whole[metric]) * share
-    return cut(profile, _with_ancestors(profile, np.abs(profile.total(metric)) >= least))
+    enough = np.abs(profile.total(metric)) >= least
+    return cut(profile, _with_ancestors(profile, enough if kept is None else enough | kept))
 
 
 def limit_depth(profile: Profile, depth: int) -> Profile:

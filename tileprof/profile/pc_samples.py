@@ -16,13 +16,14 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError, Location
+from tileprof.once import cached_property
+from tileprof.profile.inflate import inflated
 from tileprof.profile.instruction_counts import EXECUTIONS, InstructionCounts
 from tileprof.profile.metrics import Index
 
@@ -102,8 +103,10 @@ class PcText:
 
     @property
     def text(self) -> str | None:
-        """The text, None where it is not kept."""
-        return zlib.decompress(self.content).decode() if self.content else None
+        """The text, None where it is not kept; `ProfileFileError` where it is damaged."""
+        if not self.content:
+            return None
+        return inflated(self.content, "a kernel's text").decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +207,7 @@ def _no_rows() -> PcRows:
     return PcRows.typed((), (), (), (), ())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PcSamples:
     """All that a profile knows of instructions; no recordings where no samples were asked for."""
 
@@ -221,13 +224,19 @@ class PcSamples:
 
     __hash__ = None  # type: ignore[assignment] # holds arrays
 
+    def __repr__(self) -> str:
+        return f"PcSamples({len(self.functions)} functions, {len(self.recordings)} recordings)"
+
     def __bool__(self) -> bool:
         """Whether anything of instructions was asked for."""
         return bool(self.recordings or self.counts.recordings)
 
     def cubin(self, module: str) -> bytes:
-        """Return the cubin of a function's module; KeyError where the profile does not hold it."""
-        return zlib.decompress(self.cubins[module])
+        """Return the cubin of a function's module; KeyError where the profile does not hold it.
+
+        Raises `ProfileFileError` where its bytes are damaged.
+        """
+        return inflated(self.cubins[module], "a cubin")
 
     @cached_property
     def is_counted(self) -> npt.NDArray[np.bool_]:

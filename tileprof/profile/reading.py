@@ -1,194 +1,238 @@
-"""A profile from an open SQLite database whose header has been checked."""
+"""A profile from the checked rows of a database.
+
+What a single column may hold is checked by `database.py`.  What is checked here is what several
+columns have to do with each other: values with their metric, sites with the sites around them.
+"""
 
 from __future__ import annotations
 
-import math
-import sqlite3
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from tileprof.errors import Location
-from tileprof.profile import cta_bytes, pc_reading, series_tables, timeline_bytes
+from tileprof.errors import Location, ProfileFileError
+from tileprof.profile import cta_bytes, limits, pc_reading, schema, series_tables, timeline_bytes
 from tileprof.profile import metrics as law
 from tileprof.profile.ctas import Cta, CtaLaunch, CtaTimelines, CtaWarp
-from tileprof.profile.metrics import Column, Metric
+from tileprof.profile.database import Database, check_ascending
+from tileprof.profile.forest import depths
+from tileprof.profile.metrics import Column, Index, Metric
 from tileprof.profile.model import Profile, build
-from tileprof.profile.pc_samples import PcSamples
-from tileprof.profile.schema import has_table
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.symbol import Symbol
 from tileprof.profile.tables import DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, Track
 
+_T = TypeVar("_T")
 
-def from_database(database: sqlite3.Connection) -> Profile:
-    """Return the profile; raises whatever a damaged database makes the parts raise."""
+
+def from_database(database: Database) -> Profile:
+    """Return the profile; raises `ProfileFileError` where the database is damaged."""
     places = _locations(database)
-    rows = database.execute("SELECT kind, name, location, phase FROM symbols ORDER BY id")
     symbols = [
-        Symbol(kind, name, None if place is None else places[place], phase)
-        for kind, name, place, phase in rows
+        Symbol(kind, name, _at(places, place), phase)
+        for kind, name, place, phase in database.rows(schema.SYMBOLS).tuples(
+            "kind", "name", "location", "phase"
+        )
     ]
-    nodes = np.fromiter(
-        database.execute("SELECT coalesce(parent, -1), symbol FROM nodes ORDER BY id"),
-        [("parent", np.int32), ("symbol", np.int32)],
-    )
+    nodes = database.rows(schema.NODES)
+    parents, symbol = nodes.integers("parent"), nodes.integers("symbol")
+    _check_tree(parents, symbol, symbols)
+    rows = database.rows(schema.METRICS)
+    if len(rows) * len(nodes) > limits.CELLS:
+        raise ProfileFileError(
+            f"it has {len(rows):,} metrics at {len(nodes):,} nodes, and at most "
+            f"{limits.CELLS:,} values are read"
+        )
     metrics: dict[str, Metric] = {}
     own: dict[str, Column] = {}
     absorbed: dict[str, Column] = {}
     whole: dict[str, int | float] = {}
-    columns = "id, name, unit, adds, inclusive, storage, whole"
-    for row in database.execute(f"SELECT {columns} FROM metrics ORDER BY id").fetchall():
-        number, name, unit, adds, inclusive, storage, amount = row
+    columns = ("id", "name", "unit", "adds", "inclusive", "storage", "whole")
+    for number, name, unit, adds, inclusive, storage, amount in rows.tuples(*columns):
         metric = metrics[name] = Metric(name, unit, adds, bool(inclusive))
-        whole[name] = math.nan if amount is None else amount
-        kind = "int64" if storage == "integer" else "float64"
-        own[name] = _values(database, metric, number, "own", kind, len(nodes))
-        absorbed[name] = _values(database, metric, number, "absorbed", kind, len(nodes))
+        whole[name] = amount
+        for which, held in (("own", own), ("absorbed", absorbed)):
+            held[name] = _values(database, metric, number, which, storage, len(nodes))
     tables = replace(
         _tables(database, places),
-        sketches=_sketches(database, "own"),
-        absorbed_sketches=_sketches(database, "absorbed"),
+        sketches=_sketches(database, list(metrics), "own"),
+        absorbed_sketches=_sketches(database, list(metrics), "absorbed"),
         timeline=_timeline(database, len(nodes)),
         ctas=_ctas(database),
-        pc=_pc_samples(database, places),
+        pc=pc_reading.read(database, places),
         device_peaks=_device_peaks(database),
-        series=series_tables.read(database) if has_table(database, "counter_series") else (),
+        series=series_tables.read(database),
     )
-    return build(symbols, nodes["symbol"], nodes["parent"], metrics, own, absorbed, whole, tables)
+    return build(symbols, symbol, parents, metrics, own, absorbed, whole, tables)
+
+
+def _at(places: Sequence[Location], place: int) -> Location | None:
+    return None if place < 0 else places[place]
+
+
+def _check_tree(parents: Index, symbol: Index, symbols: Sequence[Symbol]) -> None:
+    """Raise where a tree is so deep, or takes so much text, that nothing can show it."""
+    deepest = int(depths(parents).max(initial=-1)) + 1
+    if deepest > limits.DEPTH:
+        raise ProfileFileError(
+            f"its tree is {deepest:,} nodes deep, and at most {limits.DEPTH:,} are read"
+        )
+    sizes = np.array([_characters(each) for each in symbols], np.int64)
+    written = int(sizes[symbol].sum()) if len(symbol) else 0
+    if written > limits.TREE_CHARACTERS:
+        raise ProfileFileError(
+            f"the names and places of its nodes take {written:,} characters, and at most "
+            f"{limits.TREE_CHARACTERS:,} are read"
+        )
+
+
+def _characters(symbol: Symbol) -> int:
+    """Characters that a node of this symbol takes where it is written out."""
+    place = symbol.location
+    around = len(place.file) + len(place.function) if place is not None else 0
+    return len(symbol.name) + len(symbol.phase) + around
 
 
 def _values(
-    database: sqlite3.Connection,
-    metric: Metric,
-    number: int,
-    which: str,
-    kind: npt.DTypeLike,
-    count: int,
+    database: Database, metric: Metric, number: int, which: str, storage: str, count: int
 ) -> Column:
-    rows = np.fromiter(
-        database.execute(
-            f"SELECT node, {which} FROM node_values WHERE metric = ? AND {which} IS NOT NULL",
-            (number,),
-        ),
-        [("node", np.int64), ("value", kind)],
-    )
+    table = schema.NODE_VALUES
+    asked = [table.field("node"), table.field(which)]
+    rows = database.selected(table, asked, f"WHERE metric = ? AND {which} IS NOT NULL", number)
+    nodes = rows.integers("node")
+    check_ascending(table, [nodes])
+    found = np.asarray(rows.column(which))
+    kind = "int64" if storage == "integer" else "float64"
+    if kind == "int64" and found.size and found.dtype.kind != "i":
+        raise ProfileFileError(f"the values of metric `{metric.name}` are not whole numbers")
     column = law.empty_column(metric, count).astype(kind)
-    column[rows["node"]] = rows["value"]
+    column[nodes] = found
     return column
 
 
-def _sketches(database: sqlite3.Connection, which: str) -> dict[tuple[int, str], Sketch]:
-    if not has_table(database, "sketches"):
-        return {}
-    rows = database.execute(
-        f"SELECT node, name, {which} FROM sketches JOIN metrics ON metrics.id = metric "
-        f"WHERE {which} IS NOT NULL"
-    ).fetchall()
-    sketches = sketches_from_bytes([content for _, _, content in rows])
-    return {(node, metric): sketch for (node, metric, _), sketch in zip(rows, sketches)}
+def _sketches(
+    database: Database, metrics: Sequence[str], which: str
+) -> dict[tuple[int, str], Sketch]:
+    rows = database.rows(schema.SKETCHES).tuples("node", "metric", which)
+    held = [(node, metrics[metric], content) for node, metric, content in rows if content]
+    sketches = sketches_from_bytes([content for _, _, content in held])
+    return {(node, metric): sketch for (node, metric, _), sketch in zip(held, sketches)}
 
 
-def _timeline(database: sqlite3.Connection, nodes: int) -> Timeline:
-    if not has_table(database, "timeline"):
-        return Timeline()
-    rows = database.execute("SELECT kind, name, number, device FROM timeline_tracks ORDER BY id")
+def _timeline(database: Database, nodes: int) -> Timeline:
+    rows = database.rows(schema.TIMELINE_TRACKS).tuples("kind", "name", "number", "device")
     tracks = tuple(Track(*row) for row in rows)
-    columns = dict(database.execute("SELECT name, content FROM timeline").fetchall())
+    columns = dict(database.rows(schema.TIMELINE).tuples("name", "content"))
     return timeline_bytes.from_bytes(tracks, columns, nodes)
 
 
-def _ctas(database: sqlite3.Connection) -> CtaTimelines:
-    if not has_table(database, "cta_launches"):
+def _ctas(database: Database) -> CtaTimelines:
+    launches = database.rows(schema.CTA_LAUNCHES)
+    if not len(launches):
         return CtaTimelines()
-
-    def rows(table: str, columns: str) -> list[tuple[Any, ...]]:
-        return database.execute(f"SELECT {columns} FROM {table} ORDER BY id").fetchall()
-
+    columns = ("kernel", "function", "device", "number", "recorded", "issued")
+    ctas = database.rows(schema.CTAS).tuples("launch", "block", "sm", "begin", "end", "chosen")
+    warps = database.rows(schema.CTA_WARPS)
     return cta_bytes.from_bytes(
-        [
-            CtaLaunch(*row)
-            for row in rows("cta_launches", "kernel, function, device, number, recorded, issued")
-        ],
-        [Cta(*row) for row in rows("ctas", 'launch, block, sm, "begin", "end", chosen')],
-        [CtaWarp(*row) for row in rows("cta_warps", 'cta, warp, role, "begin", "end", missing')],
-        [name for (name,) in rows("cta_queues", "name")],
-        dict(database.execute("SELECT name, content FROM cta_columns").fetchall()),
+        [CtaLaunch(*row) for row in launches.tuples(*columns)],
+        [Cta(*row) for row in ctas],
+        [CtaWarp(*row) for row in warps.tuples("cta", "warp", "role", "begin", "end", "missing")],
+        database.rows(schema.CTA_QUEUES).values("name"),
+        dict(database.rows(schema.CTA_COLUMNS).tuples("name", "content")),
     )
 
 
-def _pc_samples(database: sqlite3.Connection, places: dict[int, Location]) -> PcSamples:
-    return pc_reading.read(database, places) if has_table(database, "pc_samples") else PcSamples()
+def _device_peaks(database: Database) -> tuple[DevicePeak, ...]:
+    names = [field.name for field in fields(DevicePeak)]
+    return tuple(DevicePeak(*row) for row in database.rows(schema.DEVICE_PEAKS).tuples(*names))
 
 
-def _device_peaks(database: sqlite3.Connection) -> tuple[DevicePeak, ...]:
-    if not has_table(database, "device_peaks"):
-        return ()
-    columns = ", ".join(field.name for field in fields(DevicePeak))
-    rows = database.execute(f"SELECT {columns} FROM device_peaks ORDER BY rowid")
-    return tuple(DevicePeak(*row) for row in rows)
-
-
-def _locations(database: sqlite3.Connection) -> dict[int, Location]:
-    places: dict[int, Location] = {}
-    columns = 'locations.id, name, line, "column", end_line, end_column, function, caller'
-    joined = "locations JOIN files ON files.id = locations.file"
+def _locations(database: Database) -> list[Location]:
+    files = database.rows(schema.FILES).values("name")
+    places: list[Location] = []
+    callers: list[int] = []
+    columns = ("file", "line", "column", "end_line", "end_column", "function", "caller")
     # A caller is written before what it calls.
-    for row in database.execute(f"SELECT {columns} FROM {joined} ORDER BY locations.id"):
-        number, file, line, column, end_line, end_column, function, caller = row
-        around = None if caller is None else places[caller]
-        places[number] = Location(file, line, column, end_line, end_column, function, around)
+    for row in database.rows(schema.LOCATIONS).tuples(*columns):
+        file, line, column, end_line, end_column, function, caller = row
+        callers.append(0 if caller < 0 else callers[caller] + 1)
+        if callers[-1] > limits.CALLERS:
+            raise ProfileFileError(f"a place was inlined through more than {limits.CALLERS} others")
+        around = _at(places, caller)
+        places.append(Location(files[file], line, column, end_line, end_column, function, around))
     return places
 
 
-def _tables(database: sqlite3.Connection, places: dict[int, Location]) -> Tables:
-    attributes: dict[int, dict[str, str | int | float]] = defaultdict(dict)
-    for kernel, name, value in database.execute(
-        "SELECT kernel, name, value FROM kernel_attributes"
+def _tables(database: Database, places: Sequence[Location]) -> Tables:
+    attributes: dict[int, dict[str, Any]] = defaultdict(dict)
+    for kernel, name, value in database.rows(schema.KERNEL_ATTRIBUTES).tuples(
+        "kernel", "name", "value"
     ):
-        attributes[kernel][name] = math.nan if value is None else value
+        attributes[kernel][name] = value
     remarks, sites = _remarks(database, places), _sites(database, places)
-    texts = "name, device, ir, source, source_file, source_line, code, code_language"
+    texts = ("name", "device", "ir", "source", "source_file", "source_line", "code")
     kernels = []
-    for number, *row in database.execute(f"SELECT id, {texts} FROM kernels ORDER BY id"):
+    for number, row in enumerate(database.rows(schema.KERNELS).tuples(*texts, "code_language")):
         extras = [tuple(remarks[number]), tuple(sites[number]), attributes[number]]
         kernels.append(KernelInfo(*row, *extras))
     return Tables(
         tuple(kernels),
-        dict(database.execute("SELECT node, kernel FROM node_kernels").fetchall()),
-        dict(database.execute("SELECT file, text FROM sources").fetchall()),
-        dict(database.execute("SELECT key, value FROM provenance").fetchall()),
+        dict(database.rows(schema.NODE_KERNELS).tuples("node", "kernel")),
+        dict(database.rows(schema.SOURCES).tuples("file", "text")),
+        dict(database.rows(schema.PROVENANCE).tuples("key", "value")),
     )
 
 
-def _remarks(
-    database: sqlite3.Connection, places: dict[int, Location]
-) -> dict[int, list[RemarkInfo]]:
-    rejected: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    order = "ORDER BY remark, position"
-    for remark, candidate, reason in database.execute(
-        f"SELECT remark, candidate, reason FROM rejections {order}"
-    ):
-        rejected[remark].append((candidate, reason))
-    remarks: dict[int, list[RemarkInfo]] = defaultdict(list)
-    columns = "id, kernel, op, location, chosen, severity"
-    for row in database.execute(f"SELECT {columns} FROM remarks ORDER BY id"):
-        number, kernel, op, place, chosen, severity = row
-        location = None if place is None else places[place]
-        remark_info = RemarkInfo(op, location, chosen, tuple(rejected[number]), severity)
-        remarks[kernel].append(remark_info)
-    return remarks
+def _remarks(database: Database, places: Sequence[Location]) -> dict[int, list[RemarkInfo]]:
+    rejected = _grouped(
+        (remark, (candidate, reason))
+        for remark, candidate, reason in database.rows(schema.REJECTIONS).tuples(
+            "remark", "candidate", "reason"
+        )
+    )
+    columns = ("kernel", "op", "location", "chosen", "severity")
+    rows = enumerate(database.rows(schema.REMARKS).tuples(*columns))
+    return _grouped(
+        (kernel, RemarkInfo(op, _at(places, at), chosen, tuple(rejected[number]), severity))
+        for number, (kernel, op, at, chosen, severity) in rows
+    )
 
 
-def _sites(database: sqlite3.Connection, places: dict[int, Location]) -> dict[int, list[SiteInfo]]:
-    sites: dict[int, list[SiteInfo]] = defaultdict(list)
-    columns = "kernel, id, name, kind, location, parent"
-    for row in database.execute(f"SELECT {columns} FROM sites ORDER BY kernel, position"):
-        kernel, number, name, kind, place, parent = row
-        location = None if place is None else places[place]
-        sites[kernel].append(SiteInfo(number, name, kind, location, parent))
-    return sites
+def _sites(database: Database, places: Sequence[Location]) -> dict[int, list[SiteInfo]]:
+    columns = ("kernel", "id", "name", "kind", "location", "parent")
+    found = _grouped(
+        (kernel, SiteInfo(number, name, kind, _at(places, at), None if above < 0 else above))
+        for kernel, number, name, kind, at, above in database.rows(schema.SITES).tuples(*columns)
+    )
+    for sites in found.values():
+        _check_nesting(sites)
+    return found
+
+
+def _check_nesting(sites: Sequence[SiteInfo]) -> None:
+    """Raise where a number is that of two sites, or a site lies inside of itself."""
+    parents = {site.id: site.parent for site in sites}
+    if len(parents) != len(sites):
+        raise ProfileFileError("`sites.id` holds a number twice within a kernel")
+    settled: set[int | None] = {None}
+    for site in sites:
+        path: dict[int | None, None] = {}
+        at: int | None = site.id
+        while at not in settled:
+            if at in path or at not in parents:
+                raise ProfileFileError("`sites.parent` refers to no site around its own")
+            path[at] = None
+            at = parents[at]
+        settled.update(path)
+
+
+def _grouped(pairs: Iterable[tuple[int, _T]]) -> dict[int, list[_T]]:
+    """Values by their number, in their order."""
+    found: dict[int, list[_T]] = defaultdict(list)
+    for number, value in pairs:
+        found[number].append(value)
+    return found

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
+from tileprof.profile.limits import NANOSECONDS
 
 __all__ = ["CounterSeries", "SeriesMetric"]
 
@@ -80,7 +81,15 @@ class CounterSeries:
             )
         if self.values.shape != (len(self.metrics), len(self)):
             raise InternalError(f"the counters of {self.device} have values for other rows")
-        if (self.duration <= 0).any() or (self.start[1:] < self.start[:-1]).any():
+        if not self.metrics or not np.isfinite(self.values[~np.isnan(self.values)]).all():
+            raise InternalError(f"the counters of {self.device} have no values, or infinite ones")
+        if len(self) and not (self.start[0] >= 0 and self.start[-1] <= NANOSECONDS):
+            raise InternalError(f"the counters of {self.device} are at no time of a clock")
+        if (
+            (self.duration <= 0).any()
+            or (self.duration > NANOSECONDS).any()
+            or (self.start[1:] < self.start[:-1]).any()
+        ):
             raise InternalError(f"the counters of {self.device} are not in order of time")
 
     def __eq__(self, other: object) -> bool:

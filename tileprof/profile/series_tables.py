@@ -6,36 +6,19 @@ the form of those of a timeline (`timeline_bytes.py`), values as the bits of 32-
 
 from __future__ import annotations
 
-import sqlite3
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from tileprof.errors import InternalError, ProfileFileError
+from tileprof.errors import ProfileFileError
+from tileprof.profile.database import Database
+from tileprof.profile.limits import INFLATED_BYTES
+from tileprof.profile.schema import COUNTER_COLUMNS, COUNTER_SERIES
 from tileprof.profile.series import CounterSeries, SeriesMetric
 from tileprof.profile.timeline_bytes import packed, unpacked
 
-__all__ = ["SERIES_SCHEMA", "column_rows", "read", "series_rows"]
-
-SERIES_SCHEMA = """
-CREATE TABLE counter_series (
-    id INTEGER PRIMARY KEY,
-    device TEXT NOT NULL,
-    interval INTEGER NOT NULL,
-    start BLOB NOT NULL,
-    duration BLOB NOT NULL
-);
-CREATE TABLE counter_columns (
-    series INTEGER NOT NULL REFERENCES counter_series (id),
-    position INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    unit TEXT NOT NULL,
-    content BLOB NOT NULL,
-    PRIMARY KEY (series, position)
-) WITHOUT ROWID;
-"""
-"""What files with hardware counters over time have beside; others need no room for it."""
+__all__ = ["column_rows", "read", "series_rows"]
 
 
 def series_rows(series: Sequence[CounterSeries]) -> Iterator[tuple[object, ...]]:
@@ -53,36 +36,37 @@ def column_rows(series: Sequence[CounterSeries]) -> Iterator[tuple[object, ...]]
             yield number, position, metric.name, metric.unit, content
 
 
-def read(database: sqlite3.Connection) -> tuple[CounterSeries, ...]:
+def read(database: Database) -> tuple[CounterSeries, ...]:
     """Return all that the tables hold; `ProfileFileError` where they are damaged."""
-    rows = database.execute(
-        "SELECT id, device, interval, start, duration FROM counter_series ORDER BY id"
-    ).fetchall()
-    columns = "SELECT name, unit, content FROM counter_columns WHERE series = ? ORDER BY position"
-    try:
-        return tuple(
-            _series(device, interval, start, duration, database.execute(columns, (number,)))
-            for number, device, interval, start, duration in rows
-        )
-    except (zlib.error, ValueError, InternalError):
-        raise ProfileFileError(
-            "the profile's hardware counters over time are damaged",
-            hint="Make it again with `tileprof run --pm-sampling`.",
-        ) from None
+    columns: list[list[tuple[str, str, bytes]]] = [
+        [] for _ in range(len(database.rows(COUNTER_SERIES)))
+    ]
+    for number, *column in database.rows(COUNTER_COLUMNS).tuples(
+        "series", "name", "unit", "content"
+    ):
+        columns[number].append((column[0], column[1], column[2]))
+    rows = database.rows(COUNTER_SERIES).tuples("device", "interval", "start", "duration")
+    room = INFLATED_BYTES
+    found = []
+    for (device, interval, start, duration), held in zip(rows, columns):
+        begins = np.cumsum(unpacked(start, 8, "`counter_series.start`", room))
+        room -= begins.nbytes * (2 + len(held) // 2)
+        found.append(_series(device, interval, begins, duration, held))
+    return tuple(found)
 
 
 def _series(
-    device: str, interval: int, start: bytes, duration: bytes,
-    columns: Iterable[tuple[str, str, bytes]],
+    device: str, interval: int, start: npt.NDArray[np.int64], duration: bytes,
+    columns: Sequence[tuple[str, str, bytes]],
 ) -> CounterSeries:  # fmt: skip
-    held = list(columns)
-    made = CounterSeries.of(
-        device,
-        interval,
-        np.cumsum(unpacked(start, 8)),
-        unpacked(duration, 8),
-        tuple(SeriesMetric(name, unit) for name, unit, _ in held),
-        [unpacked(content, 4).view(np.float32) for *_, content in held],
-    )
+    lengths = unpacked(duration, 8, "`counter_series.duration`")
+    values = [
+        unpacked(content, 4, "`counter_columns.content`").view(np.float32)
+        for *_, content in columns
+    ]
+    if any(len(each) != len(start) for each in (lengths, *values)):
+        raise ProfileFileError(f"the counters of {device} are not of one length")
+    metrics = tuple(SeriesMetric(name, unit) for name, unit, _ in columns)
+    made = CounterSeries.of(device, interval, start, lengths, metrics, values)
     made.check()
     return made

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .insides import INSIDE
 from .metrics import Column
 from .model import Profile
 
@@ -26,7 +27,6 @@ FEWEST = 30
 _Z = 1.959964
 SAMPLES = "kernel_samples"
 """The metric of the samples of all roles together."""
-_INSIDE = ("site", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _kernels(profile: Profile) -> npt.NDArray[np.int64]:
     for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
         if kind == "kernel":
             found[node] = node
-        elif kind in _INSIDE and parent >= 0:
+        elif kind in INSIDE and parent >= 0:
             found[node] = found[parent]
     return found
 

@@ -46,15 +46,15 @@ class KernelInfo:
 
     name: str
     device: str
-    ir: str = ""
-    source: str = ""
+    ir: str = field(default="", repr=False)
+    source: str = field(default="", repr=False)
     source_file: str = ""
     source_line: int = 0
-    code: str = ""
+    code: str = field(default="", repr=False)
     code_language: str = "python"
     """`cpp`, `cuda` or `python`."""
-    remarks: tuple[RemarkInfo, ...] = ()
-    sites: tuple[SiteInfo, ...] = ()
+    remarks: tuple[RemarkInfo, ...] = field(default=(), repr=False)
+    sites: tuple[SiteInfo, ...] = field(default=(), repr=False)
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ class DevicePeak:
     formula: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Tables:
     """Everything of a profile that is not the tree."""
 
@@ -107,3 +107,10 @@ class Tables:
     """What devices do at most, of those that kernels ran on and that have been measured."""
     series: tuple[CounterSeries, ...] = ()
     """Hardware counters over time, where they were asked for: one for each device and run."""
+
+    def __repr__(self) -> str:
+        held = {
+            name: getattr(self, name) for name in ("kernels", "sources", "device_peaks", "series")
+        }
+        counts = ", ".join(f"{len(each)} {name}" for name, each in held.items())
+        return f"Tables({counts}, {len(self.pc.functions)} sampled functions)"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
+from tileprof.once import cached_property
+from tileprof.profile.limits import NANOSECONDS
 from tileprof.profile.metrics import Index
 
 
@@ -104,6 +105,10 @@ class Timeline:
                 raise InternalError("an event of the timeline refers to what does not exist")
         if (np.diff(events.start) < 0).any() or (events.duration < 0).any():
             raise InternalError("the events of the timeline are not in order")
+        if len(events) and not (
+            events.start[0] >= 0 and max(events.start[-1], events.duration.max()) <= NANOSECONDS
+        ):
+            raise InternalError("an event of the timeline is at no time of a clock")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError, ProfileFileError
+from tileprof.profile.inflate import inflated
+from tileprof.profile.limits import EVENTS, INFLATED_BYTES
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 
 _LEVEL = 1
@@ -39,7 +41,7 @@ def from_bytes(tracks: tuple[Track, ...], columns: Mapping[str, bytes], nodes: i
         try:
             events = _read(columns)
             Timeline.holding(tracks, events).check(nodes)
-        except (zlib.error, ValueError, KeyError, InternalError):
+        except (KeyError, InternalError, ProfileFileError):
             raise ProfileFileError(
                 "the profile's timeline is damaged",
                 hint="Make it again with `tileprof run --timeline`; the rest of it can be read.",
@@ -50,7 +52,12 @@ def from_bytes(tracks: tuple[Track, ...], columns: Mapping[str, bytes], nodes: i
 
 
 def _read(columns: Mapping[str, bytes]) -> TimelineEvents:
-    numbers = {name: unpacked(columns[name], size) for name, size in _BYTES.items()}
+    numbers = {
+        name: unpacked(columns[name], size, f"column `{name}` of the timeline", EVENTS * size)
+        for name, size in _BYTES.items()
+    }
+    if len({len(column) for column in numbers.values()}) != 1:
+        raise ProfileFileError("the columns of the timeline are not of one length")
     back = numbers["launch"]
     launch = np.where(back == 0, -1, np.arange(len(back), dtype=np.int32) - back)
     return TimelineEvents.typed(
@@ -68,7 +75,16 @@ def packed(column: npt.NDArray[np.integer], size: int) -> bytes:
     return zlib.compress(np.ascontiguousarray(planes.T).data, _LEVEL)
 
 
-def unpacked(content: bytes, size: int) -> npt.NDArray[np.integer]:
-    """Return the numbers of a column; raises what zlib and NumPy raise where it is none."""
-    planes = np.frombuffer(zlib.decompress(content), np.uint8).reshape(size, -1)
+def unpacked(
+    content: bytes, size: int, what: str, limit: int = INFLATED_BYTES
+) -> npt.NDArray[np.integer]:
+    """Return the numbers of a column, each of `size` bytes.
+
+    Raises `ProfileFileError`, which calls the column `what`, where its bytes are damaged or would
+    take more than `limit` bytes.
+    """
+    held = inflated(content, what, limit)
+    if len(held) % size:
+        raise ProfileFileError(f"{what} ends within a number")
+    planes = np.frombuffer(held, np.uint8).reshape(size, -1)
     return np.ascontiguousarray(planes.T).view(f"<i{size}").reshape(-1)

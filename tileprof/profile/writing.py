@@ -18,7 +18,7 @@ from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.model import Profile
 from tileprof.profile.pc_samples import PcFunction, PcSamples
-from tileprof.profile.schema import PC_SCHEMA, SCHEMA
+from tileprof.profile.schema import PC_TABLES, SCHEMA, SERIES_TABLES, statements
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.tables import Attribute, KernelInfo
@@ -130,7 +130,7 @@ class _Writer:
     def _pc_samples(self, held: PcSamples) -> None:
         if not held:
             return
-        self._database.executescript(PC_SCHEMA)
+        self._database.executescript(statements(PC_TABLES))
         self._insert("pc_recordings", ((i, *astuple(e)) for i, e in enumerate(held.recordings)))
         self._insert("pc_stalls", ((i, _text(name)) for i, name in enumerate(held.stalls)))
         for number, function in enumerate(held.functions):
@@ -176,7 +176,7 @@ class _Writer:
     def _series(self, series: tuple[CounterSeries, ...]) -> None:
         if not series:
             return
-        self._database.executescript(series_tables.SERIES_SCHEMA)
+        self._database.executescript(statements(SERIES_TABLES))
         self._insert("counter_series", series_tables.series_rows(series))
         self._insert("counter_columns", series_tables.column_rows(series))
 

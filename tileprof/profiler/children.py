@@ -1,7 +1,8 @@
-"""Processes that the program spawns.
+"""Processes that the program starts with `multiprocessing`.
 
-Forked children carry the recording with them (`recording`). A spawned one begins as a new Python;
-its command line is made to start a session first. A child of a fork server is not followed.
+Forked children carry the recording with them (`recording`). A child that is spawned, or forked by a
+fork server, is a Python that knows nothing of it: it starts a session when it reads what its parent
+has prepared for it, before anything of the program runs there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tileprof.errors import TileprofError
-from tileprof.profiler.recording import start
+from tileprof.profiler.recording import finalize_with_process, start
 from tileprof.profiler.session import Session
 from tileprof.profiler.termination import finalize_on_terminate
 
@@ -22,22 +23,36 @@ except ImportError:
 else:
     attend({path!r}, {options!r})
 """
+_KEY = "tileprof"
+"""Where the request stands in what is prepared for a child; `multiprocessing` passes it by."""
+
+
+class _Request:
+    """Runs a text when it is unpickled, whether tileprof is installed there or not."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (self._text, {})
 
 
 def follow_spawned(session: Session) -> None:
-    """Let children that `multiprocessing` spawns record too, into files beside the session's."""
+    """Let children that `multiprocessing` spawns, or has a fork server make, record too.
+
+    Their files lie beside the session's.
+    """
     from multiprocessing import spawn
 
-    command_line = spawn.get_command_line
+    prepare = spawn.get_preparation_data
 
-    def get_command_line(**options: Any) -> list[str]:
-        command = command_line(**options)
-        if session.profile is None and session.original is not None and "-c" in command:
-            at = command.index("-c") + 1
-            command[at] = _attended(session, session.original) + command[at]
-        return command
+    def get_preparation_data(name: str) -> dict[str, object]:
+        prepared = dict(prepare(name))
+        if session.profile is None and session.original is not None:
+            prepared[_KEY] = _Request(_attended(session, session.original))
+        return prepared
 
-    spawn.get_command_line = get_command_line
+    spawn.get_preparation_data = get_preparation_data
 
 
 def _attended(session: Session, path: Path) -> str:
@@ -57,4 +72,5 @@ def attend(path: str, options: dict[str, Any]) -> None:
     session.become_child(Path(path))
     session.recording.work()
     finalize_on_terminate(session)
+    finalize_with_process(session.recording)
     follow_spawned(session)

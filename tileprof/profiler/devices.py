@@ -10,12 +10,12 @@ Asked of the driver when a kernel has run there, so nothing is loaded that the p
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileprof.errors import ExecutionError, MissingDependencyError
+from tileprof.once import once
 from tileprof.profile import DevicePeak
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Device:
         )
 
 
-@functools.cache
+@once
 def find(number: int) -> Device | None:
     """The device of an ordinal; None where no driver tells of it."""
     from tileprof.runtime import cuda_driver

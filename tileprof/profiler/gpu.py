@@ -11,7 +11,6 @@ and the gap is noted; afterwards recording goes on.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from tileprof.profiler.counters.control import CounterControl, Prepared
 from tileprof.profiler.counters.instructions import InstructionCounting
 from tileprof.profiler.counters.series_control import PreparedSeries, SeriesControl
 from tileprof.profiler.cupti_library import VARIABLE, find_cupti, why_not
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pc_options import PcOptions
 from tileprof.profiler.pc_raw import RawCounts, RawPcSamples
 from tileprof.profiler.pc_sampling import PcSampling
@@ -47,12 +47,14 @@ class Gpu:
         self._native = native
         self._codes: dict[str, int] = native.GPU_CODES
         self._kinds: list[int] = list(native.RECORD_KINDS.values())
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._wanted = False
         self._timeline = 0
         self._given: tuple[str, float] | None = None
         """Who was given CUPTI, and since when."""
         self._gaps: list[str] = []
+        self._unread = ""
+        """What became of the last records, where they did not all come."""
         self._others: others.OtherProfilers | None = None
         self._failed = False
         self._pcs = PcSampling(native)
@@ -146,9 +148,8 @@ class Gpu:
         """Have records of ended work handed over; with `force` of all work, waiting for it."""
         if self.running:
             code, text = self._native.gpu_flush(force)
-            if code == self._codes["timed_out"]:
-                self.problem = text
             if force:
+                self._unread = text if code else self._missing()
                 self._check()
 
     def facts(self) -> dict[str, str]:
@@ -158,6 +159,8 @@ class Gpu:
             facts["cupti"] = f"{_version(self._native.gpu_version())} ({self.library})"
             counts = self._native.gpu_counts()
             lost = [f"{counts[key]:,} {what}" for key, what in _LOSSES.items() if counts.get(key)]
+            if self._unread:
+                lost.append(self._unread)
             if lost:
                 facts["lost"] = "; ".join(lost)
             if counts.get("late"):
@@ -172,13 +175,23 @@ class Gpu:
 
     def after_fork(self) -> None:
         """Forget, in a forked child, what was the parent's: no GPU works there."""
-        self._lock = threading.RLock()
         self._native.gpu_after_fork()
         self._pcs = PcSampling(self._native, forked=True)
         self.counters = CounterControl(self._native)
         self.over_time = SeriesControl(self._native)
         self._instructions = InstructionCounting(self._native)
         self.library, self._failed = "", True
+
+    def _missing(self) -> str:
+        """Return how many launches left no record although all work was waited for; '' for none."""
+        if self.counters.plan is not None:  # then no launch leaves records
+            return ""
+        counts = self._native.gpu_counts()
+        missing = counts["unsettled"] - counts["dropped"]
+        if missing <= 0:
+            return ""
+        launches = "1 launch" if missing == 1 else f"{missing:,} launches"
+        return f"{launches} of which no record came, as of a kernel that fails or does not end"
 
     def _check(self) -> None:
         """Note whether somebody took the calls or the records that were ours; take them back."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from tileprof.profiler.locks import new_lock
 
 _LAZY: type = importlib.util._LazyModule  # type: ignore[attr-defined]
 
@@ -67,7 +68,7 @@ def when_imported(name: str, then: Callable[[ModuleType], None]) -> Watch:
 
 
 _watches: list[Watch] = []
-_lock = threading.RLock()
+_lock = new_lock()
 
 
 class _Finder:

@@ -9,7 +9,7 @@ from tileprof.errors import Location
 from tileprof.profiler.late import Late
 from tileprof.profiler.links import Link, follow
 from tileprof.profiler.paths import place_of
-from tileprof.profiler.recorder import NODE, STOP, THREAD, Entry, Recorder, top
+from tileprof.profiler.recorder import NODE, STOP, THREAD, Entry, Recorder, enclosing, top
 from tileprof.profiler.tree import Node
 from tileprof.runtime.hooks import Instrument, Launch, LaunchedKernel
 
@@ -79,18 +79,21 @@ class Listener:
 
     def _learn(self, kernel: LaunchedKernel, above: Entry, anchor: Link | None) -> Node:
         recorder = self._recorder
-        parent: Node = above[NODE]
+        frame = _getframe(2)
+        around = enclosing(above, frame)
+        if around is not above:
+            anchor = around[NODE].cache.launches.get(kernel.key)
+        parent: Node = around[NODE]
         anchor = anchor or Link()
 
         def finish(last: Node, place: Location | None) -> Node:
             return self._node(last, kernel)
 
-        frame = _getframe(2)
         if recorder.frames:
-            node, kept = recorder.paths.find(anchor, frame, parent, above[STOP], finish)
+            node, kept = recorder.paths.find(anchor, frame, parent, around[STOP], finish)
         else:
             node, kept = finish(parent, place_of(frame)), True
             anchor.at_stop = node
-        if kept:
+        if kept and not parent.suspends:
             parent.cache.launches[kernel.key] = anchor
         return node

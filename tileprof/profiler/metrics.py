@@ -17,6 +17,11 @@ MARK_TIME = Metric("mark_time", "ns")
 LOST = Metric("lost", "1")
 """Records of a kernel's sites that did not fit into their buffer."""
 
+ELAPSED_TIME = Metric("elapsed_time", "ns")
+"""Time from begin to end of the visits of a scope in a coroutine or generator, waiting included.
+
+Such visits overlap, so the times of several scopes may add up to more than the wall time."""
+
 KERNEL_SAMPLES = Metric("kernel_samples", "1")
 """How often a warp, or a worker of the cpu, was seen at a site; of all roles together."""
 OF_ROLES: dict[str, tuple[Metric, tuple[Metric, ...]]] = {
@@ -53,12 +58,16 @@ ADDED = (
     OVERHEAD_TIME,
     ALLOCATED_BYTES,
     PC_SAMPLES,
+    ELAPSED_TIME,
 )
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}
 """Names that a user's scope cannot give a meaning of its own."""
 
 
+_OWN = {metric.name: metric for metric in ADDED}
+
+
 def of_user(name: str) -> Metric:
     """Return the metric that a keyword of `scope` stands for."""
-    return STANDARD.get(name) or Metric(name, "1")
+    return STANDARD.get(name) or _OWN.get(name) or Metric(name, "1")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cache
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from tileprof.errors import Location
+from tileprof.once import once
 from tileprof.profiler.paths import line_at, path_of, shares, shows
 from tileprof.profiler.tree import Node, Tree
 
@@ -34,7 +34,7 @@ def why_not() -> str:
     return _found()[1]
 
 
-@cache
+@once
 def _found() -> tuple[ModuleType | None, str]:
     try:
         from tileprof.native import _recorder

@@ -22,12 +22,13 @@ from tileprof.errors import TileprofError
 from tileprof.native.building import find_compiler
 from tileprof.profiler import native, paths
 from tileprof.profiler.imports import Watch, when_imported
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.observer_library import Tell, load
 from tileprof.profiler.observer_threads import NewThreads, others
 
 __all__ = ["attach", "detach", "facts", "pause", "use_ranges", "why_not"]
 
-_lock = threading.RLock()
+_lock = new_lock()
 _wanted = False
 _paused = False
 _backward_ops = False

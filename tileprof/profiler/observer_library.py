@@ -22,6 +22,7 @@ from tileprof.native.building import (
     build_library,
     find_compiler,
     is_cached,
+    load_library,
     one_at_a_time,
 )
 
@@ -48,7 +49,7 @@ def load(torch: Any, tell: Tell) -> Any:
         with _telling(tell, line), one_at_a_time(order):
             build_library(order)
     # What it refers to is in libraries of PyTorch's that are loaded, under the same names.
-    library = ctypes.CDLL(str(build_library(order)))
+    library = load_library(order, ctypes.CDLL)
     library.tileprof_observer_start.restype = c_uint64
     library.tileprof_observer_start.argtypes = (c_void_p, c_int32, c_int32)
     library.tileprof_observer_thread.restype = None

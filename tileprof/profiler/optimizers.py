@@ -6,15 +6,15 @@ have several optimizers in turn (as adversarial networks do): a step ends with t
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from tileprof.profiler.imports import Watch, when_imported
+from tileprof.profiler.locks import new_lock
 
-_lock = threading.RLock()
+_lock = new_lock()
 _told: list[Callable[[], None]] = []
 _watch: Watch | None = None
 _handle: Any = None

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Hashable, Iterable
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
 from tileprof.profiler.imports import when_imported
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.shared_objects import mapped_libraries
 
 _Function = Callable[..., Any]
@@ -95,7 +95,7 @@ class OtherProfilers:
     def __init__(self, yield_: Callable[[str], None], resume: Callable[[], None]) -> None:
         self._yield = yield_
         self._resume = resume
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._open: set[Hashable] = set()
         """What of others is active; whatever they are, there is one gap."""
         self._replaced: list[tuple[ModuleType, str, Any, Any]] = []

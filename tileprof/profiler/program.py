@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import runpy
 import sys
 import traceback
 import types
@@ -21,10 +22,10 @@ from typing import Literal
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
 from tileprof.profiler.children import follow_spawned
 from tileprof.profiler.leaving import writing_at_exit
-from tileprof.profiler.paths import ours
-from tileprof.profiler.recording import finalize_all
+from tileprof.profiler.paths import hidden, ours
+from tileprof.profiler.recording import finalize_all, open_sessions
 from tileprof.profiler.session import Session
-from tileprof.profiler.termination import finalize_on_terminate
+from tileprof.profiler.termination import SAVE_S, finalize_on_terminate, say_unwritten
 from tileprof.profiler.threads import wait_for_threads
 
 INTERRUPTED = 130
@@ -73,20 +74,19 @@ def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) ->
     """Run a program to its end, threads included, and return its exit code.
 
     `argv` are the program's arguments without its name. The session is deactivated at the end, not
-    finalized. Prints what Python itself would print, and nothing else.
+    finalized; it is discarded where Python could not even begin with the program. Prints what
+    Python itself would print, and nothing else.
     """
     check_target(target)
     body = _prepare(target, argv)
-    termination = finalize_on_terminate(session)
+    finalize_on_terminate(session)
     follow_spawned(session)
     try:
-        with writing_at_exit(finalize_all):
+        with writing_at_exit(finalize_all, lambda: say_unwritten(open_sessions(), SAVE_S)):
             return _run(body, session)
     finally:
         session.deactivate()
         session.recording.recorder.set_base(None)
-        if termination is not None:
-            termination.restore()
 
 
 def _run(body: Callable[[], None], session: Session) -> int:
@@ -95,11 +95,13 @@ def _run(body: Callable[[], None], session: Session) -> int:
         body()
         code = 0
     except SystemExit as ending:
+        _discard_unbegun(ending, session)
         code = _exit_code(ending.code)
     except KeyboardInterrupt as error:
         _report(error)
         code = INTERRUPTED
     except BaseException as error:
+        _discard_unbegun(error, session)
         _report(error)
         code = 1
     try:
@@ -108,6 +110,17 @@ def _run(body: Callable[[], None], session: Session) -> int:
         _report(error)
         code = INTERRUPTED
     return code
+
+
+def _discard_unbegun(error: BaseException, session: Session) -> None:
+    """Discard a session whose program has no module of that name, or is not Python."""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not hidden(code) and code.co_filename != runpy.__file__:
+            return
+        trace = trace.tb_next
+    session.discard()
 
 
 def _prepare(target: ProgramTarget, argv: Sequence[str]) -> Callable[[], None]:
@@ -147,8 +160,6 @@ def _run_script(path: str, main: types.ModuleType) -> None:
 
 
 def _run_module(name: str, folder: bool = False) -> None:
-    import runpy
-
     # What `python -m` and `python FOLDER` themselves call.
     runpy._run_module_as_main(name, alter_argv=not folder)  # type: ignore[attr-defined]
 

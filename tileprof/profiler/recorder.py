@@ -1,10 +1,12 @@
 """The one recorder that all sessions share: threads, open scopes, the clock, who listens.
 
 Each thread has a clock hand: the time between two events belongs to the scope entered last, so that
-own times add up to the wall time of the outermost scope, whatever overlaps. Which scope encloses a
-piece of code is a different question, answered by a context variable: a generator and a `with`
-block see the scope around them, asyncio tasks do not see each other's, a task sees the scopes that
-were open where it was made, and a thread starts with none.
+own times add up to the wall time of the outermost scope, whatever overlaps. While a scope's frame
+is suspended (a coroutine that awaits, a generator between two steps) no event says what runs; looks
+of the sampler then move the hand. Which scope encloses a piece of code is a different question,
+answered by a context variable: a `with` block sees the scope around it, asyncio tasks do not see
+each other's, a task sees the scopes that were open where it was made, a thread starts with none,
+and a scope that a suspended generator has left open is passed over (`enclosing`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.excerpts import Excerpts
 from tileprof.profiler.kernels import converted
 from tileprof.profiler.late import Late, add_late
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import Paths
 from tileprof.profiler.pausing import Pause
@@ -88,6 +91,24 @@ class ThreadState:
         return passed + now - self.last if self.current is self.root else passed
 
 
+def enclosing(entry: Entry, frame: FrameType) -> Entry:
+    """Return the innermost scope around a frame, from the innermost one that is open on.
+
+    One that a generator has left open while its caller goes on is not around what the caller does.
+    """
+    while entry[NODE].suspends and not _is_called(frame, entry[STOP]):
+        entry = entry[ABOVE]
+    return entry
+
+
+def _is_called(frame: FrameType | None, caller: FrameType | None) -> bool:
+    while frame is not None:
+        if frame is caller:
+            return True
+        frame = frame.f_back
+    return False
+
+
 NOBODY: Entry = ThreadState(-1, Node(0, None, "", "", None), 0, None).root
 top: ContextVar[Entry] = ContextVar("tileprof_scope", default=NOBODY)
 """The innermost scope that is open in this context."""
@@ -149,10 +170,14 @@ class Recorder:
         """Whether scopes go on a timeline."""
         self.events: Events | None = None
         """What the native recorder sees, where there is one."""
+        self.waits = False
+        """Whether there are scopes that stay open while others run: coroutines', generators'."""
+        self.on_waits: Callable[[], None] = lambda: None
+        """Called once there is one."""
         self._local = threading.local()
         self._names: dict[int, str] = {}
         """Of threads that entered scopes or launched; some of them have ended."""
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self.closed = False
         """Whether what still arrives goes nowhere."""
 
@@ -170,6 +195,11 @@ class Recorder:
             self._names[ident] = threading.current_thread().name
         top.set(state.root)
         return state.root
+
+    def begin_waits(self) -> None:
+        """Note that there is a scope that stays open while others run in its thread."""
+        self.waits = True
+        self.on_waits()
 
     def kernel_index(self, kernel: LaunchedKernel) -> int:
         """Return the place in `kernels` of a variant, which is asked to describe itself once."""
@@ -345,8 +375,6 @@ class Recorder:
 
     def after_fork(self) -> None:
         """Go on in a forked child: one thread, and nothing of what the parent recorded."""
-        self._lock = threading.RLock()
-        self.tree.after_fork()
         if self.events is not None:
             self.events.after_fork()
         state: ThreadState | None = getattr(self._local, "state", None)

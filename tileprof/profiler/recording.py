@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -15,6 +17,7 @@ from tileprof.errors import UsageError
 from tileprof.profiler import provenance, scopes
 from tileprof.profiler.instruments import widest
 from tileprof.profiler.listener import Listener
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import (
     EXCLUDED,
     EXCLUDED_COUNTERS,
@@ -34,11 +37,13 @@ from tileprof.profiler.worker import Worker
 from tileprof.runtime import hooks
 from tileprof.runtime.record_options import RecordOptions
 
+FORK_S = 2.0
+"""How long a fork waits for a change of who records that is under way, in seconds."""
 TAKING_S = 0.25
 """How often the host's events are taken over: its rings have room for half of what is kept."""
 
 _current: Recording | None = None
-_lock = threading.RLock()
+_lock = new_lock()
 
 
 class Recording:
@@ -50,6 +55,7 @@ class Recording:
 
         self._native_side = events
         self.recorder = Recorder(options)
+        self.recorder.on_waits = self._attend_waits
         self.recorder.adopt()
         self.sources = Sources()
         self.sessions: list[Session] = []
@@ -76,7 +82,8 @@ class Recording:
         """Let a session go; the last one ends the recording."""
         global _current
         with _lock:
-            self.sessions.remove(session)
+            if session in self.sessions:
+                self.sessions.remove(session)
             if self.sessions:
                 self._limit_timeline()
                 return
@@ -179,15 +186,14 @@ class Recording:
         """Start the helping thread once somebody needs it, and none if the clock is a test's."""
         if self._exact:
             return
-        if self._sampler is None and any(session.options.frames for session in self.sessions):
+        # Without frames too where scopes wait: which one runs is seen from the threads' frames.
+        frames = any(session.options.frames for session in self.sessions)
+        if self._sampler is None and (frames or self.recorder.waits):
             self._sampler = Sampler(self.recorder)
             # The start may have taken long: an observer was compiled. That is nobody's time.
             self._sampler.skip()
         if self.needs_worker() and self._worker is None:
-            attended = self._termination
-            if attended is not None and not attended.rings:
-                attended = None
-            self._worker = Worker(self.tick, attended)
+            self._worker = Worker(self.tick)
             self._worker.start()
         self._pace()
 
@@ -196,12 +202,27 @@ class Recording:
         if self._worker is not None:
             self._worker.pace(self._sampler is not None and bool(self.recorder.active))
 
-    def attend(self, termination: Termination | None) -> None:
-        """Let the helping thread see to SIGTERM too, or no more."""
-        self.pause_work()
-        self._termination = termination
-        if self.sessions:
+    def _attend_waits(self) -> None:
+        with _lock:
             self.work()
+
+    def attend(self, termination: Termination | None) -> None:
+        """Take over, or let go of, what sees to signals that end the process."""
+        self._termination = termination
+
+    def pause_threads(self) -> set[int]:
+        """Stop all threads of ours before a fork; return the signals that are to wait for it."""
+        self.pause_work()
+        if self._termination is None:
+            return set()
+        self._termination.pause()
+        return self._termination.blocked()
+
+    def start_threads(self) -> None:
+        """Go on after a fork."""
+        self.work()
+        if self._termination is not None:
+            self._termination.go_on()
 
     def needs_worker(self) -> bool:
         """Tell whether there is something to sample, to take over or to flush."""
@@ -286,30 +307,59 @@ def finalize_all() -> None:
 atexit.register(finalize_all)
 
 
+class _Fork(threading.local):
+    """What a thread does around a fork."""
+
+    locked = False
+    mask: Iterable[int] | None = None
+    """Which signals it blocked before, where some are to wait."""
+
+
+_fork = _Fork()
+
+
 def _before_fork() -> None:
-    # With one thread less in the process, the child cannot inherit a lock that it holds.
-    _lock.acquire()
+    # With fewer threads in the process, the child cannot inherit a lock of C code that they hold.
+    # And no other thread may be changing who records; but what it waits for may be in this one.
+    _fork.locked = _lock.acquire(timeout=FORK_S)
     if _current is not None:
-        _current.pause_work()
+        waiting = _current.pause_threads()
+        if waiting:
+            # Python forgets in the child what comes before that knows that it is one: a child that
+            # its parent ends at once would live on.
+            _fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
 
 
 def _after_fork_in_parent() -> None:
     # At the very end of the process no thread can be started any more.
     with suppress(RuntimeError):
         if _current is not None:
-            _current.work()
-    _lock.release()
+            _current.start_threads()
+    _end_fork()
+
+
+def _end_fork() -> None:
+    if _fork.locked:
+        _fork.locked = False
+        _lock.release()
+    mask, _fork.mask = _fork.mask, None
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _after_fork_in_child() -> None:
-    _lock.release()
-    if _current is None:
-        return
-    _current.after_fork()
-    # A child of multiprocessing ends with os._exit, past atexit, but runs its own finalizers.
+    if _current is not None:
+        _current.after_fork()
+        finalize_with_process(_current)
+    _end_fork()
+
+
+def finalize_with_process(recording: Recording) -> None:
+    """Finalize at the end of a child of multiprocessing, which `atexit` does not hear of."""
+    # It ends with os._exit, but runs its own finalizers.
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        util.register_after_fork(_current, _finalize_with_process)
+        util.register_after_fork(recording, _finalize_with_process)
 
 
 def _finalize_with_process(recording: Recording) -> None:

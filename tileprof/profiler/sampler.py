@@ -16,10 +16,11 @@ import os
 import sys
 import threading
 from types import FrameType
+from typing import cast
 
 from tileprof.errors import Location
 from tileprof.profiler.paths import runs_kernels
-from tileprof.profiler.recorder import NODE, STOP, Entry, Recorder, ThreadState
+from tileprof.profiler.recorder import BELOW, NODE, SCOPE, STOP, Entry, Recorder, ThreadState
 from tileprof.profiler.trail import Trail
 from tileprof.profiler.tree import Node
 from tileprof.runtime import hooks
@@ -70,6 +71,8 @@ class Sampler:
         """Threads that never had an event."""
         self._claimed: dict[int, int] = {}
         self._trail: Trail | None = None
+        self._parked: dict[int, list[Entry]] = {}
+        """By thread: open scopes whose frames were suspended when they were looked for."""
 
     def sample(self) -> None:
         """Look at all threads but the calling one, and others that work for the measurement."""
@@ -86,6 +89,41 @@ class Sampler:
         for known in (self._strangers, self._recorder.threads):
             for ident in [each for each in list(known) if each not in frames]:
                 known.pop(ident, None)
+
+    def _find_running(self, state: ThreadState, frame: FrameType, now: int) -> None:
+        """Give a thread's clock to the innermost open scope that its frames are in.
+
+        A coroutine that awaits, and a generator between two steps, keep their scopes open, and no
+        event tells that something else runs: a look does. The time since the last event or look is
+        that of what is found, as with all samples.
+        """
+        entry = state.current
+        parked = self._parked.get(state.ident, [])
+        if not parked and not entry[NODE].waits:
+            return
+        # By the frame that each is open in, the innermost one.
+        opened: dict[int, Entry] = {}
+        around: Entry = entry
+        while around[SCOPE] is None or around[NODE].waits:
+            if around[SCOPE] is not None:
+                opened.setdefault(id(around[STOP]), around)
+            around = around[BELOW]
+        for each in parked:
+            while each[SCOPE] is None:
+                each = each[BELOW]
+            if each[NODE].waits:
+                opened.setdefault(id(each[STOP]), each)
+        found, outer = around, cast(FrameType | None, frame)
+        while outer is not None and outer is not around[STOP]:
+            if id(outer) in opened:
+                found = opened[id(outer)]
+                break
+            outer = outer.f_back
+        self._parked[state.ident] = [each for each in opened.values() if each is not found]
+        if state.current is entry:
+            found[NODE].host.own_ns += now - state.last
+            state.last = now
+            state.current = found
 
     def skip(self) -> None:
         """Count nothing of what has passed until now."""
@@ -107,6 +145,10 @@ class Sampler:
 
     def _look(self, ident: int, frame: FrameType, now: int) -> None:
         state = self._state(ident, now)
+        if self._recorder.waits:
+            self._find_running(state, frame, now)
+        if not self._recorder.frames:
+            return
         entry = state.current
         elapsed, state.seen = now - state.seen, now
         if state.launching:

@@ -7,7 +7,9 @@ that do nothing (`install` swaps the real ones in). Together 0.11 µs; empty Pyt
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable
@@ -18,7 +20,7 @@ from tileprof.errors import Location, UsageError
 from tileprof.profile import checked_value
 from tileprof.profiler.decorate import wrapped
 from tileprof.profiler.links import Link, follow
-from tileprof.profiler.metrics import RESERVED
+from tileprof.profiler.metrics import ELAPSED_TIME, RESERVED
 from tileprof.profiler.options import Options
 from tileprof.profiler.paths import place_of
 from tileprof.profiler.recorder import (
@@ -31,6 +33,7 @@ from tileprof.profiler.recorder import (
     THREAD,
     Entry,
     Recorder,
+    enclosing,
     top,
 )
 from tileprof.profiler.tree import Node
@@ -46,6 +49,17 @@ _inside = _nowhere
 _clock: Callable[[], int]
 _tracing = False
 """Whether visits are put on a timeline; set by `trace`."""
+
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_COROUTINE = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
+_CONTEXT_MANAGERS = tuple(
+    function.__code__
+    for function in (
+        contextlib._GeneratorContextManager.__enter__,
+        contextlib._AsyncGeneratorContextManager.__aenter__,
+    )
+)
+"""What runs a generator up to its `yield` for a `with` block."""
 
 _get_ident = threading.get_ident
 _getframe = sys._getframe
@@ -110,7 +124,7 @@ class Scope:
         current[NODE].host.own_ns += now - thread.last
         thread.last = now
         thread.current = entry
-        if _tracing:
+        if node.timed:
             entry[BEGAN] = now
 
     def __exit__(self, kind: object, value: object, trace: object) -> None:
@@ -137,20 +151,42 @@ class Scope:
     def _learn(
         self, recorder: Recorder, above: Entry, frame: FrameType, anchor: Link | None
     ) -> Node:
-        parent: Node = above[NODE]
+        around = enclosing(above, frame)
+        if around is not above:
+            anchor = around[NODE].cache.scopes.get(self.name)
+        parent: Node = around[NODE]
         anchor = anchor or Link()
 
         def finish(last: Node, place: Location | None) -> Node:
             return recorder.tree.child(last, "scope", self.name, self.location or place)
 
         if recorder.frames:
-            node, kept = recorder.paths.find(anchor, frame, parent, above[STOP], finish)
+            node, kept = recorder.paths.find(anchor, frame, parent, around[STOP], finish)
         else:
             node = anchor.at_stop = finish(parent, place_of(frame))
             kept = node.name == self.name
-        if kept:
+        # Below a scope that may be passed over, that is asked at each visit.
+        if kept and not parent.suspends:
             parent.cache.scopes[self.name] = anchor
+        if kept:
+            _learn_waiting(recorder, node, frame)
         return node
+
+
+def _learn_waiting(recorder: Recorder, node: Node, frame: FrameType) -> None:
+    """Note of a scope whether its frame may stop in the middle of a visit, and others go on."""
+    flags = frame.f_code.co_flags
+    suspends, waits = bool(flags & _GENERATOR), bool(flags & (_GENERATOR | _COROUTINE))
+    caller = frame.f_back
+    if suspends and caller is not None and caller.f_code in _CONTEXT_MANAGERS:
+        # Its visit is that of the `with` block around what runs meanwhile.
+        suspends = waits = False
+    first = node.host.count == 0
+    node.suspends = suspends and (first or node.suspends)
+    node.waits = waits and (first or node.waits)
+    node.timed = node.timed or node.waits
+    if node.waits and not recorder.waits:
+        recorder.begin_waits()
 
 
 def _close(entry: Entry | None, now: int) -> None:
@@ -174,7 +210,9 @@ def _close(entry: Entry | None, now: int) -> None:
 
 
 def _trace(node: Node, began: int, now: int) -> None:
-    if _recorder.events is not None:
+    if node.waits:
+        node.host.add(ELAPSED_TIME.name, now - began)
+    if _tracing and _recorder.events is not None:
         _recorder.events.trace_scope(node.index, began, now)
 
 
@@ -243,6 +281,7 @@ def trace(visits: bool) -> None:
     """Put visits of scopes on the timeline from here on, or no more."""
     global _tracing
     _tracing = visits
+    _recorder.tree.time_visits(visits)
 
 
 install(None)

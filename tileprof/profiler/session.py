@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +13,14 @@ from tileprof.profile import SETUP, PcSamples, Profile, Tables, Timeline, TreeBu
 from tileprof.profiler import devices, provenance
 from tileprof.profiler.excerpts import cta_timelines
 from tileprof.profiler.late import add_records
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.pc_listings import files_of
 from tileprof.profiler.pc_tree import Period
 from tileprof.profiler.recorder import Store
 from tileprof.profiler.snapshot import build_tree, device_ns, gather
 from tileprof.profiler.steps import Steps
+from tileprof.profiler.termination import deferred
 from tileprof.profiler.totals import LaunchTotals
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Session:
         self.over_time = over_time
         """The same of hardware counters over time."""
         self.path = path
-        """Where the profile goes; None for a session that only returns it."""
+        """Where the profile goes; None for a session that only returns it, or was discarded."""
         self.profile: Profile | None = None
         """The result, once the session is final."""
         self.of_steps: Profile | None = None
@@ -83,7 +84,8 @@ class Session:
         self._started, self._clock = provenance.now(), time.monotonic()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)
         self._written: object = None
-        self._saving = threading.RLock()
+        self._saving = new_lock()
+        self._ending = new_lock()
 
     def deactivate(self) -> None:
         """Record nothing until `activate`; scopes that are open stay known."""
@@ -112,22 +114,37 @@ class Session:
     def finalize(self) -> Profile:
         """End the session, write the file where there is one, and return the profile.
 
-        A second call returns the same profile. `OutputError` where the file cannot be written.
+        A second call returns the same profile; in another thread it waits for the first one.
+        `OutputError` where the file cannot be written.
         """
-        if self.profile is None:
-            if self._steps is not None:
-                self._steps.close()
-            if self.active:
-                self.recording.recorder.settle_devices()
-            self.deactivate()
-            self.recording.recorder.flush_devices(final=True)
-            with self._saving:
-                if len(self._stores) > 1:
-                    self.of_steps = self.snapshot(setup=False)
-                self.profile = self.snapshot(final=True)
+        with deferred(), self._ending:
+            return self.profile if self.profile is not None else self._conclude()
+
+    def _conclude(self) -> Profile:
+        process = os.getpid()
+        if self._steps is not None:
+            self._steps.close()
+        if self.active:
+            self.recording.recorder.settle_devices()
+        self.deactivate()
+        self.recording.recorder.flush_devices(final=True)
+        with self._saving:
+            if len(self._stores) > 1:
+                self.of_steps = self.snapshot(setup=False)
+            self.profile = profile = self.snapshot(final=True)
+        # The session is among the open ones until its file is there: a process that is told to end
+        # waits for those.
+        try:
+            # A child that this thread has forked meanwhile goes on in the same code.
+            if process == os.getpid():
+                self._save(profile)
+        finally:
             self.recording.leave(self)
-            self._save(self.profile)
-        return self.profile
+        return profile
+
+    def discard(self) -> None:
+        """Write no file: there was no program to record."""
+        self.path = None
 
     def snapshot(self, setup: bool = True, final: bool = False) -> Profile:
         """Return the profile as it stands, or its steps only; the session goes on.

@@ -15,8 +15,8 @@ time       of a kernel: on its device. Of a site: the kernel's time in the propo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from tileprof.once import cached_property
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler import metrics
 from tileprof.profiler.insides import add_samples, add_sites

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from tileprof.profile import StepTimes
 from tileprof.profiler import optimizers
 from tileprof.profiler.estimates import Moments
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Steps:
         """Whether what happens now is wanted."""
         self._session = session
         self._clock = session.recording.recorder.clock
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._by_hand = False
         self._restart()
         _open.append(self)

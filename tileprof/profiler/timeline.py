@@ -6,7 +6,6 @@ nodes of a profile.  A session keeps as many events as it asked for of either; 4
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import Timeline, TimelineEvents, Track
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.native import Contexts
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -110,7 +110,7 @@ class TimelineStore:
         self._newest = {kind: Newest(kind, most) for kind in (_HOST, _DEVICE)}
         self._names: dict[int, str] = {}
         # The helping thread takes events over while another one asks for the profile.
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def take(self, rows: Rows, threads: Mapping[int, str]) -> None:
         """Add events of the host or of devices; `threads` are names of threads as far as known."""

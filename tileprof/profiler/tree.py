@@ -7,13 +7,13 @@ changes. CPython switches threads at calls and backward jumps only, so straight-
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
 from typing import TypeAlias
 
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME, MAX_SIBLINGS
 from tileprof.profiler.links import PathCache
+from tileprof.profiler.locks import new_lock
 from tileprof.profiler.totals import HostTotals, LaunchTotals
 
 MAX_NODES = 500_000
@@ -29,7 +29,8 @@ class Node:
     """A place in the tree; `kind` is empty for the root, which stands for no node of a profile."""
 
     __slots__ = ("cache", "children", "families", "host", "index", "key", "kind", "launches",
-                 "location", "name", "native", "parent", "phase")  # fmt: skip
+                 "location", "name", "native", "parent", "phase", "suspends", "timed",
+                 "waits")  # fmt: skip
 
     def __init__(
         self,
@@ -50,6 +51,13 @@ class Node:
         self.phase = key[2] if key is not None else ""
         self.native = kind in ("op", "api", "kernel")
         """Whether the native recorder measures its host time; of scopes, those that are ranges."""
+        self.suspends = False
+        """Whether it is a scope that a generator leaves open while its caller goes on."""
+        self.waits = False
+        """Whether it is a scope that stays open while something else runs in its thread: as
+        `suspends`, and those of coroutines."""
+        self.timed = False
+        """Whether it matters when a visit began."""
         self.children: dict[Identity, Node] = {}
         self.families: dict[str, int] = {}
         """How many children there are of each kind."""
@@ -72,7 +80,8 @@ class Tree:
         self.root = Node(0, None, "", "", None)
         self.nodes = [self.root]
         self.scopes: list[Node] = []
-        self._lock = threading.RLock()
+        self._timed = False
+        self._lock = new_lock()
 
     def child(
         self,
@@ -126,16 +135,19 @@ class Tree:
         parent.families[kind] = parent.families.get(kind, 0) + 1
         self.nodes.append(node)
         if kind == "scope":
+            node.timed = self._timed
             self.scopes.append(node)
         parent.children[identity] = node
         return node
+
+    def time_visits(self, timed: bool) -> None:
+        """Note when each visit of a scope begins, or only where it matters in any case."""
+        self._timed = timed
+        for node in self.scopes[:]:
+            node.timed = timed or node.waits
 
     def forget_paths(self) -> None:
         """Drop all learned chains of frames."""
         for node in list(self.nodes):
             if node.cache is not _NO_CACHE:
                 node.cache.clear()
-
-    def after_fork(self) -> None:
-        """Make the tree usable in a forked child, whatever other threads were doing."""
-        self._lock = threading.RLock()

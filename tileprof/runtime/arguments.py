@@ -22,7 +22,7 @@ from tileprof.errors import ArgumentError, DTypeError, MissingDependencyError
 from .dlpack import exported
 
 __all__ = ["TensorSpec", "address", "allocate", "as_array", "describe", "is_host", "is_writable"]
-__all__ += ["stream_of", "word_of"]
+__all__ += ["outlives_its_owner", "stream_of", "word_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def describe(value: Any) -> TensorSpec | None:
 def _remember(key: Any, spec: TensorSpec) -> TensorSpec:
     if len(_SPECS) >= _MAX_SPECS:
         _SPECS.clear()
-    _SPECS[key] = spec
-    return spec
+    # Plans know a spec by its identity: threads that describe at the same time get the same one.
+    return _SPECS.setdefault(key, spec)
 
 
 def _numpy_spec(value: np.ndarray[Any, Any]) -> TensorSpec:
@@ -157,6 +157,18 @@ def address(value: Any) -> int:
     if hasattr(value, "__cuda_array_interface__"):
         return int(value.__cuda_array_interface__["data"][0])
     return address(np.from_dlpack(value)) if is_host(value) else exported(value).address
+
+
+def outlives_its_owner(value: Any) -> bool:
+    """Whether memory that an array frees is reused after the work that was enqueued on its stream.
+
+    That holds for PyTorch and for what has `__cuda_array_interface__`, not for DLPack alone.
+    """
+    return (
+        isinstance(value, np.ndarray)
+        or hasattr(value, "data_ptr")
+        or (hasattr(value, "__cuda_array_interface__"))
+    )
 
 
 def is_host(value: Any) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler.build import build
+from tileprof.compiler.build import load
 from tileprof.compiler.codegen import ENTRY, CppSource
 from tileprof.errors import ArgumentError
 from tileprof.instrument import SiteTimes, decode
@@ -24,7 +24,7 @@ from .arguments import address, is_writable, word_of
 from .cpu_abi import Run
 from .cpu_report import raise_failure, show_printed
 from .cpu_samples import Seen
-from .device import RunResult, written_params
+from .device import RunResult, taken, written_params
 
 __all__ = ["CpuExecutable"]
 
@@ -44,8 +44,7 @@ class CpuExecutable:
         self.kernel = kernel
         self.source = source
         compiler = cpu_pool.compiler()
-        self.library = build(source.text, source.headers, compiler, name=source.name)
-        self._held = ctypes.CDLL(str(self.library))
+        self.library, self._held = load(source.text, source.headers, compiler, name=source.name)
         self._entry = ctypes.cast(getattr(self._held, ENTRY), ctypes.c_void_p).value
         pool = cpu_pool.load_pool()
         self._pool_run, self._pool_free = pool.tp_pool_run, pool.tp_pool_free
@@ -113,8 +112,7 @@ class CpuExecutable:
 
     def _buffers(self, workers: int) -> list[layout.Bytes]:
         """Empty record buffers, one a worker; those of an earlier launch where they fit."""
-        while self._free:
-            held = self._free.pop()
+        while (held := taken(self._free)) is not None:
             if len(held) >= workers:
                 for buffer in held:
                     header = buffer[: layout.HEADER.itemsize].view(layout.HEADER)

@@ -65,6 +65,7 @@ class Run(ctypes.Structure):
         ("period_ns", ctypes.c_int64),
         ("looks", ctypes.c_uint64),
         ("failure", Failure),
+        ("failing", ctypes.c_int64),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
 from typing import Any
 
-from tileprof.compiler.build import Compiler, build, find_compiler
+from tileprof.compiler.build import Compiler, find_compiler, load
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
 from tileprof.instrument.records import c_struct
+from tileprof.once import once
 
 from .cpu_abi import Run
 
@@ -33,7 +33,7 @@ def set_threads(count: int | None) -> None:
     _chosen = count
 
 
-@cache
+@once
 def _default() -> int:
     text = os.environ.get(_ENVIRONMENT, "")
     if text:
@@ -56,12 +56,11 @@ def compiler() -> Compiler:
     return found
 
 
-@cache
+@once
 def load_pool() -> Any:
     """The library, started: `tp_pool_run(entry, words, run)` and `tp_pool_free(memory)`."""
     text = f'{c_struct()}#include "pool.h"\n'
-    path = build(text, ("pool.h",), compiler(), name="pool", libraries=("-lpthread",))
-    library = ctypes.CDLL(str(path))
+    _, library = load(text, ("pool.h",), compiler(), name="pool", libraries=("-lpthread",))
     library.tp_pool_start.restype = ctypes.c_uint64
     library.tp_pool_run.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     library.tp_pool_free.argtypes = (ctypes.c_void_p,)

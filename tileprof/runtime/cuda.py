@@ -20,9 +20,10 @@ from typing import Any
 from tileprof import ir
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, ExecutionError, TileprofError
+from tileprof.once import Guard, Kept
 
 from . import hooks
-from .arguments import address, is_host, is_writable, stream_of
+from .arguments import address, is_host, is_writable, outlives_its_owner, stream_of
 from .cuda_binary import CudaBinary
 from .cuda_calibration import RecordCost
 from .cuda_comparison import Comparison
@@ -35,7 +36,7 @@ from .cuda_reader import records_of, samples_of
 from .cuda_report import Origin, Report, Reports
 from .cuda_samples import SampledFunction
 from .cuda_tags import SiteTable, Source
-from .device import RunResult, written_params
+from .device import RunResult, taken, written_params
 
 __all__ = ["CudaExecutable", "CudaVariant", "Need"]
 
@@ -96,7 +97,8 @@ class CudaExecutable:
     ) -> None:
         self.kernel, self.device = kernel, device
         self._build = build
-        self._variants: dict[Need, CudaVariant] = {}
+        self._variants: Kept[Need, CudaVariant] = Kept()
+        self._comparing = Guard()
         self._tensors = {
             at: p.type for at, p in enumerate(kernel.params) if isinstance(p.type, ir.BufferType)
         }
@@ -123,13 +125,13 @@ class CudaExecutable:
 
     def variant(self, need: Need) -> CudaVariant:
         """The variant for a need, compiled and loaded when it is first asked for."""
-        found = self._variants.get(need)
-        if found is None:
-            found = CudaVariant(self.device, self.kernel, self._build(need))
-            found.sources = self.sites.sources(found.binary, self.device.clock_khz, self.compare)
-            found.sampled = self.sites.sampled(found.binary)
-            self._variants[need] = found
-        return found
+        return self._variants.get(need) or self._variants.made(need, lambda: self._loaded(need))
+
+    def _loaded(self, need: Need) -> CudaVariant:
+        made = CudaVariant(self.device, self.kernel, self._build(need))
+        made.sources = self.sites.sources(made.binary, self.device.clock_khz, self.compare)
+        made.sampled = self.sites.sampled(made.binary)
+        return made
 
     @property
     def records(self) -> bool:
@@ -172,8 +174,9 @@ class CudaExecutable:
 
     def compare(self) -> None:
         """Find out what the marks cost; takes as long as it takes to compile the kernel."""
-        if self.compared is None and self.binary.compare is not None:
-            self.compared = self.binary.compare()
+        with self._comparing:
+            if self.compared is None and self.binary.compare is not None:
+                self.compared = self.binary.compare()
 
     def stream(self, values: Sequence[Any]) -> int:
         """The stream of the first array on the device, else the legacy default one."""
@@ -295,6 +298,9 @@ class CudaExecutable:
                     function.launch(call)
         except DriverFailure as failure:
             raise self._fault(failure) from None
+        loose = [values[at] for at in self._tensors if not outlives_its_owner(values[at])]
+        if loose and not self.device.driver.is_capturing(stream):
+            self.device.held.keep(loose, stream)
         time_ns = self._elapsed(stream, events) if events else -1
         if own:
             self._synchronize(stream)
@@ -369,10 +375,10 @@ class CudaExecutable:
 
     def _record(self, stream: int) -> tuple[int, int]:
         driver = self.device.driver
-        if self._events:
-            events = self._events.pop()
-        else:
-            events = driver.pointer("cuEventCreate", 0), driver.pointer("cuEventCreate", 0)
+        events = taken(self._events) or (
+            driver.pointer("cuEventCreate", 0),
+            driver.pointer("cuEventCreate", 0),
+        )
         driver.call("cuEventRecord", events[0], stream)
         return events
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,8 +26,10 @@ from tileprof import ir
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import TileprofError
+from tileprof.files import replace_bytes
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost
+from tileprof.native.cache import cache_folder, create_folder
 
 from . import hooks
 from .cuda_device import CudaDevice
@@ -112,7 +112,7 @@ class Calibration:
             return
         self._known = RecordCost(cost.cycles)
         if cost.spread <= _AGREED:
-            with suppress(OSError):
+            with suppress(OSError, TileprofError):
                 keep(_place(self._device), self._device, cost)
 
 
@@ -121,8 +121,6 @@ class Calibration:
 
 def _place(device: CudaDevice) -> Path:
     """The file of what is known of such devices; its name tells all that the number depends on."""
-    from tileprof.compiler.build import cache_folder
-
     digest = hashlib.sha256()
     parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
     for part in (*parts, calibration.cuda_text(), slots.cuda_text()):
@@ -141,17 +139,11 @@ def read_kept(place: Path) -> float | None:
 
 
 def keep(place: Path, device: CudaDevice, cost: Cost) -> None:
-    """Write a number and where it comes from, at once or not at all; OSError where it cannot."""
+    """Write a number and where it comes from, at once or not at all; OSError where it cannot,
+    OutputError where the cache is not safe."""
     held = {"device": device.name, "driver": device.driver.version(), **asdict(cost)}
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=place.stem, dir=place.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(held, file, indent=1)
-        Path(name).replace(place)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    create_folder()
+    replace_bytes(place, json.dumps(held, indent=1).encode())
 
 
 # -- measuring

@@ -6,10 +6,10 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from tileprof.compiler.cuda.target import Target, find_target
 from tileprof.errors import ArgumentError, MissingDependencyError
+from tileprof.once import once
 
 from .cuda_counters import TileCounters
 from .cuda_driver import (
@@ -20,6 +20,7 @@ from .cuda_driver import (
     Driver,
     load_driver,
 )
+from .cuda_held import HeldArrays
 from .cuda_notes import Notes
 
 __all__ = ["CudaDevice", "find_device"]
@@ -44,6 +45,7 @@ class CudaDevice:
         self.capability = (major, minor)
         self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)
         self.counters = TileCounters(driver)
+        self.held = HeldArrays(driver)
         self.notes = Notes(self)
         self._get_current = driver.function("cuCtxGetCurrent")
         self.target, self.from_ptx = _choose_target(self.capability)
@@ -87,7 +89,7 @@ def _choose_target(capability: tuple[int, int]) -> tuple[Target, bool]:
     return target, name == "sm_80" and major != 8
 
 
-@cache
+@once
 def find_device(number: int) -> CudaDevice:
     """Device `number` as the driver counts; ArgumentError for one that is not there."""
     driver = load_driver()

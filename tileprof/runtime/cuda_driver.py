@@ -21,10 +21,10 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )  # fmt: skip
-from functools import cache
 from typing import Any
 
 from tileprof.errors import ExecutionError, MissingDependencyError
+from tileprof.once import once
 
 __all__ = [
     "CLUSTER_DIMENSION", "EARLY_START", "Attribute", "Copy2D", "Driver", "DriverFailure",
@@ -39,6 +39,7 @@ NO_BINARY_FOR_GPU = 209
 INVALID_PTX = 218
 UNSUPPORTED_PTX = 222
 LAUNCH_OUT_OF_RESOURCES = 701
+NOT_READY = 600
 STREAM_CAPTURE_UNSUPPORTED = 900
 FAULTS = {
     700: "an address that is not mapped",
@@ -58,6 +59,7 @@ MAX_DYNAMIC_SHARED, CLUSTER_WIDTH, NON_PORTABLE_CLUSTER = 8, 11, 14
 CLUSTER_DIMENSION, EARLY_START = 4, 6
 HOST_PORTABLE_MAPPED = 0x03
 STREAM_NON_BLOCKING = 1
+EVENT_WITHOUT_TIME = 2
 CAPTURE_MODE_RELAXED = 2
 HOST_MEMORY, DEVICE_MEMORY = 1, 2
 
@@ -162,6 +164,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemFreeHost": (_P,),
     "cuEventCreate": (_P, c_uint),
     "cuEventDestroy_v2": (_P,),
+    "cuEventQuery": (_P,),
     "cuEventRecord": (_P, _P),
     "cuEventSynchronize": (_P,),
     "cuEventElapsedTime": (_P, _P, _P),
@@ -193,7 +196,7 @@ class Driver:
         if found is None:
             prototype = ctypes.CFUNCTYPE(c_int, *_FUNCTIONS[name])
             try:
-                found = self._held[name] = self._resolve(name, prototype)
+                found = self._held.setdefault(name, self._resolve(name, prototype))
             except AttributeError:
                 raise MissingDependencyError(
                     f"the CUDA driver has no function {name}",
@@ -260,7 +263,7 @@ class Driver:
         return round(made.value * 1e6)
 
 
-@cache
+@once
 def load_driver() -> Driver:
     """The driver of this machine, started; MissingDependencyError where there is none."""
     try:

@@ -16,9 +16,11 @@ from tileprof.errors import ExecutionError, InternalError
 from .interpreter import arithmetic
 from .interpreter.convert import bitcast, cast, constant
 
-__all__ = ["HostProgram"]
+__all__ = ["HostProgram", "check_host"]
 
 _MAX_KNOWN = 4096
+_HOST_OPS = (ir.Constant, ir.Binary, ir.Unary, ir.Compare, ir.Fma, ir.Select, ir.Cast, ir.Bitcast)
+_HOST_OPS_MOST = 2000
 
 
 class HostProgram:
@@ -67,6 +69,29 @@ class HostProgram:
         env |= zip(self.kernel.symbol_values().values(), map(int, symbols))
         made = _run(self.kernel.body, env)
         return tuple(v.item() if hasattr(v, "item") else v for v in made)
+
+
+def check_host(program: ir.Kernel, kernel: ir.Kernel) -> None:
+    """ValueError where a program that was read is none that the host runs before a launch of
+    `kernel`."""
+    ops = program.ops()
+    allowed = (*_HOST_OPS, ir.If, ir.Yield)
+    other = [op for op in ops if not isinstance(op, allowed)]
+    last = program.body.ops[-1] if program.body.ops else None
+    if other or not isinstance(last, ir.Yield) or len(ops) > _HOST_OPS_MOST:
+        raise ValueError("the program of the host is no list of scalars that ends in `yield`")
+    if program.symbols != kernel.symbols or [p.type for p in program.params] != [
+        p.type for p in kernel.params
+    ]:
+        raise ValueError("the program of the host takes other arguments than the kernel")
+    # The last `yield` ends no block: it is looked at as if it ended one of a branch.
+    for sentence in ir.problems(
+        program.with_body(ir.Block(program.body.args, program.body.ops[:-1]))
+    ):
+        raise ValueError(f"the program of the host is not valid: {sentence}")
+    known = {*program.body.args, *(v for op in program.body.ops for v in op.results)}
+    if not known.issuperset(last.values):
+        raise ValueError("the program of the host gives what it does not compute")
 
 
 def _needed(results: Sequence[ir.Value]) -> list[ir.OpBase]:

@@ -35,11 +35,12 @@ from .cuda_driver import (
 )
 from .cuda_maps import BYTES, TensorMaps
 from .cuda_tags import NOTHING
+from .device import taken
 
 if TYPE_CHECKING:
     from .cuda_notes import Lent
 
-__all__ = ["Call", "Frame", "Function", "Parameter"]
+__all__ = ["Call", "Frame", "Function", "Parameter", "layout_of"]
 
 _MAP_ALIGNMENT = 64
 _STATIC_SHARED = 48 * 1024
@@ -202,7 +203,7 @@ class Function:
 
     def frame(self, call: Call) -> Frame:
         """A frame with the parameters and the configuration of a call."""
-        frame = self._free.pop() if self._free else Frame(self.layout, self.size, self._config)
+        frame = taken(self._free) or Frame(self.layout, self.size, self._config)
         self._pack(frame.bytes, 0, *[self._value(p, call) for p in self.layout])
         frame.config.grid[:] = (self.blocks(call.grid), 1, 1)
         frame.config.stream = call.stream
@@ -259,6 +260,11 @@ def _layout(kernel: ir.Kernel, spec: LaunchSpec) -> tuple[list[Parameter], int]:
         made.append(Parameter(argument, offset, size, convert))
         end = offset + size
     return made, max(end, 1)
+
+
+def layout_of(kernel: ir.Kernel, spec: LaunchSpec) -> list[tuple[int, int]]:
+    """Offset and size in bytes of each parameter of a function."""
+    return [(p.offset, p.size) for p in _layout(kernel, spec)[0]]
 
 
 def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], int] | None]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from functools import cache
+
+from tileprof.once import Guard, once
 
 from . import hooks
 from .cuda_device import CudaDevice
@@ -30,17 +31,24 @@ class Reader:
         self.sampled: dict[int, Samples] = {}
         self._wanted, self._soon = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        self._starting = Guard()
         hooks.collectors.append(self)
 
     def notice(self, soon: bool) -> None:
         """A launch will write records; `soon`: there is not much room left."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tileprof records", daemon=True)
-            self._thread.start()
+            self._start()
         if not self._wanted.is_set():
             self._wanted.set()
         if soon and not self._soon.is_set():
             self._soon.set()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="tileprof records", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def collect(self, final: bool) -> None:
         """Hand over what all devices have."""
@@ -75,7 +83,7 @@ class Reader:
                 self._wanted.set()
 
 
-@cache
+@once
 def reader() -> Reader:
     """That of this process."""
     return Reader()
@@ -99,9 +107,8 @@ def samples_of(device: CudaDevice) -> Samples:
 
 def _after_fork() -> None:
     """A child has neither the devices nor the thread."""
-    if reader.cache_info().currsize:
-        hooks.collectors.remove(reader())
-        reader.cache_clear()
+    hooks.collectors[:] = [each for each in hooks.collectors if not isinstance(each, Reader)]
+    reader.cache_clear()
     hooks.own_threads.clear()
 
 

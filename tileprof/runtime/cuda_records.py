@@ -38,8 +38,9 @@ BLOCKS_OF_REPLAYS = 2
 """Of a launch in a graph: of all replays together, the first 64 and then one in 16."""
 COMPARING_S = 3.0
 """How long it finds out what marks cost kernels."""
-_MOST_RECORDS = 16 << 20
-"""Kept undecoded: 128 MB."""
+_MOST_RECORDS = 1 << 18
+"""Records of 8 bytes that are kept undecoded.  Decoding more at once saves nothing, and takes
+several times their 2 MB while it lasts."""
 
 
 class Records:

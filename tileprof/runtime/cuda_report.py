@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from tileprof import ir
 from tileprof.compiler.codegen import Place
+from tileprof.once import Guard
 
 from .cpu_abi import Failure, Message
 from .cpu_report import Speaking, line_of, raise_failure
 from .cuda_driver import HOST_PORTABLE_MAPPED, Driver
+from .device import taken
 
 if TYPE_CHECKING:
     from .cuda_launch import Call, Function
@@ -165,21 +167,23 @@ class Reports:
         self.driver = driver
         self._free: list[Report] = []
         self._captured: Report | None = None
+        self._making = Guard()
 
     def take(self) -> Report:
         """One that is ready for a launch."""
-        report = self._free.pop() if self._free else self._made()
+        report = taken(self._free) or self._made()
         report.clear()
         return report
 
     def _unread(self) -> Report:
         """What all captured launches that print or assert have: graphs are not waited for, so
         nobody reads it."""
-        if self._captured is None:
-            with self.driver.beside_captures():
-                self._captured = self._made()
-        self._captured.clear()
-        return self._captured
+        with self._making:
+            if self._captured is None:
+                with self.driver.beside_captures():
+                    self._captured = self._made()
+            self._captured.clear()
+            return self._captured
 
     def tell(self, told: Sequence[tuple[Report, Origin]]) -> None:
         """Say what launches that are over had to say, and take their reports back."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.instrument import SiteTimes
 from tileprof.instrument.slots import RECORDING, Slots, recording
+from tileprof.once import Guard
 
 from .cuda_budget import Share
 from .cuda_facts import Observed
@@ -196,6 +197,7 @@ class SiteTable:
 
     def __init__(self) -> None:
         self.sites: list[ir.Site] = []
+        self._numbering = Guard()
 
     def sources(
         self, binary: CudaBinary, clock_khz: int, compare: Callable[[], None]
@@ -226,6 +228,10 @@ class SiteTable:
 
     def _take(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:
         """The number here of each site; None where they are the same."""
+        with self._numbering:
+            return self._numbered(sites)
+
+    def _numbered(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:
         known = {_identity(s, self.sites): s.id for s in self.sites}
         numbers: list[int] = []
         for site in sites:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
 from tileprof.instrument.samples import SampleTotals
 
-__all__ = ["Executable", "HostCopy", "RunResult", "written_params"]
+__all__ = ["Executable", "HostCopy", "RunResult", "taken", "written_params"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,17 @@ class Executable(Protocol):
         each symbol in order.
         """
         ...
+
+
+def taken(free: list[T]) -> T | None:
+    """Take the last item of a list that threads share; None where it is empty.
+
+    To look first and pop then would fail where another thread takes the last one in between.
+    """
+    try:
+        return free.pop()
+    except IndexError:
+        return None
 
 
 def written_params(kernel: ir.Kernel) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
@@ -12,7 +11,14 @@ from tileprof import ir
 from tileprof.compiler import Mode, Program
 from tileprof.compiler.remarks import Remark, refuse_missed
 from tileprof.compiler.work import Work
-from tileprof.errors import BuildError, InternalError, KernelError, Location, TileprofError
+from tileprof.errors import (
+    BuildError,
+    InternalError,
+    KernelError,
+    Location,
+    TileprofError,
+    source_lines,
+)
 from tileprof.instrument import strip
 
 from . import hooks
@@ -280,5 +286,5 @@ def _sites(sites: Sequence[ir.Site]) -> tuple[SiteDescription, ...]:
 def _source(location: Location | None) -> str:
     if location is None:
         return ""
-    lines = linecache.getlines(location.file)
+    lines = source_lines(location.file)
     return "".join(lines[location.line - 1 : max(location.end_line, location.line)])

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 
 from tileprof.errors import ArgumentError, UsageError
+from tileprof.once import once
 
 from .arguments import TensorSpec
 
@@ -67,7 +67,7 @@ def choose(specs: Iterable[TensorSpec]) -> str:
     return _host_device() if places <= {"cpu"} else places.pop()
 
 
-@cache
+@once
 def _host_device() -> str:
     from tileprof.compiler.build import find_compiler
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tileprof.errors import UsageError
+from tileprof.errors import UsageError, suggestion
 from tileprof.profile import Profile
 from tileprof.viewer.changes import render_changes
 from tileprof.viewer.columns import available as available_metrics
@@ -85,5 +85,6 @@ def render_view(
     names as they are). Data views have no use for width and colour.
     """
     if view not in VIEWS:
-        raise UsageError(f"there is no view `{view}`", hint=f"The views are: {', '.join(VIEWS)}.")
+        known = f"The views are: {', '.join(VIEWS)}."
+        raise UsageError(f"there is no view `{view}`", hint=suggestion(view, VIEWS) + known)
     return VIEWS[view](profile, options, width, color, unicode)

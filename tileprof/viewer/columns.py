@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.errors import UsageError
-from tileprof.profile import Profile
+from tileprof.errors import UsageError, suggestion
+from tileprof.profile import Profile, inside_kernels
 from tileprof.profile.counters import RATES as COUNTER_RATES
 from tileprof.profile.counters import is_part as is_part_of_counter
 from tileprof.profile.counters import rate_of
@@ -151,7 +151,7 @@ def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
     # A tree of which much was left out may have no sketch any more: then all values are NaN.
     if (asked := _QUANTILE.fullmatch(name)) and asked[1] in profile.metrics:
         return quantile_column(profile, asked[1], asked[2], per_visit)
-    raise _unknown(profile, f"the profile has no metric `{name}`")
+    raise _unknown(profile, name, f"the profile has no metric `{name}`")
 
 
 def require(profile: Profile, name: str) -> None:
@@ -162,11 +162,13 @@ def require(profile: Profile, name: str) -> None:
     if asked is None or asked[1] not in profile.metrics or name in profile.metrics:
         column(profile, name)
     elif asked[1] not in sketched(profile):
-        raise _unknown(profile, f"the profile has sums of `{asked[1]}`, but no quantiles")
+        raise _unknown(profile, name, f"the profile has sums of `{asked[1]}`, but no quantiles")
 
 
-def _unknown(profile: Profile, sentence: str) -> UsageError:
-    return UsageError(sentence, hint=f"It has: {', '.join(available(profile)) or 'none'}.")
+def _unknown(profile: Profile, name: str, sentence: str) -> UsageError:
+    known = available(profile)
+    hint = f"{suggestion(name, known)}It has: {', '.join(known) or 'none'}."
+    return UsageError(sentence, hint=hint)
 
 
 def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
@@ -177,11 +179,10 @@ def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
     """
     if default_metric(profile) != "time":
         return []
-    inside = np.array([kind in ("site", "line") for kind in profile.kinds], bool)
     # What most kernels move is unknown: a rate over all that is below a node would be too low.
     below = per_visit and "bytes" in profile.metrics
     unknown = profile.own["bytes"] == 0 if below else np.zeros(len(profile), bool)
-    hidden = {"avg_time": inside, "gbyte/s": unknown}
+    hidden = {"avg_time": inside_kernels(profile), "gbyte/s": unknown}
     known = _rates(profile).keys() & available(profile) - profile.metrics.keys()
     rates = [
         _without(_rate(profile, name, per_visit), hidden.get(name))

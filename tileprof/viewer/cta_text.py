@@ -79,7 +79,7 @@ class _Drawing:
         self.letters = _letters([(s, ctas.site(cta, s).name) for s in sorted(self.times)])
         flights = self._flights()
         names = [*flights, *(ctas.warp_name(w) for w in self.segments)]
-        self.margin = min(max(map(width_of, names)), width // 3)
+        self.margin = min(max(map(width_of, names), default=0), width // 3)
         self.cells = width - self.margin - 3
         self.rows = [(name, self._counts(spans)) for name, spans in flights.items()]
         self.rows += [(ctas.warp_name(w), self._places(w)) for w in self.segments]
@@ -103,7 +103,7 @@ class _Drawing:
         """How long it is, or until when records of warps are there."""
         warps = [self.ctas.held.warps[at] for at in self.ctas.warps(self.cta)]
         if all(warp.missing == "end" for warp in warps):
-            return max(*(warp.end for warp in warps), 1)
+            return max((warp.end for warp in warps), default=1) or 1
         return self.whole
 
     def _part(self) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import UsageError
+from tileprof.once import cached_property
 from tileprof.profile import Cta, CtaLaunch, CtaTimelines, Profile, SiteInfo
 from tileprof.profile.operations import regular
 from tileprof.viewer.text import encodable

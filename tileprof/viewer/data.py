@@ -54,13 +54,16 @@ def diff_json(diff: Diff, changes: Sequence[KernelChange] = ()) -> str:
 
 
 def view_csv(profile: Profile, options: ViewOptions) -> str:
-    """One row a node in the order of ids; a value that does not exist is an empty cell."""
+    """One row a node in the order of ids; a value that does not exist is an empty cell.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it.
+    """
     shown = select(with_facts(profile, options.metrics), options, 0).profile
     columns = _columns(shown, options)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     titles = [f"{c.name}_{part}" for c in columns for part in ("own", "total")]
-    writer.writerow([*_PLACE, *titles])
+    writer.writerow([*_PLACE, *map(_text, titles)])
     numbers = [values for c in columns for values in (_own(c), c.total.tolist())]
     for node, values in enumerate(zip(*numbers) if numbers else [()] * len(shown)):
         writer.writerow([*_place(shown, node), *(_cell(value) for value in values)])
@@ -98,16 +101,25 @@ def _place(profile: Profile, node: int) -> list[str | int]:
     location, parent = profile.locations[node], int(profile.parents[node])
     place: tuple[str | int, ...] = ("", "", "")
     if location is not None:
-        place = (encodable(location.file), location.line, encodable(location.function))
+        place = (_text(location.file), location.line, _text(location.function))
     return [
         node,
         "" if parent < 0 else parent,
         int(profile.depths[node]),
         profile.kinds[node],
-        encodable(profile.names[node]),
+        _text(profile.names[node]),
         *place,
-        profile.phases[node],
+        _text(profile.phases[node]),
     ]
+
+
+def _text(text: str) -> str:
+    """A text as a cell that no spreadsheet computes: they begin formulas with these characters."""
+    return (
+        f"'{encodable(text)}"
+        if text.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else encodable(text)
+    )
 
 
 def _own(shown: Column) -> list[float]:

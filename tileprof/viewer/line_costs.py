@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from tileprof.errors import UsageError
+from tileprof.once import cached_property
 from tileprof.profile import Profile
 from tileprof.profile.instruction_counts import EXECUTIONS
 from tileprof.viewer.instruction_columns import Sums

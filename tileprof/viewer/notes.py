@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tileprof.viewer.grid import Label
 from tileprof.viewer.kernel_names import printed_forms
 from tileprof.viewer.sample_shares import count_text, share_notes
 from tileprof.viewer.text import Glyphs, clean, fit, paint
-from tileprof.viewer.units import format_value
+from tileprof.viewer.units import format_percent, format_value
 
 __all__ = [
     "VisitTimes",
@@ -28,6 +29,7 @@ __all__ = [
     "steps_in",
     "title_of",
     "visit_times",
+    "wall_time",
     "whereabouts",
 ]
 
@@ -145,12 +147,56 @@ def _perturbation(times: VisitTimes, node: int) -> list[str]:
 def nothing_in(profile: Profile, width: int) -> str:
     """A sentence where the profile holds nothing that a view could show; else nothing."""
     if not len(profile):
-        said = "The profile is empty: nothing was recorded."
+        said = f"The profile is empty: {_why_empty(profile)}"
     elif all(metric.adds != "sum" for metric in profile.metrics.values()):
         said = "The profile holds a tree, but no metric that adds up: nothing was measured."
     else:
         return ""
     return textwrap.fill(said, width) + "\n"
+
+
+def wall_seconds(profile: Profile) -> float:
+    """Return how long the profiled program ran, in seconds of wall time; NaN where unknown."""
+    number, _, unit = profile.tables.provenance.get("duration", "").partition(" ")
+    try:
+        seconds = float(number) if unit == "s" else math.nan
+    except ValueError:
+        return math.nan
+    return seconds if 0 < seconds < math.inf else math.nan
+
+
+def wall_time(profile: Profile, metric: str) -> str:
+    """Return a sentence that compares a time with the program's wall time; nothing where unknown.
+
+    `metric` is the one that the tree shows: kernels' `time`, which leaves out the host, or
+    `cpu_time`, which leaves out what no sample met.
+    """
+    seconds = wall_seconds(profile)
+    if metric not in _TIMES or math.isnan(seconds):
+        return ""
+    shown = float(profile.whole[metric])
+    share = format_percent(shown / (seconds * 1e9))
+    return (
+        f"The program ran for {format_value(seconds * 1e9, 'ns')}: {metric}, {_TIMES[metric]}, is"
+        f" {format_value(shown, 'ns') or 0} ({share} %) of that."
+    )
+
+
+_TIMES = {
+    "time": "that of kernels and copies",
+    "cpu_time": "the host's wall time in all threads, waiting included",
+}
+
+
+def _why_empty(profile: Profile) -> str:
+    seconds = wall_seconds(profile)
+    if math.isnan(seconds):
+        return "nothing was recorded."
+    return (
+        f"nothing was recorded in {format_value(seconds * 1e9, 'ns')}. Python code is seen by"
+        " samples every few milliseconds; run more of it, or name parts of it with"
+        " `tileprof.scope`, which counts each visit."
+    )
 
 
 _MISSING = {

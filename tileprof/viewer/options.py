@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-__all__ = ["DEFAULT_THRESHOLD", "DiffOptions", "Mode", "ViewOptions"]
+from tileprof.errors import UsageError, suggestion
+
+__all__ = ["DEFAULT_THRESHOLD", "DiffOptions", "Mode", "ViewOptions", "check_choice"]
 
 Mode = Literal["top-down", "bottom-up", "flat"]
 
@@ -29,6 +32,9 @@ class ViewOptions:
     """How many levels are shown; what lies deeper folds into the last one."""
     mode: Mode = "top-down"
 
+    def __post_init__(self) -> None:
+        check_choice("mode", self.mode, get_args(Mode))
+
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
@@ -40,3 +46,12 @@ class DiffOptions:
     """Percent of the whole below which a difference folds; none means 0.5."""
     depth: int | None = None
     """How many levels are shown."""
+
+
+def check_choice(option: str, value: str, known: Sequence[str]) -> None:
+    """Raise UsageError where an option has a value that it cannot take."""
+    if value not in known:
+        raise UsageError(
+            f"`{value}` is no {option}",
+            hint=f"{suggestion(value, known)}It is {' or '.join(known)}.",
+        )

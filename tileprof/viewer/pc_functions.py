@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from tileprof.errors import Location, UsageError
+from tileprof.once import cached_property
 from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples, Profile
 from tileprof.profile.instruction_counts import EXECUTIONS
 from tileprof.profile.operations import regular

@@ -9,14 +9,27 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 
 from tileprof.errors import UsageError
-from tileprof.profile import Profile, bottom_up, filter_nodes, flat, limit_depth, prune
+from tileprof.profile import (
+    Profile,
+    bottom_up,
+    filter_nodes,
+    flat,
+    inside_kernels,
+    limit_depth,
+    prune,
+)
 from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
 from tileprof.viewer.options import ViewOptions
 
 __all__ = ["Fold", "Selection", "select", "shown_metrics"]
+
+
+_ELAPSED = "elapsed_time"
+"""What scopes of coroutines and generators have beside the time in which they ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,8 @@ class Selection:
 def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
     """The names of the columns; raises UsageError, listing what exists, for one that is unknown."""
     if not options.metrics:
-        return (default_metric(profile),)
+        waits = (_ELAPSED,) if profile.whole.get(_ELAPSED) else ()
+        return (default_metric(profile), *waits)
     for name in options.metrics:
         require(profile, name)
     return tuple(dict.fromkeys(options.metrics))
@@ -77,16 +91,22 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         folds.append(_fold(f"deeper than -d {options.depth}", current, kept, metric))
         current = kept
     if threshold > 0 and metric:
-        kept = prune(current, metric, threshold / 100)
+        kept = prune(current, metric, threshold / 100, _waiting(current, metric, threshold / 100))
         folds.append(_fold(f"below {threshold:g} %", current, kept, metric))
         current = kept
     return Selection(current, metric, tuple(fold for fold in folds if fold.nodes))
 
 
+def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
+    """Scopes of coroutines that were open for a notable time, most of which others ran."""
+    if _ELAPSED not in profile.own or profile.metrics[metric].unit != "ns":
+        return None
+    return np.asarray(profile.own[_ELAPSED] >= max(profile.whole[metric] * share, 1))
+
+
 def _kernels_whole(profile: Profile) -> Profile:
     """The tree without places inside kernels: a kernel apart from its scopes has no true rates."""
-    inside = [symbol.kind in ("site", "line") for symbol in profile.symbols]
-    return cut(profile, ~np.array(inside, bool)[profile.symbol])
+    return cut(profile, ~inside_kernels(profile))
 
 
 def _own_visits(profile: Profile) -> Profile:

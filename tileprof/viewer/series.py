@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import UsageError
+from tileprof.once import cached_property
 from tileprof.profile import CounterSeries, Profile, TimelineEvents
 
 __all__ = ["Ran", "SeriesView", "Stretch", "series_views", "shown_columns"]

@@ -56,7 +56,8 @@ def _device(
     series, columns = view.series, shown_columns(view, options.metrics)
     length = clean(format_value(view.length, "ns"), glyphs)
     interval = clean(format_value(series.interval, "ns"), glyphs)
-    lines = [paint(f"{series.device}  {length}, every {interval}", "1", color), ""]
+    device = clean(series.device, glyphs)
+    lines = [paint(f"{device}  {length}, every {interval}", "1", color), ""]
     metrics = [series.metrics[column] for column in columns]
     numbers = np.array([_numbers(view, column) for column in columns])
     titles = ("mean", "least", "most")

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from tileprof.profile.plain_text import clean_text
+
 __all__ = [
     "ASCII",
     "UNICODE",
@@ -24,9 +26,6 @@ __all__ = [
     "width_of",
 ]
 
-_CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
 _NARROW = re.compile(r"[\x00-\u02ff\u2010-\u2027\u2500-\u259f]*")  # Latin, dashes, boxes, blocks
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -52,8 +51,7 @@ ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ")
 
 def clean(text: str, glyphs: Glyphs) -> str:
     """`text` with control and direction characters escaped, and in ASCII where `glyphs` are."""
-    text = plain(text, glyphs)
-    return _CONTROL.sub(_escape, text) if _CONTROL.search(text) else text
+    return clean_text(plain(text, glyphs))
 
 
 def plain(text: str, glyphs: Glyphs) -> str:
@@ -68,10 +66,6 @@ def plain(text: str, glyphs: Glyphs) -> str:
 def encodable(text: str) -> str:
     """`text` as UTF-8 can hold it: file names may carry bytes that are no text."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode()
 
 
 def width_of(text: str) -> int:

@@ -21,6 +21,7 @@ from tileprof.viewer.notes import (
     steps_in,
     title_of,
     visit_times,
+    wall_time,
 )
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
@@ -64,7 +65,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     fields = _fields(selection.profile, columns, options.mode, glyphs)
     fields += [_totals(extra, 6, None, glyphs) for extra in extras]
     # Columns that were asked for go last; those by default make room for deep paths.
-    depth = 0 if options.metrics else int(selection.profile.depths.max())
+    depth = 0 if options.metrics else int(selection.profile.depths.max(initial=0))
     grid = arrange(fields, width, glyphs, color, depth)
     lines = [
         *title_of(profile, width, glyphs, color),
@@ -73,7 +74,10 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
         grid.row(len(selection.profile), Label("total", style="1")),
         *_rows(selection.profile, columns[0], grid),
     ]
-    for sentence in (*_below(selection, columns, grid, options), *steps_in(profile)):
+    below = [*_below(selection, columns, grid, options), *steps_in(profile)]
+    if not (options.metrics or options.include or options.exclude or options.mode != "top-down"):
+        below += [said] if (said := wall_time(profile, selection.metric)) else []
+    for sentence in below:
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
 
@@ -111,7 +115,7 @@ def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -
 
 def _rows(profile: Profile, first: Column, grid: Grid) -> Iterator[str]:
     averages = visit_times(profile)
-    levels = levels_that_fit(int(profile.depths.max()), grid.room, grid.glyphs)
+    levels = levels_that_fit(int(profile.depths.max(initial=0)), grid.room, grid.glyphs)
     for node, lines in outline(profile.parents, first.total, levels, grid.glyphs):
         if profile.symbols[profile.symbol[node]] == HIDDEN:
             continue  # what it holds is said below the tree

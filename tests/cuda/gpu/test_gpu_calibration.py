@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof.profiler as profiler
 from tileprof.instrument import calibration
 from tileprof.profile import Profile
 from tileprof.runtime.cuda_calibration import Calibration, measure
 from tileprof.runtime.cuda_device import CudaDevice, find_device
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 kernels: Any = importlib.import_module("benchmarks.instrument_kernels")
@@ -27,7 +28,7 @@ VISITS = 64
 @pytest.fixture
 def device() -> CudaDevice:
     """The first GPU."""
-    torch.cuda.init()  # type: ignore[no-untyped-call]
+    torch.cuda.init()
     return find_device(0)
 
 

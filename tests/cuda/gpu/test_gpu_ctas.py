@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof.profiler as profiler
 from tileprof.profile import Profile
 from tileprof.viewer import export, render_cta
 from tileprof.viewer.cta_axis import places
 from tileprof.viewer.ctas import Ctas
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 kernels: Any = importlib.import_module("benchmarks.gpu_kernels")

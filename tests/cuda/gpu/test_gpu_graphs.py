@@ -6,7 +6,8 @@ import importlib
 from typing import Any
 
 import pytest
-import torch
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 tiles: Any = importlib.import_module("tests.cuda.gpu.tiles")

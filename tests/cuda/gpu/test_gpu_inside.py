@@ -6,10 +6,11 @@ import importlib
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof.profiler as profiler
 from tileprof.profile import KernelInfo, Profile
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 delayed: Any = importlib.import_module("benchmarks.instrument_kernels").delayed

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from tests.cuda.gpu import attention_studies, studies
 from tileprof.errors import BoundsError
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[3]

@@ -6,9 +6,10 @@ import importlib
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 tiles: Any = importlib.import_module("tests.cuda.gpu.tiles")

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof
 from tileprof.errors import BoundsError
 from tileprof.runtime import cuda_native
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[3]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import tileprof
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 branches: Any = importlib.import_module("tests.cuda.test_branches")

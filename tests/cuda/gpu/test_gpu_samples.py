@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import torch
 
 from tileprof.instrument.samples import SampleTotals
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda_reader import reader
 from tileprof.runtime.hooks import Launch, LaunchedKernel, Measured
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 kernels: Any = importlib.import_module("benchmarks.gpu_kernels")

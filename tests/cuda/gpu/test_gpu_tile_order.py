@@ -7,9 +7,10 @@ import importlib
 from typing import Any
 
 import pytest
-import torch
 
 import tileprof
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 cuda: Any = torch.cuda

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 
 #include "gpu.h"
 #include "host.h"
@@ -29,3 +31,20 @@ void add_announced(ContextId) {}
 } // namespace host
 } // namespace tileprof
 
+
+// How long a program goes on: for so many seconds, and until so much is done, but not for ever.
+class Enough {
+public:
+  Enough(const char *seconds, const char *least)
+      : until_(Clock::now() + std::chrono::milliseconds(int64_t(1000 * atof(seconds)))),
+        least_(strtoull(least, nullptr, 10)) {}
+  bool is(uint64_t done) const {
+    const auto now = Clock::now();
+    return (now >= until_ && done >= least_) || now > until_ + std::chrono::seconds(60);
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point until_;
+  const uint64_t least_;
+};

@@ -23,20 +23,21 @@ API void fake_reset() {
   f.witness.clear();
   f.dropped = 0;
   for (const char *name :
-       {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms",
+       {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms", "flush_result",
         "unfinished", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
         "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
         "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
         "range_enable_result", "range_size_result", "range_image_result", "range_config_result",
         "range_start_result", "range_stop_result", "range_decode_result", "range_missing",
         "evaluate_result", "pm_enable_result", "pm_config_result", "pm_start_result",
-        "pm_decode_result", "pm_size_result", "pm_stop_ms"})
+        "pm_decode_result", "pm_size_result", "pm_stop_ms", "pm_stops", "pc_stops"})
     f.options[name] = 0;
   set_sizes();
   reset_pcs();
   reset_sass();
 }
 API void fake_option(const char *name, uint64_t value) { fake().options[name] = value; }
+API uint64_t fake_option_now(const char *name) { return option(name); }
 // Makes records of a kind as long as another version of CUPTI has them.
 API void fake_size(uint32_t kind, uint32_t bytes) { fake().sizes[kind] = bytes; }
 API uint64_t fake_clock() { return fake().clock ? fake().clock() : 0; }

@@ -1,8 +1,8 @@
 // Counters of launches without Python, under a sanitizer: threads launch in contexts that come and
 // go, batches are taken, recording is interrupted and flushed, all at once.
 //
-// Usage: counter_races PATH_OF_FAKE_CUPTI SECONDS. Prints launches, those of batches, those of batches
-// with another number of ranges, ranges whose function is not their launch's in all others, what was
+// Usage: counter_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints launches, those of batches, those of
+// batches with another number of ranges, ranges whose function is not their launch's in all others, what was
 // lost, the code of a call that failed, calls in a wrong order.
 //
 // A launch that begins while callbacks are off may become a range when they are on again: such
@@ -62,8 +62,8 @@ int main(int, char **arguments) {
       }
     }
   };
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(atoi(arguments[2]));
-  for (int i = 0; std::chrono::steady_clock::now() < until; ++i) {
+  const Enough enough(arguments[2], arguments[3]);
+  for (int i = 0; !enough.is(taken); ++i) {
     take();
     gpu().counters.status();
     gpu().flush(i % 3 == 0, 10);

@@ -2,6 +2,7 @@
 #include "fake.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 Fake &fake() {
@@ -13,6 +14,11 @@ uint64_t option(const char *name) {
   // All exist from fake_reset on, so that reading needs no lock.
   auto found = fake().options.find(name);
   return found == fake().options.end() ? 0 : found->second.load();
+}
+
+void sleep_while(const char *name) {
+  for (uint64_t ms = 0; ms < option(name); ++ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void set_sizes() {

@@ -61,6 +61,8 @@ struct Fake {
 Fake &fake();
 // How the library was told to misbehave; 0 if not.
 uint64_t option(const char *name);
+// Sleeps for as many milliseconds as an option says, or until it is set to 0.
+void sleep_while(const char *name);
 // Whether the subscriber wants a callback.
 bool on(uint32_t domain, uint32_t number);
 // The lengths of records that CUPTI 13.0 has.

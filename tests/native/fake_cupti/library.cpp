@@ -92,8 +92,9 @@ API int32_t cuptiActivityDisable(uint32_t kind) {
   return 0;
 }
 API int32_t cuptiActivityFlushAll(uint32_t flag) {
-  if (const uint64_t ms = option("flush_ms"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  sleep_while("flush_ms");
+  // As of a context that a kernel has made unusable.
+  if (const uint64_t result = option("flush_result")) return int32_t(result);
   if (option("unfinished")) {
     // Buffers with records of work that is under way stay, or are handed over without its times.
     if (!flag) {

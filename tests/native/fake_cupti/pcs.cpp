@@ -243,8 +243,8 @@ API int32_t cuptiPCSamplingStart(void *parameters) {
   });
 }
 API int32_t cuptiPCSamplingStop(void *parameters) {
-  if (const uint64_t ms = option("pc_stop_ms"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  sleep_while("pc_stop_ms");
+  ++fake().options["pc_stops"];
   return locked("stop", parameters, 24, [](Params &, Sampled &sampled) -> int32_t {
     if (!sampled.started) return misused();
     sampled.started = false;

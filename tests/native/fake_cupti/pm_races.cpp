@@ -1,8 +1,8 @@
 // Counters over time without Python, under a sanitizer: threads launch, a device makes samples,
 // they are read and handed over, recording is interrupted, all at once.
 //
-// Usage: pm_races PATH_OF_FAKE_CUPTI SECONDS. Prints how many samples the device made, how many were
-// read, how many were missed, the code of the first failure, and calls in a wrong order.
+// Usage: pm_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints how many samples the device made, how many
+// were read, how many were missed, the code of the first failure, and calls in a wrong order.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,8 +50,8 @@ int main(int, char **arguments) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(atoi(arguments[2]));
-  while (std::chrono::steady_clock::now() < until) {
+  const Enough enough(arguments[2], arguments[3]);
+  while (!enough.is(made)) {
     gpu().pms.rows();
     gpu().pms.status();
     gpu().pause();

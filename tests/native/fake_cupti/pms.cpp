@@ -142,8 +142,8 @@ API int32_t cuptiPmSamplingStart(void *p) {
   return 0;
 }
 API int32_t cuptiPmSamplingStop(void *p) {
-  if (const uint64_t ms = option("pm_stop_ms"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  sleep_while("pm_stop_ms");
+  ++fake().options["pm_stops"];
   std::lock_guard lock(mutex);
   Sampled *one = of(p);
   if (!one || !one->started) return wrong();

@@ -1,15 +1,14 @@
 // The recorder of GPUs without Python, under a sanitizer: threads launch, records are read, totals
 // are handed over, recording is interrupted, graphs are captured, program counters are sampled,
-// contexts come and go, all at once.
+// contexts come and go, threads end and others begin, all at once.
 //
-// Usage: races PATH_OF_FAKE_CUPTI SECONDS. Prints the launches and the kernels that were counted,
+// Usage: races PATH_OF_FAKE_CUPTI SECONDS LAUNCHES. Goes on until both are over. Prints the launches and the kernels that were counted,
 // what was lost, and the samples that were taken and counted.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -52,18 +51,30 @@ int main(int, char **arguments) {
         node(20, 1000 * t + i % 1000 + 500'000, 1000 * t + i % 1000);
       }
     });
+  // Threads that end while their records are read.
+  threads.emplace_back([&] {
+    while (!ended)
+      std::thread([&] {
+        current(1);
+        many(20, 307, "brief", 1000, 10, 20, 0);
+      }).join();
+  });
   uint64_t kernels = 0;
   auto count = [&kernels](const Drained &drained) {
     for (const Total &total : drained.totals)
       if (total.key.what == What::kernel) kernels += total.count;
   };
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(atoi(arguments[2]));
-  while (std::chrono::steady_clock::now() < until) {
+  const Enough enough(arguments[2], arguments[3]);
+  uint64_t counted = 0;
+  while (!enough.is(std::min(gpu().subscriber.launches(), 10 * counted))) {
     count(gpu().activities.drain(false));
     gpu().activities.variants(0);
     gpu().activities.counts();
     gpu().flush(false, 10);
-    gpu().pcs.with_counts([](const PcCounts &counts) { (void)counts.rows().size(); });
+    gpu().pcs.with_counts([&](const PcCounts &counts) {
+      (void)counts.rows().size();
+      counted = counts.totals.counted;
+    });
     gpu().pcs.status();
     gpu().pcs.pause();
     gpu().pcs.begin();

@@ -57,7 +57,7 @@ void reset_sass() {
   configured.clear();
   misuses = flushes = 0;
   for (const char *name : {"sass_properties_result", "sass_configure_result", "sass_enable_result",
-                           "sass_extent_result", "sass_flush_result", "sass_flush_ms"})
+                           "sass_extent_result", "sass_flush_result", "sass_flush_ms", "sass_returns"})
     fake().options[name] = 0;
 }
 
@@ -152,8 +152,8 @@ API int32_t cuptiSassMetricsGetDataProperties(void *p) {
 }
 API int32_t cuptiSassMetricsFlushData(void *p) {
   if (const uint64_t result = option("sass_flush_result")) return int32_t(result);
-  if (const uint64_t ms = option("sass_flush_ms"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  sleep_while("sass_flush_ms");
+  ++fake().options["sass_returns"];
   fake_call(307);
   std::lock_guard lock(mutex);
   ++flushes;

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 from tests.profiler.gpu.running import PROGRAMS, Ran, python, succeeded
 from tileprof.profile import Profile
 from tileprof.profile.counters import RATES, SETS
 from tileprof.viewer.columns import available, column
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
+from tileprof.once import cached_property
 from tileprof.profile import PcFunction, PcInstruction, PcSamples
 from tileprof.profile.pc_samples import NOT_ISSUED
 

@@ -11,22 +11,22 @@ In: a profile.  Out: masks of nodes, times in ns.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.profile import SETUP, Profile
+from tileprof.once import cached_property
+from tileprof.profile import SETUP, Profile, whole_kernels
 
-__all__ = ["Ids", "Mask", "Steps", "nearest"]
+__all__ = ["FEWEST", "NEARLY_ALL", "Ids", "Mask", "Steps", "nearest", "outermost"]
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_FEWEST = 3
+FEWEST = 3
 """Visits, or launches: of two, one may be a first use."""
-_NEARLY_ALL = 0.8
+NEARLY_ALL = 0.8
 """Of the devices' work; what is left may be an evaluation now and then."""
 _LONG = ("waiting for the host", "waiting for data")
 _ONLY_COPIES = "only copies"
@@ -38,7 +38,10 @@ class Steps:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.count = self._own("count")
-        self.work = self._own("time")
+        timed = "time" in profile.metrics
+        self.work = (whole_kernels(profile, "time") if timed else np.zeros(len(profile))).astype(
+            float
+        )
 
     def _own(self, metric: str) -> npt.NDArray[np.float64]:
         if metric not in self.profile.metrics:
@@ -58,27 +61,23 @@ class Steps:
     @cached_property
     def loops(self) -> Ids:
         """By node, the outermost scope around it that was visited again and again; -1 for none."""
-        scopes = self._where("scope") & (self.count >= _FEWEST)
-        found, above = np.where(scopes, np.arange(len(scopes)), -1), self.profile.parents
-        for level in self.profile.levels[1:]:
-            around = found[above[level]]
-            found[level] = np.where(around >= 0, around, found[level])
-        return found.astype(np.int64)
+        scopes = self._where("scope") & (self.count >= FEWEST)
+        return nearest(self.profile, outermost(self.profile, scopes))
 
     @cached_property
     def inside(self) -> Mask:
         """Nodes of steps; all, where steps are not known."""
         work, inside = np.where(self.late, self.work, 0.0), self.loops >= 0
         whole = float(work.sum())
-        by_scopes = whole > 0 and float(work[inside].sum()) >= _NEARLY_ALL * whole
+        by_scopes = whole > 0 and float(work[inside].sum()) >= NEARLY_ALL * whole
         return self.late & inside if by_scopes else self.late
 
     @cached_property
     def repeats(self) -> bool:
         """Whether nearly all of the work comes again and again, so that what does not is told."""
-        fewest = _FEWEST if self.late.all() else 2
+        fewest = FEWEST if self.late.all() else 2
         work = np.where(self.inside, self.work, 0.0)
-        return bool(0 < _NEARLY_ALL * work.sum() <= work[self.count >= fewest].sum())
+        return bool(0 < NEARLY_ALL * work.sum() <= work[self.count >= fewest].sum())
 
     @cached_property
     def again(self) -> Mask:
@@ -125,7 +124,17 @@ class Steps:
 
 def nearest(profile: Profile, mask: Mask) -> Ids:
     """By node, the innermost of a mask that it is or is in; -1 for none."""
-    found = np.where(mask, np.arange(len(mask), dtype=np.int64), -1)
-    for level in profile.levels[1:]:
-        found[level] = np.where(mask[level], level, found[profile.parents[level]])
-    return found
+    # The extra last slot is what -1, the parent of the top, leads to. Each round follows twice as
+    # many parents at once: few rounds, however deep the tree is.
+    found = np.append(np.where(mask, np.arange(len(mask)), profile.parents), -1).astype(np.int64)
+    while not np.array_equal(found, further := found[found]):
+        found = further
+    return found[:-1]
+
+
+def outermost(profile: Profile, mask: Mask) -> Mask:
+    """Those of a mask that no other one of it is around."""
+    inside = np.zeros_like(mask)
+    lower = profile.parents >= 0
+    inside[lower] = nearest(profile, mask)[profile.parents[lower]] >= 0
+    return mask & ~inside

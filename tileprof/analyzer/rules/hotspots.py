@@ -1,9 +1,10 @@
 """Where the time of a program goes, and what it would be worth to make that faster.
 
 Static: none; so these are symptoms. Dynamic: time of kernels, operations and scopes on devices,
-each with the innermost one that it is in, so that nothing counts twice; the host's time where no
-device was timed. Gains are those of Amdahl's law, 1 / (1 - p (1 - 1 / k)) for a part p of the time
-that becomes k times as fast (AFIPS 1967), a table and no promise.
+each with the innermost one that it is in, so that nothing counts twice; where no device was timed,
+the host's time, also by the user's lines outside of operations. Gains are those of Amdahl's law,
+1 / (1 - p (1 - 1 / k)) for a part p of the time that becomes k times as fast (AFIPS 1967), a table
+and no promise.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ _THE_SAME = 0.8
 _TIMES = (1.2, 2.0)
 _ALL = 0.99
 """Of the time, above which nothing is left without it."""
-_OF_TILEPROF = "(tileprof)"
+_EVERYTHING = 0.95
+"""Share of the time from which a scope says no more than what was found within it."""
+_LEAST_OF_HOST = 0.03
+"""Share of the host's time from which its most expensive operation is named. A program on the host
+spreads over many operations, and one of them is where to begin."""
 _ADVICE = {
     "kernel": (
         "Begin here: what is found of this kernel comes first, then whether it needs to run as"
@@ -41,6 +46,18 @@ _ADVICE = {
         " or layout does the same in fewer."
     ),
     "scope": "Begin here: see which operations in it take the time.",
+}
+_ADVICE_FOR_HOST = {
+    **_ADVICE,
+    "op": (
+        "Begin here: ask whether it must run this often, and on as many elements; then whether"
+        " another operation, dtype or layout does the same in less time, or a GPU does."
+    ),
+    "line": (
+        "Begin here: Python of this line, and what it calls outside of PyTorch's operations, takes"
+        " the time. `tileprof view` shows the functions below it."
+    ),
+    "scope": "Begin here: see which operations and lines in it take the time.",
 }
 
 
@@ -59,65 +76,99 @@ class _Hot:
 def find(program: Program) -> Iterator[Draft]:
     """The places with the most time."""
     tree = Contexts(program)
-    column, whole, whose = tree.time, tree.steps.time, tree.whose
-    if not column.any():
-        column, whose = _of_host(tree)
-        whole = float(column.sum())
-    column = np.where(tree.compiling, 0.0, column)  # trials and compiling are told by `compiling`
+    time = _time(tree)
     told: list[_Hot] = []
-    for kind, kinds in (("kernel", WORK), ("op", ("op",)), ("scope", ("scope",))):
-        for each in _hottest(tree, kind, tree.nearest(tree.kind(*kinds)), column, whole):
-            if not _stands_for(told, each, column):
+    for kind, at in _kinds(tree, time):
+        for each in _hottest(tree, kind, at, time):
+            if not _stands_for(told, each, time):
                 told.append(each)
-                yield _draft(tree, each, whole, whose)
+                yield _draft(tree, each, time)
 
 
-def _of_host(tree: Contexts) -> tuple[Column, str]:
-    """The host's time, of what is repeated where that is known, but for what recording took."""
-    mine = tree.where(lambda symbol: symbol.kind == "op" and symbol.name.endswith(_OF_TILEPROF))
-    column = np.where(tree.below(mine), 0.0, tree.own("cpu_time"))
-    steps = tree.below(tree.kind("scope") & tree.steady & (tree.count > 1))
-    if not column[steps].any():
-        return column, "the host's time"
-    return np.where(steps, column, 0.0), "the host's time in its steps"
+@dataclass(frozen=True, eq=False)
+class _Time:
+    """The time that shares are of."""
+
+    column: Column
+    """By node, its own part of it, ns."""
+    whole: float
+    whose: str
+    steps: Mask
+    """Scopes that are the whole, so that to name them says nothing."""
+    part: str = "the program"
+    """What becomes faster with a part of that time."""
+    of_host: bool = False
 
 
-def _hottest(tree: Contexts, kind: str, at: Ids, column: Column, whole: float) -> Iterator[_Hot]:
-    sums = tree.summed(column, at, at >= 0)
+def _time(tree: Contexts) -> _Time:
+    """The devices' time; the host's where no device was timed."""
+    # Trials and compiling are told by `compiling`.
+    steady = np.where(tree.compiling, 0.0, 1.0)
+    if tree.time.any():
+        nothing = np.zeros(len(tree.parents), bool)
+        return _Time(tree.time * steady, tree.steps.time, tree.whose, nothing)
+    host = tree.program.host
+    column = host.column * steady
+    return _Time(column, host.whole, host.whose, host.step_scopes, host.part, of_host=True)
+
+
+def _kinds(tree: Contexts, time: _Time) -> Iterator[tuple[str, Ids]]:
+    """Kinds of places, and by node the innermost place of the kind around it; -1 for none."""
+    yield "kernel", tree.nearest(tree.kind(*WORK))
+    yield "op", tree.ops
+    if time.of_host:
+        yield "line", np.where(tree.ops >= 0, -1, tree.lines)
+    yield "scope", tree.scopes
+
+
+def _hottest(tree: Contexts, kind: str, at: Ids, time: _Time) -> Iterator[_Hot]:
+    sums = tree.summed(time.column, at, at >= 0)
     by_name = dict[str, list[int]]()
-    for node in np.flatnonzero(sums > 0).tolist():
-        by_name.setdefault(tree.profile.names[node], []).append(node)
+    for node in np.flatnonzero((sums > 0) & ~time.steps).tolist():
+        name = tree.told(node) if kind == "line" else tree.profile.names[node]
+        by_name.setdefault(name, []).append(node)
     times = {name: float(sums[nodes].sum()) for name, nodes in by_name.items()}
-    for name in sorted(times, key=lambda each: -times[each])[:_TOP]:
-        if whole and times[name] / whole >= _HOT:
+    for rank, name in enumerate(sorted(times, key=lambda each: -times[each])[:_TOP]):
+        least = _LEAST_OF_HOST if time.of_host and kind == "op" and not rank else _HOT
+        if time.whole and times[name] / time.whole >= least:
             nodes = by_name[name]
             most = max(nodes, key=lambda node: float(sums[node]))
             own = np.isin(at, nodes)
-            yield _Hot(kind, name, own, times[name], float(tree.count[nodes].sum()), most)
+            # A line is a place of Python, and nobody counted how often it ran.
+            count = 0.0 if kind == "line" else float(tree.count[nodes].sum())
+            yield _Hot(kind, name, own, times[name], count, most)
 
 
-def _stands_for(told: list[_Hot], each: _Hot, column: Column) -> bool:
+def _stands_for(told: list[_Hot], each: _Hot, time: _Time) -> bool:
+    """Whether what was told already says all that this place would."""
+    if told and each.kind == "scope" and each.time >= _EVERYTHING * time.whole:
+        return True
     return any(
-        float(column[each.inside & other.inside].sum()) > _THE_SAME * each.time
+        float(time.column[each.inside & other.inside].sum()) > _THE_SAME * each.time
         for other in told
         if other.kind != each.kind
     )
 
 
-def _draft(tree: Contexts, each: _Hot, whole: float, whose: str) -> Draft:
-    share = each.time / whole
+def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
+    share = each.time / time.whole
     often = f", {each.count:,.0f} times {duration(each.time / each.count)}" if each.count else ""
-    text = f"{percent(share)} of {whose}{often}, most at {tree.told(each.node)}"
+    whole = f"{time.whose} ({duration(time.whole)})" if time.of_host else time.whose
+    text = f"{percent(share)} of {whole}{often}, most at {tree.told(each.node)}"
     measured = Evidence("activities", text)
-    table = Evidence("activities", f"by Amdahl's law, if all else stays: {_table(share)}")
+    table = Evidence(
+        "activities", f"by Amdahl's law, if all else stays: {_table(share, time.part)}"
+    )
     name = plain(each.name) if each.kind == "kernel" else each.name
-    title = f"{name} takes {percent(share, 0)} of {whose}"
-    return Draft("symptom", title, tree.place(each.node), (measured, table), _ADVICE[each.kind],
+    outside = ", outside of operations" if each.kind == "line" else ""
+    title = f"{name} takes {percent(share, 0)} of {time.whose}{outside}"
+    advice = _ADVICE_FOR_HOST if time.of_host else _ADVICE
+    return Draft("symptom", title, tree.place(each.node), (measured, table), advice[each.kind],
                  confidence="high")  # fmt: skip
 
 
-def _table(share: float) -> str:
-    told = [f"{times:g} times as fast, the program {_gain(share, times):.2f}×" for times in _TIMES]
+def _table(share: float, part: str) -> str:
+    told = [f"{times:g} times as fast, {part} {_gain(share, times):.2f}×" for times in _TIMES]
     if share < _ALL:
         told.append(f"taking no time, {_gain(share, float('inf')):.2f}×")
     return "; ".join(told)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from tileprof.analyzer.contexts import (
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.once import cached_property
 
 __all__ = ["RULE"]
 
@@ -162,8 +162,9 @@ def _long_enough(tree: Contexts, nodes: list[int], idle: Column, late: Column) -
 
 
 def _fusible(tree: Contexts, node: int) -> bool:
-    mean = float(tree.time[node] / tree.count[node])
-    return mean < _SHORT and not _PRODUCT.search(tree.profile.names[node])
+    # A kernel whose launches were not counted has no mean, and is in no chain of short ones.
+    short = tree.count[node] > 0 and tree.time[node] < _SHORT * tree.count[node]
+    return bool(short) and not _PRODUCT.search(tree.profile.names[node])
 
 
 def _caller(tree: Contexts, node: int) -> Hashable:

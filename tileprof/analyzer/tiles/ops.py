@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeAlias
+
+from tileprof.once import cached_property
 
 __all__ = ["COPIES", "PRODUCTS", "Attribute", "Block", "Op", "Parameter", "TileKernel", "Type"]
 

@@ -12,7 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import numpy as np
+
 from tileprof.analyzer.tiles.ops import Attribute, Block, Op, Parameter, TileKernel, Type
+from tileprof.profile.limits import NESTING
 
 __all__ = ["read"]
 
@@ -23,11 +26,14 @@ _OPENS = re.compile(r"(.*?) ?\b([a-z]\w*)(?:\(([^()]*)\))? \{")
 _TYPE = re.compile(r"(\w+)(?:<([^<>]*)>)?")
 _STRIDES = re.compile(r", strides = \[[^\]]*\]")
 _PARAMETER = re.compile(r"(%\w+): (out )?(\w+(?:<[^<>]*>)?)")
+_BRACKET = re.compile(r"[\[\]{}]")
 _VALUE = re.compile(r"%\w+")
 
 
 def read(ir: str) -> TileKernel:
-    """The kernel of a text."""
+    """The kernel of a text; an empty one where it nests deeper than any compiler writes."""
+    if _nesting(ir) > NESTING:
+        return TileKernel({}, Block("", (), ()))
     lines = filter(None, map(str.strip, ir.splitlines()))
     parameters, ops = dict[str, Parameter](), list[Op]()
     for line in lines:
@@ -37,6 +43,12 @@ def read(ir: str) -> TileKernel:
         elif not line.startswith("}"):
             ops.append(_op(line, lines))
     return TileKernel(parameters, Block("", (), tuple(ops)))
+
+
+def _nesting(ir: str) -> int:
+    """Most blocks and brackets that are open at once; what reads them recurses as deep."""
+    steps = np.cumsum([1 if each in "{[" else -1 for each in _BRACKET.findall(ir)])
+    return int(steps.max(initial=0))
 
 
 def _op(line: str, lines: Iterator[str]) -> Op:

@@ -3,7 +3,8 @@
 In: a `CudaSource`, a target, controls.  Out: a `Cubin`, with what ptxas said about it.  No GPU is
 needed.  An entry of the cache is a folder named by a hash of everything that decides its bytes; it
 holds the text, the headers, the PTX, the cubin and the messages, and is put in place by one rename,
-so that any number of processes may build the same kernel at once.
+so that any number of processes may build the same kernel at once.  Its seal is made with the user's
+key (`native/cache.py`).
 
 A multiplication and an addition become one fma where they can (NVRTC's default, as is expected on a
 GPU); nothing else here changes a result.
@@ -15,13 +16,11 @@ import builtins
 import hashlib
 import os
 import re
-import tempfile
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-from tileprof.compiler.build import cache_folder
-from tileprof.errors import OutputError
+from tileprof.native import cache
+from tileprof.once import cached_property
 
 from . import nvrtc
 from .controls import Controls
@@ -59,11 +58,8 @@ class Cubin:
     """In the cache; beside it lie the text, the headers, the PTX and the messages."""
     log: str
     """What ptxas said."""
-
-    @property
-    def ptx(self) -> str:
-        """The PTX that it was made from."""
-        return self.path.with_suffix(".ptx").read_text()
+    ptx: str
+    """The PTX that it was made from."""
 
     @cached_property
     def resources(self) -> dict[str, Resources]:
@@ -90,7 +86,7 @@ def compile_cubin(source: CudaSource, target: Target, controls: Controls) -> Cub
     """
     options = (f"--gpu-architecture={target.name}", *_FLAGS, *_limits(controls))
     entry = _entry(source, options)
-    return Cubin(entry.cubin, entry.place / f"{source.name}.cubin", entry.log)
+    return Cubin(entry.cubin, entry.place / f"{source.name}.cubin", entry.log, entry.ptx)
 
 
 def compile_ptx(source: CudaSource, target: Target, controls: Controls) -> str:
@@ -123,21 +119,14 @@ class _Entry:
 
 
 def _entry(source: CudaSource, options: tuple[str, ...]) -> _Entry:
-    folder = cache_folder()
-    place = folder / f"{source.name}-{_key(source, options)}"
+    place = cache.check_folder() / f"{source.name}-{_key(source, options)}"
     if found := _read(place, source.name):
+        cache.touch(place / "seal")
         return found
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{source.name}-", dir=folder) as held:
-            made = _compile(source, options, place, Path(held))
-            _write(Path(held) / "entry", source, made)
-            _put(Path(held), place, source.name)
-    except OSError as error:
-        raise OutputError(
-            f"compiled kernels cannot be kept in {folder}: {error.strerror or error}",
-            hint="Set TILEPROF_CACHE to a folder that can be written.",
-        ) from error
+    with cache.building(source.name) as held:
+        made = _compile(source, options, place, held)
+        _write(held / "entry", source, made)
+        _put(held, place, source.name)
     # Another process may have been first, and NVRTC need not give the same bytes twice.
     return _read(place, source.name) or made
 
@@ -154,11 +143,11 @@ def _key(source: CudaSource, options: tuple[str, ...]) -> str:
 
 def _read(place: Path, name: str) -> _Entry | None:
     """The entry if it is there as it was written: a damaged cubin may take the process with it."""
-    try:
-        seal, cubin, ptx, log = ((place / each).read_bytes() for each in ("seal", *_products(name)))
-    except OSError:
+    parts = [cache.read_private(place / each) for each in ("seal", *_products(name))]
+    seal, cubin, ptx, log = parts
+    if seal is None or cubin is None or ptx is None or log is None:
         return None
-    if seal != _seal(cubin, ptx, log):
+    if not cache.is_sealed(seal, place.name, cubin, ptx, log):
         return None
     return _Entry(place, cubin, ptx.decode(), log.decode())
 
@@ -167,22 +156,13 @@ def _products(name: str) -> tuple[str, str, str]:
     return f"{name}.cubin", f"{name}.ptx", f"{name}.log"
 
 
-def _seal(*parts: bytes) -> bytes:
-    """Digest of the parts with their lengths."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{len(part)} ".encode())
-        digest.update(part)
-    return digest.hexdigest().encode()
-
-
 def _write(folder: Path, source: CudaSource, made: _Entry) -> None:
-    folder.mkdir()
+    folder.mkdir(0o700)
     parts = made.cubin, made.ptx.encode(), made.log.encode()
     for name, part in zip(_products(source.name), parts, strict=True):
-        (folder / name).write_bytes(part)
+        cache.write_private(folder / name, part)
     _write_text(folder, source)
-    (folder / "seal").write_bytes(_seal(*parts))
+    cache.write_private(folder / "seal", cache.seal(made.place.name, *parts))
 
 
 def _write_text(folder: Path, source: CudaSource) -> None:
@@ -226,7 +206,7 @@ def _keep_refused(
 ) -> Path:
     """Leave the text and all messages in place of the entry; it has no seal, so it is no entry."""
     folder = held / "entry"
-    folder.mkdir()
+    folder.mkdir(0o700)
     _write_text(folder, source)
     (folder / f"{source.name}.ptx").write_text(ptx)
     (folder / f"{source.name}.log").write_text(f"$ nvrtc {' '.join(options)}\n{log}")

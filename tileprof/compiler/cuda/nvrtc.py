@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tileprof.errors import InternalError, MissingDependencyError
+from tileprof.once import once
 
 __all__ = ["Compiled", "compile_text", "identity", "version"]
 
@@ -112,7 +113,7 @@ def _check(error: Any, call: str) -> None:
         )
 
 
-@cache
+@once
 def _library() -> Any:
     try:
         from cuda.bindings import nvrtc

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tileprof import ir
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.instrument import Mode, note_scopes, place_marks, strip
+from tileprof.once import cached_property
 
 from .controls import Controls
 from .emit.unit import emit

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+
+from tileprof.once import cached_property
 
 __all__ = ["Atom", "Linear", "is_nonnegative"]
 

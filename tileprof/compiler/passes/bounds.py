@@ -9,7 +9,7 @@
 where x has 256 elements.  Proved is 0 ≤ index < extent in every dimension (for a view: offset and
 offset + size), from the extents of the launch, of loops and of tensors, and from the conditions of
 the branches around (`ranges.py`).  With `m` elements and `ceildiv(m, 64)` blocks the guard stays;
-with `m // 64` blocks it goes.
+with `m // 64` blocks it goes.  What an access said of itself before is not believed.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ LOOSE = 1 << 30
 
 
 def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel with `in_bounds` set on the accesses and views that are proved inside."""
+    """The kernel with `in_bounds` set on the accesses and views that are proved inside, and on no
+    other."""
     prover = _Prover(kernel)
     prover.block(kernel.body, ())
-    if not prover.inside:
+    claimed = any(isinstance(op, Access) and op.in_bounds for op in ir.walk(kernel.body))
+    if not prover.inside and not claimed:
         return kernel
     # The rewriter shows ops in this order, inner ones before the op that holds them.
     order = _inner_first(kernel.body)
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> tuple[ir.Value, ...] | None:
-        if next(order) not in prover.inside:
+        inside = next(order) in prover.inside
+        if not isinstance(op, Access) or op.in_bounds == inside:
             return None
-        assert isinstance(op, Access)
-        return builder.emit(replace(op, in_bounds=True)).results
+        return builder.emit(replace(op, in_bounds=inside)).results
 
     return ir.rewrite(kernel, rule)
 

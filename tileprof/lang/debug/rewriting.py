@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ast
 import copy
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -24,6 +23,7 @@ from tileprof.lang.functions import Kernelized
 from tileprof.lang.liveness import stores
 from tileprof.lang.rewriting import ControlRewriter, target_names
 from tileprof.lang.source import FunctionSource, build
+from tileprof.once import once
 
 from .debugger import Inline
 from .hooks import HOOKS
@@ -31,7 +31,7 @@ from .hooks import HOOKS
 __all__ = ["direct"]
 
 
-@cache
+@once
 def direct(function: Kernelized) -> FunctionType:
     """The function to run instead."""
     source = function.source

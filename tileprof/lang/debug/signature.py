@@ -176,11 +176,7 @@ class Call(Live):
     def returned(self, held: Any) -> Any:
         """The arrays for what an eager function gave back."""
         if not self.machine.grids:
-            raise KernelError(
-                f"`{self._kernel.name}` launches nothing",
-                location=self._kernel.location,
-                hint="Its work stands in `with T.Kernel(blocks, threads=128) as bx:`.",
-            )
+            self.may_launch_nothing(self._kernel.name, self._kernel.location)
         outputs = [value for _, value in self.outputs.values()]
         assert self._kernel.location is not None
         chosen = [outputs[at] for at in self._returned(held, outputs, self._kernel.location)]

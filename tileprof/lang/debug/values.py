@@ -102,7 +102,23 @@ class LiveVar(Var):
             return f"{self.buffer.dtype!s}(not set)"
 
 
-class LiveBuffer(Buffer):
+class _Array:
+    """NumPy's functions see what a buffer holds now, so that one can print `np.sum(tile)`."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(function, method)(*map(_as_array, inputs), **options)
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
+        return function(*map(_as_array, inputs), **options)
+
+
+def _as_array(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, _Array) else value
+
+
+class LiveBuffer(_Array, Buffer):
     """A tensor or an on-chip buffer over a NumPy array."""
 
     __slots__ = ()
@@ -141,7 +157,7 @@ class LiveBuffer(Buffer):
         return f"{head}\n{_shown_array(self.numpy(), self.written())}"
 
 
-class LiveRegion(BufferRegion):
+class LiveRegion(_Array, BufferRegion):
     """A part of a buffer that shows its values."""
 
     __slots__ = ()

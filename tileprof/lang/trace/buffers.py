@@ -24,7 +24,7 @@ from tileprof.lang.values import (
 
 from .affine import difference
 from .core import Retrace
-from .scalars import Scalars
+from .scalars import DIVISION, Scalars
 
 __all__ = ["Buffers", "PromotionKey"]
 
@@ -67,13 +67,14 @@ class Buffers(Scalars):
                     "Use numbers or `T.const` extents: `T.alloc_shared((64, block_K), dtype)`.",
                 )
             if number < 1:
-                self.fail(
-                    ShapeError, f"an extent of {number}", "Extents of a buffer are 1 or more."
-                )
+                hint = "Extents of an on-chip buffer are 1 or more."
+                if number == 0:
+                    hint += " For tensors without elements, return before the launch: `if N == 0:`."
+                self.fail(ShapeError, f"an extent of {number}", hint)
             made.append(number)
         return tuple(made)
 
-    def static(self, extent: Any) -> int | None:
+    def static(self, extent: Any, what: str = "an extent") -> int | None:
         """The number that an extent is at compile time; None where it is none."""
         if isinstance(extent, Expr):
             op = extent.value.owner
@@ -89,8 +90,10 @@ class Buffers(Scalars):
         except TypeError:
             return self.fail(
                 ShapeError,
-                f"an extent is an integer, not {type(extent).__name__} {extent!r:.60}",
-                "Shapes are tuples of integers: `(block_M, block_K)`.",
+                f"{what} is an integer, not {type(extent).__name__} {extent!r:.60}",
+                DIVISION
+                if isinstance(extent, float)
+                else "Shapes are tuples of integers: `(block_M, block_K)`.",
             )
 
     def reinterpret(self, buffer: Any, shape: Sequence[Any] | None, kind: ir.DType | None) -> Any:
@@ -187,7 +190,7 @@ class Buffers(Scalars):
         return self._integer(value).value
 
     def _literal_index(self, buffer: Buffer, at: int, part: Any) -> int:
-        number = self.static(part)
+        number = self.static(part, "an index")
         assert number is not None
         extent = buffer.shape[at]
         if not isinstance(extent, int):

@@ -11,6 +11,7 @@ from tileprof import ir
 from tileprof.errors import KernelError, Location, UnsupportedPython
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
+from tileprof.lang.static import is_number
 from tileprof.lang.values import Expr
 
 from .tiles import Tiles
@@ -55,10 +56,12 @@ class Control(Tiles):
         self.emit(ir.Launch(extents, threads, region.block, hints), span)
 
     def _grid_extent(self, extent: Any) -> ir.Value:
-        number = None if isinstance(extent, float) else self.static(extent)
-        if number is not None and number < 1:
+        number = self.static(extent, "a grid")
+        if number is not None and number < 0:
             self.fail(
-                KernelError, f"a grid of {number} blocks", "Every axis of the grid has 1 or more."
+                KernelError,
+                f"a grid of {number} blocks",
+                "An axis of the grid has 0 blocks, for tensors without elements, or more.",
             )
         return self.index(extent)
 
@@ -122,9 +125,15 @@ class Control(Tiles):
     def bounds(self, loop: Loop) -> list[ir.Value]:
         """The operands of a loop op, written before its body."""
         if loop.kind == "parallel":
-            return [self.index(e) for e in loop.stop]
+            return [self._points(e) for e in loop.stop]
         stop = math.prod(loop.stop) if loop.kind == "persistent" else loop.stop
         return [self.index(loop.start), self.index(stop), self.index(loop.step)]
+
+    def _points(self, extent: Any) -> ir.Value:
+        """One extent of a `T.Parallel`."""
+        if is_number(extent) and extent < 0:
+            self.fail(KernelError, f"a loop over {extent} points", "An extent is 0 points or more.")
+        return self.index(extent)
 
     def close_loop(
         self, loop: Loop, region: Region, bounds: list[ir.Value], span: Location | None

@@ -6,7 +6,7 @@ from types import CodeType
 from typing import Any
 
 from tileprof import ir
-from tileprof.errors import DTypeError, Location, UnsupportedPython
+from tileprof.errors import DTypeError, KernelError, Location, UnsupportedPython
 from tileprof.ir.scalar import FLOAT_ONLY
 from tileprof.ir.types import bool_, float32, index, int32, int64
 from tileprof.lang.regions import Region
@@ -25,13 +25,16 @@ from tileprof.lang.values import (
 
 from .core import Core
 
-__all__ = ["Scalars"]
+__all__ = ["DIVISION", "Scalars"]
 
 _BITWISE = ("and", "or", "xor", "shl", "shr")
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "floormod": "%", "pow": "**",
     "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
 }  # fmt: skip
+DIVISION = "`/` gives a float: use `//` to round down, `T.ceildiv(a, b)` to round up."
+"""The way out where a float stands for an integer."""
+_DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 _MAX_POWER = 8
 _MAX_CHEAP = 12
 
@@ -120,10 +123,14 @@ class Scalars(Core):
 
     def _integer(self, value: ir.Value) -> Expr:
         if not value.dtype.is_integer and value.dtype != bool_:
+            # Of numbers known at compile time, `/` is done when its result comes here.
+            divided = isinstance(value.owner, ir.Constant) or (
+                isinstance(value.owner, ir.Binary) and value.owner.kind == "div"
+            )
             self.fail(
                 DTypeError,
                 f"an integer is expected here, not {value.dtype}",
-                'Convert it with `T.cast(x, "int32")`.',
+                DIVISION if divided else 'Convert it with `T.cast(x, "int32")`.',
             )
         return Expr(value, self.regions[-1])
 
@@ -161,7 +168,18 @@ class Scalars(Core):
         if a.dtype == bool_ and kind not in ("and", "or", "xor"):
             a, b = self._as(a, int32), self._as(b, int32)
         self._check_binary(kind, a.dtype)
+        if kind in _DIVISIONS and isinstance(b.owner, ir.Constant) and b.owner.value == 0:
+            self._refuse_zero(a.dtype)
         return self.result(ir.Binary(kind, a, b))
+
+    def _refuse_zero(self, at: ir.DType) -> None:
+        """A division of integers by the number 0 has no result on any device."""
+        if not at.is_float:
+            self.fail(
+                KernelError,
+                "an integer is divided by 0",
+                "Give the divisor, perhaps a parameter of the function, a value of 1 or more.",
+            )
 
     def _check_binary(self, kind: str, at: ir.DType) -> None:
         shown = _SIGNS.get(kind, f"T.{kind}")
@@ -169,7 +187,8 @@ class Scalars(Core):
             self.fail(
                 DTypeError,
                 f"`/` of integers ({at})",
-                'Use `//` to round down, or convert first: `T.cast(a, "float32") / b`.',
+                "Use `//` to round down, `T.ceildiv(a, b)` to round up, or convert first: "
+                '`T.cast(a, "float32") / b`.',
             )
         if kind in _BITWISE and at.is_float:
             self.fail(

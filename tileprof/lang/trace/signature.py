@@ -257,11 +257,7 @@ class Tracer(Control):
         """The kernel that was traced; `returned` is what the function gave back."""
         self.need_consts()
         if not any(isinstance(op, ir.Launch) for op in self.top.block.ops):
-            raise KernelError(
-                f"`{name}` launches nothing",
-                location=location,
-                hint="Its work stands in `with T.Kernel(blocks, threads=128) as bx:`.",
-            )
+            self.may_launch_nothing(name, location)
         held = {n: self.params[n] for n in self.order if n in self.params}
         named = self._name_outputs(set(held))
         entries = [*held.values(), *named]
@@ -276,6 +272,17 @@ class Tracer(Control):
             for n, v in self.derived.items()
         }
         return Traced(kernel, derived, self._returned(returned, values, location), tuple(held))
+
+    def may_launch_nothing(self, name: str, location: Location | None) -> None:
+        """KernelError unless some tensor has no elements: the author may return before the launch
+        then."""
+        known = [param.type for param, _ in (*self.params.values(), *self.outputs.values())]
+        if not any(isinstance(held, ir.BufferType) and 0 in held.shape for held in known):
+            raise KernelError(
+                f"`{name}` launches nothing",
+                location=location,
+                hint="Its work stands in `with T.Kernel(blocks, threads=128) as bx:`.",
+            )
 
     def _name_outputs(self, taken: set[str]) -> list[tuple[ir.Param, ir.Value]]:
         made: list[tuple[ir.Param, ir.Value]] = []

@@ -65,6 +65,12 @@ static bool read_tensor(const Environment &env, PyObject *object, Tensor *out) {
   return false;
 }
 
+// Whether PyTorch records what is done with a tensor, which a kernel would leave out.
+static bool is_recorded(const Environment &env, PyObject *tensor) {
+  const void *object = *(const void *const *)((const uint8_t *)tensor + env.object_at);
+  return env.requires_grad(object) && env.grad_enabled();
+}
+
 static Expected expected(const Environment &env, PyObject *object, int32_t kind, bool *ok) {
   // A tensor is known by its extents; to hold it would keep its memory.
   Expected made = {kind, Held(kind == kTensor ? nullptr : object), Held(type_of(object))};
@@ -93,7 +99,8 @@ struct Given {
   PyObject *object(int at) { return PyTuple_GetItem(tuple, at); }
   const Tensor *tensor(int at) {
     if (!(known >> at & 1)) {
-      if (!is_tensor(env, type_of(object(at))) || !read_tensor(env, object(at), &tensors[at]))
+      if (!is_tensor(env, type_of(object(at))) || !read_tensor(env, object(at), &tensors[at]) ||
+          is_recorded(env, object(at)))
         return nullptr;
       known |= 1ull << at;
     }

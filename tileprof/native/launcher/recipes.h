@@ -59,4 +59,8 @@ struct Environment {
   int (*stream_number)(void *stream, uint64_t *);
   PyObject *missed, *none;  // NotImplemented and None
   PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
+  // PyTorch's functions, the first of the C++ object to which a tensor has a pointer at `object_at`.
+  bool (*requires_grad)(const void *);
+  bool (*grad_enabled)();
+  int64_t object_at;
 };

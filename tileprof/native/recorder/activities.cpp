@@ -58,7 +58,8 @@ void Activities::check_sizes(const uint8_t *buffer, size_t valid) {
   checked_ = valid > 0;
 }
 
-// Where a record ends; nullptr where that is not known or beyond the buffer.
+// Where a record ends; nullptr where that is not known, beyond the buffer, or before the end of the
+// fields that are read. Lengths that the library told are long enough (ask_record_sizes).
 const uint8_t *Activities::after(const uint8_t *buffer, size_t valid, const uint8_t *record,
                                  uint32_t kind) {
   const uint8_t *end = buffer + valid;
@@ -69,8 +70,11 @@ const uint8_t *Activities::after(const uint8_t *buffer, size_t valid, const uint
   uint8_t *base = const_cast<uint8_t *>(buffer);
   void *next = const_cast<uint8_t *>(record);
   // At the last record the library only says that there is none behind it.
-  if (cupti_.next_record(base, valid, &next) != cupti::kSuccess) return kind ? end : nullptr;
-  return static_cast<uint8_t *>(next) > record ? static_cast<uint8_t *>(next) : nullptr;
+  const CuptiResult result = cupti_.next_record(base, valid, &next);
+  if (result != cupti::kSuccess && result != cupti::kNoMore) return nullptr;
+  const uint8_t *until = result == cupti::kNoMore ? end : static_cast<uint8_t *>(next);
+  if (!kind || until <= record || until > end) return nullptr;
+  return size_t(until - record) >= cupti::least_bytes(kind) ? until : nullptr;
 }
 
 void Activities::take(const uint8_t *record, uint32_t kind) {

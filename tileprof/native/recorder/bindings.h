@@ -22,6 +22,7 @@ template <typename Work> auto without_gil(Work work) {
 void bind_cupti(nanobind::module_ &);
 void bind_backward(nanobind::module_ &);
 void bind_counters(nanobind::module_ &);
+void bind_crashes(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 void bind_pc(nanobind::module_ &);
 void bind_pm(nanobind::module_ &);

@@ -141,6 +141,9 @@ nb::dict gpu_counts() {
   d["late"] = one.activities.late();
   d["overwritten"] = one.activities.overwritten();
   d["launches"] = one.subscriber.launches();
+  // Of which a record may yet come. Read in this order, so that it is never too many.
+  const uint64_t launches = one.subscriber.launches(), settled = one.correlations.settled();
+  d["unsettled"] = launches > settled ? launches - settled : 0;
   return d;
 }
 

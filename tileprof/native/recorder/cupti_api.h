@@ -17,7 +17,7 @@ using CuptiResult = int32_t;
 namespace cupti {
 
 // -- results
-inline constexpr CuptiResult kSuccess = 0, kOutOfMemory = 8, kHardwareBusy = 26,
+inline constexpr CuptiResult kSuccess = 0, kOutOfMemory = 8, kNoMore = 12, kHardwareBusy = 26,
                              kNoPrivilege = 35, kOtherSubscriber = 39;
 
 // -- domains and sites of callbacks
@@ -56,15 +56,15 @@ struct KernelRecord {
 struct MemcpyRecord {
   static constexpr size_t kind = 4, source = 5, target = 6, flags = 7, bytes = 8, start = 16,
                           end = 24, device = 32, stream = 40, correlation = 44, graph_node = 64,
-                          least = 48;
+                          least = 72;
 };
 struct PeerRecord {  // as MemcpyRecord up to the stream
   static constexpr size_t source_device = 44, target_device = 52, correlation = 60, graph_node = 72,
-                          least = 64;
+                          least = 80;
 };
 struct MemsetRecord {
   static constexpr size_t bytes = 8, start = 16, end = 24, device = 32, stream = 40,
-                          correlation = 44, flags = 48, memory = 50, graph_node = 64, least = 52;
+                          correlation = 44, flags = 48, memory = 50, graph_node = 64, least = 72;
 };
 struct OverheadRecord {
   static constexpr size_t kind = 4, start = 24, end = 32, correlation = 40, data = 48, least = 40;
@@ -73,6 +73,20 @@ struct MemoryRecord {
   static constexpr size_t operation = 4, memory = 8, correlation = 12, address = 16, bytes = 24,
                           device = 52, least = 56;
 };
+
+// The length from which on a record of a kind has all fields that are read; 0: none are.
+constexpr size_t least_bytes(uint32_t kind) {
+  switch (kind) {
+  case kMemcpy: return MemcpyRecord::least;
+  case kMemset: return MemsetRecord::least;
+  case kKernel:
+  case kSerialKernel: return KernelRecord::least;
+  case kOverhead: return OverheadRecord::least;
+  case kMemcpyPeer: return PeerRecord::least;
+  case kMemory: return MemoryRecord::least;
+  default: return 0;
+  }
+}
 
 // A value at a place of a structure.
 template <typename T> T read(const void *from, size_t place) {

@@ -88,20 +88,6 @@ uint32_t ask_record_size(const Cupti &c, uint32_t kind) {
   return size > 0 && size % 8 == 0 && size < ptrdiff_t(sizeof(words)) ? uint32_t(size) : 0;
 }
 
-// Kinds that are read, and the least length at which their fields are where they are expected.
-constexpr struct {
-  uint32_t kind;
-  size_t least;
-} kRead[] = {
-    {cupti::kMemcpy, cupti::MemcpyRecord::least},
-    {cupti::kMemset, cupti::MemsetRecord::least},
-    {cupti::kKernel, cupti::KernelRecord::least},
-    {cupti::kSerialKernel, cupti::KernelRecord::least},
-    {cupti::kOverhead, cupti::OverheadRecord::least},
-    {cupti::kMemcpyPeer, cupti::PeerRecord::least},
-    {cupti::kMemory, cupti::MemoryRecord::least},
-};
-
 } // namespace
 
 std::string Cupti::text_of(CuptiResult code) const {
@@ -129,8 +115,8 @@ std::string load_cupti(const std::string &path, Cupti &into) {
 std::string ask_record_sizes(Cupti &c) {
   for (uint32_t kind = 1; kind < cupti::kKinds; ++kind)
     c.record_sizes[kind] = ask_record_size(c, kind);
-  for (const auto &[kind, least] : kRead)
-    if (c.record_sizes[kind] && c.record_sizes[kind] < least)
+  for (uint32_t kind = 1; kind < cupti::kKinds; ++kind)
+    if (c.record_sizes[kind] && c.record_sizes[kind] < cupti::least_bytes(kind))
       return c.path + ": records of kind " + std::to_string(kind) + " have " +
              std::to_string(c.record_sizes[kind]) + " bytes, fewer than the fields that are read";
   return {};

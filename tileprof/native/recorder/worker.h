@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -50,9 +51,13 @@ public:
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { run(); }).detach();
+    try {
+      std::thread([this] { run(); }).detach();
+      running_ = true;
+    } catch (const std::system_error &) {
+      give_up();  // the process has as many threads as it may
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    running_ = true;
   }
   // Whether the order was obeyed, or there is no thread to obey. After a last one the thread ends.
   bool tell(int order, bool last = false) {

@@ -83,8 +83,6 @@ def _rounded(values: Array, working: ir.DType, target: ir.DType) -> Array:
     return np.asarray(cast(values, working, target))
 
 
-START: Mapping[str, float] = {"max": -np.inf, "min": np.inf, "absmax": 0.0}
-"""What floats start from: a row of nothing but NaN gives this."""
 REDUCE: Mapping[str, Any] = {
     "sum": np.add,
     "abssum": np.add,
@@ -105,8 +103,7 @@ def reduce(state: State, op: ir.Reduce) -> None:
     if op.kind in ("absmax", "abssum"):
         values = np.abs(values)
     function = REDUCE[op.kind]
-    start = {"initial": START[op.kind]} if working.is_float and op.kind in START else {}
-    made: Array = function.reduce(values, axis=op.dim + 1, dtype=values.dtype, **start)
+    made: Array = function.reduce(values, axis=op.dim + 1, dtype=values.dtype)
     made = np.asarray(made).reshape(-1, *target.sizes)
     if not op.clear:
         before = cast(tiles.need(state, op, target), op.target.dtype, working)

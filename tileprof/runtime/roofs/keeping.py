@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import tileprof
 from tileprof.errors import OutputError, TileprofError
-from tileprof.native.building import cache_folder
+from tileprof.files import replace_bytes
+from tileprof.native.cache import cache_folder, create_folder
 from tileprof.runtime import cuda_driver
 
 from .model import Roofs
@@ -116,15 +116,8 @@ def _read(place: Path) -> Roofs | None:
 def _keep(place: Path, roofs: Roofs) -> None:
     """Write a file at once or not at all."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=place.stem, dir=place.parent)
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(roofs.as_json(), file, indent=1)
-            Path(name).replace(place)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        create_folder()
+        replace_bytes(place, json.dumps(roofs.as_json(), indent=1).encode())
     except OSError as error:
         raise OutputError(
             f"roofs cannot be kept in {place.parent}: {error.strerror or error}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tileprof.errors import UsageError
+from tileprof.errors import UsageError, suggestion
 from tileprof.profile import Profile
 from tileprof.viewer.exports.chrome import to_chrome
 from tileprof.viewer.exports.collapsed import to_collapsed
@@ -65,5 +65,5 @@ def _check(format_name: str) -> None:
     if format_name not in known:
         raise UsageError(
             f"there is no export format `{format_name}`",
-            hint=f"The formats are: {', '.join(known)}.",
+            hint=f"{suggestion(format_name, known)}The formats are: {', '.join(known)}.",
         )

@@ -34,6 +34,7 @@ from tileprof.viewer.exports.arrow_gpu import (
     instruction_counts,
     pc_samples,
 )
+from tileprof.viewer.exports.layout import check_paths
 from tileprof.viewer.text import encodable
 
 __all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
@@ -189,6 +190,7 @@ def _numbers(column: law.Column, kind: pa.DataType) -> pa.Array:
 
 def _paths(profile: Profile) -> pa.Array:
     """Per node, the names from the top level down to itself."""
+    check_paths(profile, profile.names, np.ones(len(profile), bool))
     ends = np.cumsum(profile.depths + 1, dtype=np.int64)
     symbols = np.zeros(int(ends[-1]) if len(ends) else 0, np.int32)
     nodes: law.Index = np.arange(len(profile))

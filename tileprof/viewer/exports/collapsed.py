@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
-from tileprof.viewer.exports.layout import called, held, walk
+from tileprof.viewer.exports.layout import called, check_paths, held, walk
 
 __all__ = ["to_collapsed"]
 
@@ -21,6 +23,7 @@ def to_collapsed(profile: Profile) -> str:
     """One line for every node that holds something itself, in the order of the tree."""
     weights = held(profile, default_metric(profile))
     names = called(profile)
+    check_paths(profile, names, np.array(weights, object) != 0)
     path: list[str] = []
     lines: list[str] = []
     for node, depth in walk(profile.parents.tolist()):

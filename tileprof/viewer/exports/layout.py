@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.profile.limits import EXPORT_BYTES
 
-__all__ = ["called", "held", "walk", "widths"]
+__all__ = ["called", "check_paths", "held", "walk", "widths"]
 
 
 def held(profile: Profile, metric: str) -> list[int]:
@@ -31,6 +34,19 @@ def called(profile: Profile) -> list[str]:
         f"{name} ({phase})" if phase not in ("", outer) else name
         for name, phase, outer in zip(profile.names, phases, above)
     ]
+
+
+def check_paths(profile: Profile, names: Sequence[str], nodes: npt.NDArray[np.bool_]) -> None:
+    """Raise UsageError where the paths of `nodes` are too long to be written out one by one."""
+    length = np.array([len(name) + 1 for name in names], np.int64)
+    for level in profile.levels[1:]:
+        length[level] += length[profile.parents[level]]
+    size = int(length[nodes].sum())
+    if size > EXPORT_BYTES:
+        raise UsageError(
+            f"the paths of the tree take {size:,} bytes, more than {EXPORT_BYTES:,}",
+            hint="Cut the tree before: limit_depth(profile, 100), or prune(profile, 'time', 0.01).",
+        )
 
 
 def widths(weights: list[int], parents: list[int]) -> list[int]:

@@ -61,7 +61,8 @@ def _timeline(profile: Profile) -> bytes:
 
 def _pid(profile: Profile) -> int:
     told = profile.tables.provenance.get("pid", "")
-    return int(told) if told.isdigit() else 1
+    # Numbers of tracks and flows are made of it: one beyond 22 bits is no process of Linux.
+    return int(told) if told.isascii() and told.isdigit() and int(told) < 1 << 22 else 1
 
 
 def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]:

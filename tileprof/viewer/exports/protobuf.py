@@ -11,8 +11,9 @@ __all__ = ["message", "number", "tag", "text", "varint"]
 
 
 def varint(value: int) -> bytes:
-    """A number that is not negative, 7 bits a byte, lowest first."""
+    """A number of 64 bits, 7 bits a byte, lowest first; negative ones as their two's complement."""
     digits = bytearray()
+    value &= 0xFFFFFFFFFFFFFFFF
     while value > 0x7F:
         digits.append(value & 0x7F | 0x80)
         value >>= 7
@@ -26,7 +27,7 @@ def tag(field: int, kind: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A number that is not negative."""
+    """A number of 64 bits."""
     return tag(field, 0) + varint(value)
 
 

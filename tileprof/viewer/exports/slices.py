@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.once import cached_property
 from tileprof.profile import Profile, TimelineEvents, Track
 from tileprof.viewer.exports.layout import called
 from tileprof.viewer.text import encodable

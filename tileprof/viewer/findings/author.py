@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tileprof.analyzer import Report, Tier
 from tileprof.analyzer.findings import TIERS
+from tileprof.analyzer.program.host import HostTime
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
@@ -28,6 +29,9 @@ _WORDS: dict[Tier, str] = {
     "samples": "samples of instructions",
     "counters": "hardware counters",
 }
+
+
+_HOST = "the host's time"
 
 
 def author_text(
@@ -60,9 +64,12 @@ def fitting(entries: list[list[str]], room: int | None) -> int:
     return len(entries)
 
 
-def tiers_text(tiers: tuple[Tier, ...]) -> str:
-    """The kinds of evidence that there are, and those that there are not."""
-    seen = ", ".join(_WORDS[each] for each in tiers) or "nothing"
+def tiers_text(tiers: tuple[Tier, ...], only_host: bool) -> str:
+    """Return which kinds of evidence there are, and which there are not.
+
+    `only_host`: whether what is known is the host's time by line, scope and operation.
+    """
+    seen = ", ".join(_WORDS[each] for each in tiers) or (_HOST if only_host else "nothing")
     missed = ", ".join(_WORDS[each] for each in TIERS if each not in tiers)
     return f"Seen: {seen}." + (f" Not seen: {missed}." if missed else "")
 
@@ -73,7 +80,7 @@ def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]
     if many or not titles:
         yield paper.line(name, "1")
     yield from titles
-    yield from paper.sentence(tiers_text(report.tiers))
+    yield from paper.sentence(tiers_text(report.tiers, report.program.only_host))
     yield from missing_from(profile, paper.width, paper.glyphs, paper.color)
 
 
@@ -84,8 +91,8 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         yield from paper.sentence("The profile is empty: nothing was recorded.", "33")
         return
     if not program.kernels:
-        said = "No kernel ran while it was recorded."
-        yield from paper.sentence(said if not findings else f"{said} {count_text(findings)}.")
+        counted = f" {count_text(findings)}." if findings else ""
+        yield from paper.sentence(_without_kernels(program.host) + counted)
         return
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
@@ -95,13 +102,23 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         yield from _silent(report, paper)
 
 
+def _without_kernels(host: HostTime) -> str:
+    """What is known of a program that ran nothing on a device."""
+    if not host.total:
+        return "No kernel ran while it was recorded."
+    imports = format_value(host.imports, "ns")
+    part = f", {imports} of it in imports of libraries" if host.imports else ""
+    return f"No kernel ran; the host's threads took {format_value(host.total, 'ns')}{part}."
+
+
 def _silent(report: Report, paper: Paper) -> Iterator[str]:
     """How much time nothing is said about."""
     judged = [each for each in report.kernels if not each.findings]
     small = len(report.program.kernels) - len(report.kernels)
     if judged:
         share = format_percent(sum(each.case.share for each in judged))
-        said = f"Nothing to change was found in {len(judged)} of them with {share} % of the time."
+        kernels = f"{len(judged)} kernel{'s' if len(judged) > 1 else ''}"
+        said = f"No defect was found in {kernels} ({share} % of the kernels' time)."
         yield from paper.sentence(said, "2")
     if small:
         said = f"Left out: {small} with less than 1 % of the time each."

@@ -60,7 +60,8 @@ def entry(
 def place_text(place: Place, file: str = "") -> str:
     """Kernel, op, line and instructions, as far as they are known; for a program its path."""
     named = kernel_text(place.kernel) or _path(place.path) or "the program"
-    parts = [named, place.op, short_place(place.location), _sass(place.sass), file and f"in {file}"]
+    op = "" if not place.kernel and place.path[-1:] == (place.op,) else place.op
+    parts = [named, op, short_place(place.location), _sass(place.sass), file and f"in {file}"]
     return ", ".join(part for part in parts if part)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from tileprof.viewer.options import check_choice
+
 __all__ = ["VOICES", "ReportOptions", "Voice"]
 
 Voice: TypeAlias = Literal["author", "compiler"]
@@ -22,3 +24,6 @@ class ReportOptions:
     """A regular expression: only findings whose kernel, path or rule matches, and all of these."""
     height: int = 40
     """Lines that a screen has; findings beyond are counted."""
+
+    def __post_init__(self) -> None:
+        check_choice("voice", self.voice, VOICES)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.report import Report
+from tileprof.once import cached_property
 from tileprof.profile import Profile
 from tileprof.viewer.html.machine_code import machine_code
 from tileprof.viewer.html.site_lines import site_lines, site_measure

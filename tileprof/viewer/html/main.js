@@ -22,6 +22,7 @@ function head() {
     ),
     fact("device time", format(held.device_time, "ns") || "none"),
     fact("in kernels", format(held.kernel_time, "ns") || "none"),
+    held.host_time ? fact("host time", format(held.host_time, "ns")) : "",
     fact("launches", format(held.launches, "1")),
     ...held.told.map(([name, value]) => make("span", { class: "quiet" }, `${name} ${value}`)),
     make(

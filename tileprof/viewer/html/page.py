@@ -14,6 +14,7 @@ from typing import Any
 
 from tileprof.analyzer.report import Report
 from tileprof.errors import OutputError
+from tileprof.files import replace_bytes
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.report_data import findings_of, header_of, kernels_of, roofs_of, runs_of
 from tileprof.viewer.html.timeline_data import timelines_of
@@ -36,7 +37,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def write_html(report: Report, path: str | Path) -> None:
     """Write the page of a report; OutputError where the file cannot be written."""
     try:
-        Path(path).write_text(report_page(report), encoding="utf-8")
+        replace_bytes(path, report_page(report).encode())
     except OSError as error:
         raise OutputError(
             f"cannot write {path}: {error.strerror}", hint="Choose another file with --html FILE."

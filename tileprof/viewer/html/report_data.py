@@ -42,6 +42,7 @@ def header_of(report: Report) -> dict[str, Any]:
         "devices": [encodable(provenance.get(name, name)) for name in names],
         "device_time": number(program.device_time),
         "kernel_time": number(program.kernel_time),
+        "host_time": number(program.host.total),
         "launches": sum(case.launches for case in program.kernels),
         "nodes": len(program.profile),
         "told": [[key, _told(key, provenance[key])] for key in _HEAD if provenance.get(key)],

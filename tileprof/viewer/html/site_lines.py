@@ -6,14 +6,13 @@ are none, the time of its blocks there, ns.
 
 from __future__ import annotations
 
-from tileprof.profile import Profile
+from tileprof.profile import INSIDE, Profile
 from tileprof.profile.shares import SAMPLES
 from tileprof.viewer.pc_functions import Place
 
 __all__ = ["site_lines", "site_measure"]
 
 _MEASURES = {SAMPLES: "samples", "block_time": "ns"}
-_INSIDE = ("site", "line")
 
 
 def site_measure(profile: Profile) -> str:
@@ -32,7 +31,7 @@ def site_lines(profile: Profile) -> dict[int, dict[Place, float]]:
     for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
         if kind == "kernel":
             kernel[node] = node
-        elif kind in _INSIDE and parent >= 0:
+        elif kind in INSIDE and parent >= 0:
             kernel[node] = kernel[parent]
             at = profile.locations[node]
             if kernel[node] >= 0 and at is not None and own[node] > 0:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import KINDS, Column, Metric, Profile, Symbol, cut
+from tileprof.profile.overview import main_metric
 from tileprof.viewer.text import encodable
 
 __all__ = ["kept_tree", "number", "tree_of"]
@@ -21,7 +22,6 @@ _MOST_NODES = 20_000
 """Of a page; of more, those with the greatest totals. 20,000 with eight metrics weigh 1.7 MB."""
 _DIGITS = 7
 """Of numbers that are no integers; nothing on the page shows more than four."""
-_FIRST = ("time", "cpu_time")
 
 _Ids = npt.NDArray[np.int64]
 
@@ -41,13 +41,6 @@ def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]
         lost = level[~keep[level]]
         moved[lost] = moved[profile.parents[lost]]
     return (profile if keep.all() else cut(profile, keep)), moved
-
-
-def main_metric(profile: Profile) -> str:
-    """The metric that a tree is drawn by: the first of some that adds up to anything."""
-    adding = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
-    names = [*_FIRST, *adding]
-    return next((n for n in names if n in adding and profile.whole[n]), next(iter(adding), ""))
 
 
 def tree_of(profile: Profile) -> dict[str, Any]:

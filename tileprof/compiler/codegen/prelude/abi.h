@@ -40,6 +40,7 @@ struct TpRun {
   int64_t period_ns;       // mean time between two looks; 0: it is chosen
   uint64_t looks;          // that found a worker in a block
   TpFailure failure;
+  int64_t failing;         // 1 while a thread writes the failure
 };
 
 // A thread at work on the blocks of one launch.

@@ -48,8 +48,9 @@ template <class To, class From> TP_INLINE To tp_bit_cast(From x) {
 // Stop the launch at a place of the kernel; of several failures the lowest block's is kept.
 static __attribute__((noinline, cold)) int tp_fail(TpRun *run, int64_t block, int32_t place,
                                                    const int64_t *index, int rank) {
-  static volatile char lock;
-  while (__atomic_test_and_set(&lock, __ATOMIC_ACQUIRE)) {
+  // A lock of the run's own: one that all runs share could be held by a thread that a forked child
+  // does not have.
+  while (__atomic_exchange_n(&run->failing, 1, __ATOMIC_ACQUIRE)) {
   }
   TpFailure *failure = &run->failure;
   bool first = failure->place < 0 || block < failure->block;
@@ -59,7 +60,7 @@ static __attribute__((noinline, cold)) int tp_fail(TpRun *run, int64_t block, in
     __atomic_store_n(&failure->block, block, __ATOMIC_RELAXED);
     __atomic_store_n(&failure->place, place, __ATOMIC_RELEASE);
   }
-  __atomic_clear(&lock, __ATOMIC_RELEASE);
+  __atomic_store_n(&run->failing, 0, __ATOMIC_RELEASE);
   return 1;
 }
 

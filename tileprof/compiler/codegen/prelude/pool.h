@@ -234,12 +234,19 @@ static void reset(void) {
   reset_sampler();
 }
 
-// Once, before the first run; the size of TpRun, which the host compares with its own.
-TP_EXPORT uint64_t tp_pool_start(void) {
+static void begin(void) {
   pthread_key_create(&arena_key, free_arena);
   // A child has only the thread that forked: it starts threads of its own.
   pthread_atfork(0, 0, reset);
   reset();
+}
+
+// Before the first run, by any number of threads and any number of times: only the first call
+// touches the pool, under which launches may run from then on.  Gives the size of TpRun, which the
+// host compares with its own.
+TP_EXPORT uint64_t tp_pool_start(void) {
+  static pthread_once_t begun = PTHREAD_ONCE_INIT;
+  pthread_once(&begun, begin);
   return sizeof(TpRun);
 }
 

@@ -56,12 +56,13 @@ def joined(kind: str, dtype: ir.DType, left: str, right: str) -> str:
 
 def identity(kind: str, dtype: ir.DType) -> str:
     """What changes nothing when it is joined."""
-    if kind not in ("max", "min", "bitand"):
+    if kind not in ("max", "min", "absmax", "bitand"):
         number: int | float = 0
     elif kind == "bitand":
         number = -1
     elif dtype.is_float:
-        number = float("-inf") if kind == "max" else float("inf")
+        # An infinity would win against elements that are all NaN.
+        number = float("nan")
     elif dtype.kind == "bool":
         number = kind == "min"
     else:
@@ -69,7 +70,7 @@ def identity(kind: str, dtype: ir.DType) -> str:
         low, high = (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
         if not signed:
             low, high = 0, (1 << dtype.bits) - 1
-        number = low if kind == "max" else high
+        number = high if kind == "min" else low
     return literal(number, dtype)
 
 

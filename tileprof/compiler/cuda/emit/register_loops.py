@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.errors import InternalError
+from tileprof.once import cached_property
 
 from .access import is_element
 from .buffers import FragmentBuffer, GlobalBuffer, SharedBuffer

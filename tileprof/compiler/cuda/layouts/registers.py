@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
+from tileprof.once import cached_property
 
 __all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout", "unit"]
 

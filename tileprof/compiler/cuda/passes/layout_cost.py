@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import gcd
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ from tileprof.compiler.cuda.layouts.cost import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout
 from tileprof.compiler.cuda.layouts.shuffles import plan_shuffles
+from tileprof.once import cached_property
 
 from .layout_flow import Known
 from .layout_graph import Access, Graph, Link, Loop, Node

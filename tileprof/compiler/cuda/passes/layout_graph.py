@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import gcd
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import unreduced
 from tileprof.ir.types import Dim
+from tileprof.once import cached_property
 
 from .layout_index import Form, Forms
 from .walking import base, threads_of

@@ -1,0 +1,157 @@
+"""Programs that ran on the host alone: what their steps are, and which operation is named first.
+
+`cpu-training.tar.xz` has trainings with PyTorch 2.13 on two cores of a CPU: a perceptron with Adam
+in a plain loop, a transformer with AdamW in a function, a perceptron with LBFGS and a closure,
+and convolutions with SGD and a data loader. None of them opens a scope of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.analyzer.made import DATA, found
+from tileprof.analyzer import Report, analyze
+from tileprof.analyzer.program.host import HostTime
+from tileprof.errors import Location
+from tileprof.profile import Profile, TreeBuilder, load
+from tileprof.viewer.findings import ReportOptions, render_reports
+
+NAMES = ("loop_adam", "transformer", "closure", "loader")
+TORCH = "/env/lib/python3.11/site-packages/torch/"
+MS = 1_000_000
+
+
+@cache
+def recordings() -> dict[str, Profile]:
+    """The recordings by name."""
+    with TemporaryDirectory() as folder, tarfile.open(DATA / "cpu-training.tar.xz") as held:
+        held.extractall(folder, filter="data")
+        return {name: load(Path(folder) / f"{name}.tprof") for name in NAMES}
+
+
+@cache
+def report(name: str) -> Report:
+    """What is found in one."""
+    return analyze(recordings()[name])
+
+
+def work(profile: Profile) -> dict[str, float]:
+    """Host time by operation in ns, without imports and the recorder: summed node by node."""
+    excluded: set[int] = set()
+    found: dict[str, float] = {}
+    operation: dict[int, str] = {}
+    for index in range(len(profile)):
+        node, parent = profile.node(index), int(profile.parents[index])
+        place = node.location
+        installed = place is not None and "/env/" in place.file
+        imports = parent >= 0 and node.name == "<module>" and installed
+        if parent in excluded or imports or node.name.endswith("(tileprof)"):
+            excluded.add(index)
+            continue
+        operation[index] = node.name if node.kind == "op" else operation.get(parent, "")
+        own = float(node.own("cpu_time"))
+        found[operation[index]] = found.get(operation[index], 0.0) + own
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_most_expensive_operation_of_a_training_is_named_first(name: str) -> None:
+    """Its share is that of all work of the host, as a walk over the nodes adds it up."""
+    times = work(recordings()[name])
+    most = max((each for each in times if each), key=lambda each: times[each])
+    first = report(name).findings[0]
+    assert first.place.path[-1] == most
+    share = times[most] / sum(times.values())
+    assert first.title == f"{most} takes {100 * share:.0f} % of the host's time without imports"
+    assert first.evidence[0].text.startswith(f"{100 * share:.1f} % of the host's time without")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_optimizers_step_is_no_step_of_a_program(name: str) -> None:
+    """PyTorch opens that scope by itself; the program's steps are not known."""
+    host = HostTime(recordings()[name])
+    assert not host.step_scopes.any()
+    assert host.whose == "the host's time without imports"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_finding_says_that_everything_takes_all_the_time(name: str) -> None:
+    """A scope with all of the time is no place to begin."""
+    shares = [re.search(r"takes (\d+) %", each.title) for each in report(name).findings]
+    assert shares
+    assert all(share and int(share[1]) < 95 for share in shares)
+
+
+def test_report_of_a_program_without_kernels_says_what_it_is_of() -> None:
+    """The host's time, how much of it are imports, and the one run that would add kernels."""
+    text = render_reports({"loop": report("loop_adam")}, ReportOptions(), width=120)
+    assert "Seen: the host's time. Not seen:" in text
+    assert "No kernel ran; the host's threads took 6.50 s, 4.06 s of it in imports" in text
+    assert text.count("`tileprof run") == 1
+    assert "--pc-sampling" not in text
+
+
+def training(step: str = "", setup: int = 0) -> TreeBuilder:
+    """Ten steps of 10 ms in a scope, an import of 5 s, and `setup` ms before the steps."""
+    builder = TreeBuilder()
+    top = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 1))
+    module = builder.child(top, "frame", "<module>", Location(f"{TORCH}__init__.py", 9))
+    builder.add(module, "cpu_time", 5_000 * MS)
+    line = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 9))
+    if step:
+        line = builder.child(line, "scope", step)
+        builder.add(line, "count", 10)
+    builder.add(builder.child(line, "op", "aten::mm"), "cpu_time", 60 * MS)
+    optimizer = builder.child(line, "scope", "Optimizer.step#Adam.step")
+    builder.add(optimizer, "count", 10)
+    builder.add(builder.child(optimizer, "op", "aten::sqrt"), "cpu_time", 40 * MS)
+    if setup:
+        early = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 3))
+        builder.add(builder.child(early, "op", "aten::normal_"), "cpu_time", setup * MS)
+    return builder
+
+
+def test_scopes_of_the_program_with_nearly_all_its_work_are_its_steps() -> None:
+    """Set-up of a tenth is left out, one of half is not, and imports never count."""
+    for setup, share in ((10, "60 %"), (100, "30 %")):
+        steps = "in its steps" if setup == 10 else "without imports"
+        titles = [each.title for each in found(training("step", setup).snapshot(), "hotspot")]
+        assert f"aten::mm takes {share} of the host's time {steps}" in titles
+        assert not any(title.startswith("step takes") for title in titles)
+
+
+def test_without_a_scope_all_work_of_the_host_counts() -> None:
+    """The optimizer's scope has 40 %, and its operation stands for it."""
+    titles = [each.title for each in found(training().snapshot(), "hotspot")]
+    assert titles == [
+        "aten::mm takes 60 % of the host's time without imports",
+        "aten::sqrt takes 40 % of the host's time without imports",
+    ]
+
+
+def test_a_program_that_is_an_installed_module_is_no_import() -> None:
+    """As with `run -m`: its own frame is at the top."""
+    builder = TreeBuilder()
+    top = builder.child(-1, "frame", "<module>", Location(f"{TORCH}distributed/run.py", 9))
+    builder.add(builder.child(top, "op", "aten::mm"), "cpu_time", MS)
+    host = HostTime(builder.snapshot())
+    assert (host.whole, host.imports, host.whose) == (MS, 0, "the host's time")
+
+
+def test_a_line_of_python_is_named_where_no_operation_takes_the_time() -> None:
+    """A pure Python program has its hottest line."""
+    builder = TreeBuilder()
+    for line, time in ((3, 80), (4, 20)):
+        node = builder.child(-1, "frame", "main", Location("/home/me/work.py", line))
+        builder.add(node, "cpu_time", time * MS)
+    titles = [each.title for each in found(builder.snapshot(), "hotspot")]
+    assert titles == [
+        "work.py:3 takes 80 % of the host's time, outside of operations",
+        "work.py:4 takes 20 % of the host's time, outside of operations",
+    ]

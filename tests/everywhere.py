@@ -1,0 +1,65 @@
+"""One call of a kernel on every device that runs without a GPU: what each of them returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import tileprof
+from tests.emulator import emulate
+from tileprof import ir
+from tileprof.compiler.build import find_compiler
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.lang.jit_function import JitFunction
+
+__all__ = ["results_everywhere"]
+
+Array = np.ndarray[Any, Any]
+
+
+def results_everywhere(
+    function: JitFunction, arrays: Sequence[Array], **static: Any
+) -> Iterator[tuple[str, list[Array]]]:
+    """Yield (device, outputs) of an eager kernel on copies of `arrays`, the interpreter's first.
+
+    The emulated GPU takes outputs filled with 77, so that what nobody writes shows.
+    """
+    for device in ("interpreter", "cpu") if find_compiler() else ("interpreter",):
+        with tileprof.device(device):
+            yield device, _listed(function(*_copies(arrays), **static))
+    plain = tileprof.jit(function.function, debug=True)
+    yield "debug", _listed(plain(*_copies(arrays), **static))
+    if find_compiler():
+        yield "emulated sm_90a", _emulated(function, arrays, static)
+
+
+def _emulated(
+    function: JitFunction, arrays: Sequence[Array], static: dict[str, Any]
+) -> list[Array]:
+    compiled = function.compile(*arrays, **static)
+    traced, kernel = compiled.traced, compiled.program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    given, values = iter(_copies(arrays)), []
+    symbols: dict[str, int] = {}
+    for param in traced.params:
+        assert isinstance(param.type, ir.BufferType)
+        if param.role == "in":
+            values.append(next(given))
+            named = zip(param.type.shape, values[-1].shape, strict=True)
+            symbols |= {dim: extent for dim, extent in named if isinstance(dim, str)}
+        else:
+            shape = [symbols[d] if isinstance(d, str) else d for d in param.type.shape]
+            values.append(np.full(shape, 77, param.type.dtype.to_numpy()))
+    emulate(program.source, kernel, values, symbols)
+    return [v for v, p in zip(values, traced.params, strict=True) if p.role == "out"]
+
+
+def _copies(arrays: Sequence[Array]) -> list[Array]:
+    return [a.copy() for a in arrays]
+
+
+def _listed(made: Any) -> list[Array]:
+    return list(made) if isinstance(made, tuple) else [made]

@@ -1,0 +1,32 @@
+"""What recording costs in memory; nanoseconds are measured by `benchmarks/costs.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.native.cupti_programs import Fake
+
+
+def resident_bytes() -> int:
+    """The memory that this process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def test_a_million_kernels_take_no_memory(fake: Fake) -> None:
+    """Once the tables are there, nothing grows with launches."""
+    fake.many(400_000, batch=20_000)
+    fake.recorder.gpu_drain(False)
+    before = resident_bytes()
+    fake.many(1_000_000, start=10**9, batch=20_000)
+    fake.deliver()
+    assert resident_bytes() - before < 20 * 2**20
+
+
+def test_ten_thousand_kernels_are_handed_over_in_one_call(fake: Fake) -> None:
+    """Of ten thousand different names."""
+    for i in range(10_000):
+        fake.kernel(f"kernel {i}", start=1000 * i + 1, end=1000 * i + 900)
+    fake.recorder.gpu_flush(True)
+    drained = fake.recorder.gpu_drain()
+    assert (drained["what"] == fake.recorder.WHATS["kernel"]).sum() == 10_000

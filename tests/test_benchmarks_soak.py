@@ -1,0 +1,39 @@
+"""The soak: its short form on `cpu`, and how it tells growth from noise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks.reliability.soak import growth
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_short_soak_on_cpu_loses_no_launch(tmp_path: Path) -> None:
+    """Three threads of operations and kernels: the profile counts what they launched."""
+    out = tmp_path / "out.json"
+    command = [sys.executable, "-m", "benchmarks.reliability.soak", "--device", "cpu"]
+    subprocess.run(
+        [*command, "--seconds", "0.5", "--threads", "3", "-o", str(out)],
+        cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    result = json.loads(out.read_text())
+    assert (result["lost"], result["hangs"], result["tracebacks"]) == (0, 0, 0), result["details"]
+    assert len(result["rows"]) == 3 * 2
+    assert result["runs"] == sum(row["counted"] for row in result["rows"]) > 0
+
+
+def test_growth_is_a_slope_after_the_warm_up() -> None:
+    """Memory that rises 2 MB a minute is told from what is taken at the begin."""
+    rows = [[0.0, 10.0], *([60.0 * minute, 500.0 + 2 * minute] for minute in range(1, 10))]
+    told = growth(rows, 600)
+    assert told["slope_mb_per_min"] == pytest.approx(2)
+    assert told["range_mb"] == 16

@@ -1,0 +1,71 @@
+"""The fuzzers of files that may come from anyone: kept seeds, and a few mutants of each kind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("cuda.bindings.nvrtc")
+
+from benchmarks.reliability import cubins, ir_text, mutants, saved_kernels
+from tileprof.errors import TileprofError
+from tileprof.ir import parse, print_kernel
+
+
+@pytest.mark.parametrize(("campaign", "count"), [(ir_text, 150), (cubins, 60), (saved_kernels, 60)])
+def test_mutants_end_in_a_sentence_or_a_result(
+    campaign: ModuleType, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same ones each time; `python -m benchmarks.reliability.NAME` draws as many as wanted."""
+    # Compiling C++ and running nvdisasm take most of the time of the long form.
+    monkeypatch.setattr(saved_kernels, "ON_CPU", 1 << 60)
+    monkeypatch.setattr(cubins, "DISASSEMBLED", 1 << 60)
+    mutate, read = campaign.prepare()
+    outcomes = {"refused": 0, "read": 0}
+    for number in range(count):
+        draw = random.Random(number)
+        try:
+            read(mutate(draw), draw)
+            outcomes["read"] += 1
+        except TileprofError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 0
+
+
+def test_kept_texts_are_read() -> None:
+    """Seeds that are refused would find nothing behind the first check."""
+    texts = ir_text.texts()
+    assert len(texts) > 5
+    for text in texts:
+        assert print_kernel(parse(text)).startswith("kernel @")
+
+
+def test_a_campaign_tells_failures_from_refusals() -> None:
+    """A sentence is none; a traceback and a killed process are, with the number to see it again."""
+
+    def read(number: object, draw: random.Random) -> str:
+        if number == 1:
+            raise TileprofError("refused")
+        if number == 2:
+            raise KeyError("a fault")
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "read"
+
+    numbers = iter(range(10))
+    made: dict[int, int] = {}
+
+    def mutate(draw: random.Random) -> int:
+        # A worker that was killed is followed by one that begins anew.
+        made[0] = next(numbers)
+        return made[0]
+
+    found = mutants.campaign("test", mutate, read, runs=5, jobs=1, seconds=60)
+    assert found["runs"] == 5
+    assert found["tracebacks"] == 1
+    assert found["details"][0]["seed"] == 2
+    assert "a fault" in found["details"][0]["detail"]

@@ -1,0 +1,137 @@
+"""What the host's time of a program is, and which part of it is its work.
+
+A recording has more of the host's time than the program's own work: libraries are imported, and
+the recorder compiles and loads what it observes with. Shares of all of that say little: importing
+PyTorch alone takes seconds. What is left is narrowed to the program's steps where they are known,
+by the phase that the recorder gave or by scopes of the program in which nearly all of it is.
+
+In: a profile.  Out: `HostTime`: a column with one entry per node, ns, and what shares are of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.analyzer.program.steady import FEWEST, NEARLY_ALL, Mask, Steps, nearest, outermost
+from tileprof.once import cached_property
+from tileprof.profile import Profile, Symbol
+
+__all__ = ["HostTime", "is_installed"]
+
+Column: TypeAlias = npt.NDArray[np.float64]
+
+_INSTALLED = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
+)
+_OF_TILEPROF = "(tileprof)"
+"""Ending of the names of operations that are the recorder's own work."""
+_PARTS = re.compile(r"Optimizer\.\w+#|enumerate\(.*\)#|(Distributed)?DataParallel\.|torch::")
+"""Scopes that PyTorch opens by itself: parts of a training step, never the step. All time in
+optimizers would otherwise pass for all time in steps."""
+
+
+class HostTime:
+    """The host's time of a program by node, and its parts."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._steps = Steps(profile)
+        self._all = np.zeros(len(profile))
+        if "cpu_time" in profile.metrics:
+            own = profile.own["cpu_time"] + profile.absorbed["cpu_time"]
+            self._all = np.nan_to_num(own.astype(np.float64))
+
+    @cached_property
+    def recording(self) -> Mask:
+        """Nodes that are the recorder's own work."""
+        own = self._where(lambda each: each.kind == "op" and each.name.endswith(_OF_TILEPROF))
+        return nearest(self.profile, own) >= 0
+
+    @cached_property
+    def importing(self) -> Mask:
+        """Nodes of imports of installed libraries, the recorder's own work left out."""
+        # An installed module at the top is the program itself, as with `run -m`.
+        imported = self._where(_imports) & (self.profile.parents >= 0)
+        return (nearest(self.profile, imported) >= 0) & ~self.recording
+
+    @cached_property
+    def total(self) -> float:
+        """All of the program's host time, imports included, ns."""
+        return float(self._all[~self.recording].sum())
+
+    @cached_property
+    def imports(self) -> float:
+        """Time in which libraries were imported, ns."""
+        return float(self._all[self.importing].sum())
+
+    @cached_property
+    def step_scopes(self) -> Mask:
+        """Outermost scopes of the program that are its steps; none where those are not known."""
+        steps = self._steps
+        scopes = self._where(lambda each: each.kind == "scope" and not _PARTS.match(each.name))
+        repeated = scopes & steps.late & (steps.count >= FEWEST)
+        loops = outermost(self.profile, repeated)
+        held = float(self._work[nearest(self.profile, loops) >= 0].sum())
+        whole = float(self._work.sum())
+        return loops if whole and held >= NEARLY_ALL * whole else np.zeros_like(loops)
+
+    @cached_property
+    def column(self) -> Column:
+        """By node, its own host time that is work of the program, in its steps if known, ns."""
+        if self.step_scopes.any():
+            return np.where(nearest(self.profile, self.step_scopes) >= 0, self._work, 0.0)
+        return self._work
+
+    @cached_property
+    def whole(self) -> float:
+        """The sum of `column`: what shares are of, ns."""
+        return float(self.column.sum())
+
+    @property
+    def whose(self) -> str:
+        """What shares are of, as texts say it."""
+        if self._knows_steps:
+            return "the host's time in its steps"
+        return "the host's time without imports" if self.imports else "the host's time"
+
+    @property
+    def part(self) -> str:
+        """What becomes faster where shares of `whole` become faster, as texts say it."""
+        if self._knows_steps:
+            return "a step"
+        return "the program without imports" if self.imports else "the program"
+
+    @property
+    def _knows_steps(self) -> bool:
+        return self._knows_phases or bool(self.step_scopes.any())
+
+    @cached_property
+    def _knows_phases(self) -> bool:
+        late = self._steps.late
+        return bool(self._all[late].any() and self._all[~late].any())
+
+    @cached_property
+    def _work(self) -> Column:
+        counted = ~(self.importing | self.recording)
+        if self._knows_phases:
+            counted &= self._steps.late
+        return np.where(counted, self._all, 0.0)
+
+    def _where(self, wanted: Callable[[Symbol], bool]) -> Mask:
+        return np.array([wanted(each) for each in self.profile.symbols], bool)[self.profile.symbol]
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file is a library's or generated, and not the user's own."""
+    return bool(_INSTALLED.search(file))
+
+
+def _imports(symbol: Symbol) -> bool:
+    place = symbol.location
+    module = symbol.kind == "frame" and symbol.name == "<module>"
+    return module and place is not None and is_installed(place.file)

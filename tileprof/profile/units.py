@@ -1,0 +1,95 @@
+"""Numbers as people read them: three significant digits and a unit that fits the size.
+
+In: a value in the unit its metric declares.  Out: short text, or the aligned cells of one column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tileprof.profile.plain_text import clean_text
+
+__all__ = ["cells", "format_percent", "format_value"]
+
+_LARGEST_PLAIN_COUNT = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """The names that a unit takes, smallest first; each holds `1000` of the one before."""
+
+    names: tuple[str, ...]
+
+
+_SCALES = {
+    "ns": _Scale(("ns", "µs", "ms", "s")),
+    "bytes": _Scale(("B", "KB", "MB", "GB", "TB", "PB")),
+    "flop": _Scale(("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")),
+    "bytes/s": _Scale(("B/s", "KB/s", "MB/s", "GB/s", "TB/s", "PB/s")),
+    "flop/s": _Scale(("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s")),
+    "hz": _Scale(("Hz", "kHz", "MHz", "GHz")),
+    "1/s": _Scale(("/s", "k/s", "M/s", "G/s", "T/s", "P/s")),
+    "op/s": _Scale(("op/s", "kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s")),
+}
+_PLAIN = _Scale(("", "k", "M", "G", "T", "P"))
+
+
+def format_value(value: float, unit: str) -> str:
+    """`value`, which is in `unit`, with an automatic multiple: `1.23 ms`; empty for NaN."""
+    number, name = _split(value, unit)
+    return f"{number} {name}" if name else number
+
+
+def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]:
+    """The values of one column, padded so that right-aligned digits stand above each other.
+
+    `signed` puts a plus before positive values, as differences want it.
+    """
+    pairs = [_split(value, unit) for value in values]
+    if signed:
+        pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
+    width = max((len(name) for _, name in pairs), default=0)
+    if not width:
+        return [number for number, _ in pairs]
+    return [f"{number} {name:>{width}}" if number else "" for number, name in pairs]
+
+
+def format_percent(share: float) -> str:
+    """A share of one as a percentage with one decimal; empty for NaN."""
+    return "" if math.isnan(share) else f"{share * 100:.1f}"
+
+
+def _split(value: float, unit: str) -> tuple[str, str]:
+    if math.isnan(value):
+        return "", ""
+    if unit == "share":
+        value, unit = value * 100, "%"
+    if value == 0:
+        return "0", ""
+    if math.isinf(value):
+        return ("inf" if value > 0 else "-inf"), ""
+    if unit == "1" and abs(value) < _LARGEST_PLAIN_COUNT:
+        return (f"{value:,.0f}" if value == int(value) else _three_digits(value)), ""
+    scale = _SCALES.get(unit, _PLAIN)
+    scaled, step = float(f"{value:.3g}"), 0
+    while abs(scaled) >= 1000 and step < len(scale.names) - 1:
+        scaled, step = scaled / 1000, step + 1
+    return _three_digits(scaled), _unit_name(scale.names[step], unit)
+
+
+def _unit_name(name: str, unit: str) -> str:
+    if unit in _SCALES or unit == "1":
+        return name
+    # A unit may be any text of the program's or of a file's.
+    return clean_text(f"{name}{unit}")
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 0.1:
+        return f"{value:.2f}" if size < 10 else f"{value:.1f}"
+    return f"{value:.2g}"
