@@ -90,6 +90,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if missing := os.environ.get("TILEPROF_TEST_MISSING"):
             config.pluginmanager.register(MissingPackages(Path(missing)))
         os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
+        # Threads of libraries would fight for the processors that the workers share.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
 
 
