@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tileprof import ir
 from tileprof.errors import InternalError
+from tileprof.ir.core import op, operand
+from tileprof.runtime.device import written_params
 
 INSIDE = "launch [%n] {{threads = [32]}} body(%b: index) {{\n{0}\n}}"
 
@@ -95,3 +99,56 @@ def test_marks_name_what_is_there(tables: str, body: str, sentence: str) -> None
     with pytest.raises(InternalError) as caught:
         ir.verify(kernel)
     assert sentence in caught.value.message
+
+
+def _declared(monkeypatch: pytest.MonkeyPatch, **said: Any) -> type[Any]:
+    """A new op that takes a tile, with what its declaration says of its effects."""
+    monkeypatch.setattr("tileprof.ir.core.OPS", {})
+
+    @op("soften", effect=said.get("own"))
+    class Soften(ir.OpBase):
+        """An op that nobody knows."""
+
+        tile: ir.Value = operand(said.get("tile"))
+
+    return Soften
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({}, "its declaration does not say what it reads and writes"),
+        (
+            {"own": ir.Effect.PURE},
+            "its declaration does not say whether it reads or writes `tile`",
+        ),
+    ],
+)
+def test_a_new_op_without_declared_effects_is_refused(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], sentence: str
+) -> None:
+    """An op is not silently taken for one that leaves memory alone."""
+    kernel = ir.parse("kernel @k(%x: global<64, float32>) {\n}\n")
+    kernel.body.ops.append(_declared(monkeypatch, **said)(kernel.body.args[0]))
+    assert any(sentence in each for each in ir.problems(kernel))
+
+
+def test_declared_effects_are_what_passes_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new op that declares its effects is valid, and its access is found without a table."""
+    kernel = ir.parse("kernel @k(%x: global<64, float32>) {\n}\n")
+    tile = kernel.body.args[0]
+    kernel.body.ops.append(_declared(monkeypatch, tile=ir.Effect.READ | ir.Effect.WRITE)(tile))
+    assert list(ir.problems(kernel)) == []
+    assert list(kernel.body.ops[0].accesses()) == [ir.Access(tile, True, True)]
+    assert written_params(kernel) == [0]
+
+
+def test_effects_on_nothing_named_are_refused() -> None:
+    """Who writes something says what: an operand's memory or a resource."""
+    with pytest.raises(ValueError, match="does not say what besides its operands"):
+        op("soften", effect=ir.Effect.WRITE)(type("Soften", (ir.OpBase,), {}))
+
+
+def test_every_op_declares_its_effects() -> None:
+    """Those of all dialects, whether or not a test makes one."""
+    assert [c.SPEC.name for c in ir.OPS.values() if not c.SPEC.declared] == []

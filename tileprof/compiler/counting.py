@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -117,49 +117,34 @@ def _flops(op: ir.OpBase) -> int:
 
 
 def _accesses(op: ir.OpBase, counters: frozenset[ir.Value]) -> Iterator[Access]:
-    match op:
-        case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
-            if buffer.buffer.space == "global":
-                twice = 2 if isinstance(op, ir.Atomic) else 1
-                ranges = _element(op.indices, buffer.buffer.shape, counters)
-                yield Access(twice * buffer.dtype.bytes, ranges, not op.in_bounds, op)
-        case ir.Copy(source=source, target=target) | ir.Scan(source=source, target=target):
-            yield from _tile(source, 1, op)
-            yield from _tile(target, 1, op)
-        case ir.Reduce(source=source, target=target, clear=clear):
-            yield from _tile(source, 1, op)
-            yield from _tile(target, 1 if clear else 2, op)
-        case ir.TileAtomic(source=source, target=target):
-            yield from _tile(source, 1, op)
-            yield from _tile(target, 2, op)
-        case ir.Fill(target=target):
-            yield from _tile(target, 1, op)
-        case ir.Gemm(a=a, b=b, c=c, clear=clear):
-            yield from _tile(a, 1, op)
-            yield from _tile(b, 1, op)
-            yield from _tile(c, 1 if clear else 2, op)
-        case _:
-            pass
-
-
-def _tile(value: ir.Value, times: int, op: ir.OpBase) -> Iterator[Access]:
-    """The access of a whole buffer or of a view of one."""
-    if value.buffer.space != "global":
+    if op.SPEC.resource == "host":
+        # A message is no work of the kernel.
         return
-    size = times * value.dtype.bytes
+    for value, reads, writes, indices in op.accesses():
+        if value.buffer.space != "global":
+            continue
+        size = (reads + writes) * value.dtype.bytes
+        if indices is None:
+            yield _tile(value, size, op)
+        else:
+            ranges = _element(indices, value.buffer.shape, counters)
+            yield Access(size, ranges, not getattr(op, "in_bounds", True), op)
+
+
+def _tile(value: ir.Value, size: int, op: ir.OpBase) -> Access:
+    """The access of a whole buffer or of a view of one; `size`: bytes an element."""
     if not isinstance(value.owner, ir.View):
-        yield Access(size, tuple(Range((), d, d) for d in value.buffer.shape), False, op)
-        return
+        return Access(size, tuple(Range((), d, d) for d in value.buffer.shape), False, op)
     views = [value.owner]
     while isinstance(outer := views[-1].base.owner, ir.View):
         views.append(outer)
     starts = zip(*(view.offsets for view in views))
     dims = zip(starts, value.owner.sizes, views[-1].base.buffer.shape, strict=True)
-    yield Access(size, tuple(Range(*d) for d in dims), not value.owner.in_bounds, op)
+    return Access(size, tuple(Range(*d) for d in dims), not value.owner.in_bounds, op)
 
 
 def _element(
-    indices: list[ir.Value], shape: tuple[ir.Dim, ...], counters: frozenset[ir.Value]
+    indices: Sequence[ir.Value], shape: tuple[ir.Dim, ...], counters: frozenset[ir.Value]
 ) -> tuple[Range, ...]:
     """The ranges of the access of one element."""
     terms = [tuple(_terms(index)) for index in indices]

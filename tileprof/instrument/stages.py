@@ -14,6 +14,7 @@ from itertools import groupby
 
 from tileprof import ir
 from tileprof.errors import Location
+from tileprof.ir.memory import base
 
 __all__ = ["Stage", "buffer_name", "op_kind", "op_name", "split"]
 
@@ -145,9 +146,8 @@ def _listed(names: Iterable[str]) -> str:
 
 def buffer_name(value: ir.Value) -> str:
     """The name of a buffer, of the base where it is a view; its space where it has none."""
-    while isinstance(value.owner, (ir.View, ir.Reinterpret)):
-        value = value.owner.base
-    return value.name or value.buffer.space
+    held = base(value)
+    return held.name or held.buffer.space
 
 
 def op_kind(op: ir.OpBase) -> str:

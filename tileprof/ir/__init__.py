@@ -9,7 +9,7 @@ the parser, the rewriter and the verifier follow from the declaration.
 
 from .builder import Builder
 from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
-from .core import OPS, Block, Effect, OpBase, Value, walk
+from .core import OPS, Block, OpBase, Value, walk
 from .device import (
     AllReduce,
     AsyncCopy,
@@ -34,6 +34,7 @@ from .device import (
     TurnWait,
     Wait,
 )
+from .effects import Access, Effect, Queue
 from .kernel import Kernel, Param, Site, State
 from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .parser import parse
@@ -62,6 +63,7 @@ DeviceOp = (
 __all__ = [
     "DTYPES",
     "OPS",
+    "Access",
     "AllReduce",
     "Alloc",
     "Annotate",
@@ -104,6 +106,7 @@ __all__ = [
     "Parallel",
     "Param",
     "Print",
+    "Queue",
     "Record",
     "Reduce",
     "Reinterpret",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
-from .core import Block, Effect, OpBase, Value, attribute, op, operand, operands, region
+from .core import Block, OpBase, Value, attribute, op, operand, operands, region
+from .effects import Effect
 from .tile import Hints
 from .types import Type, bool_, index
 
@@ -31,6 +33,11 @@ class Launch(OpBase):
     threads: tuple[int, ...] = attribute()
     body: Block = region()
     hints: Hints = attribute(default=())
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block, as the author asked for."""
+        return math.prod(self.threads)
 
     def verify(self) -> Iterator[str]:
         """One block index for each extent of the grid."""
@@ -145,7 +152,7 @@ class Scope(OpBase):
     body: Block = region()
 
 
-@op("record", effect=Effect.READ | Effect.WRITE)
+@op("record", effect=Effect.READ | Effect.WRITE, on="sites")
 class Record(OpBase):
     """Note the time at which a site of the kernel begins or ends."""
 

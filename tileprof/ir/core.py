@@ -6,19 +6,18 @@ text form.  Ops are not changed after they are built; passes build new ones (`re
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from tileprof.errors import Location
 
+from .effects import Access, DeclaredAccess, Effect, Queue, Resource
 from .types import BufferType, DType, Type
 
 __all__ = [
     "OPS",
     "Block",
-    "Effect",
     "OpBase",
     "OpSpec",
     "Value",
@@ -29,16 +28,6 @@ __all__ = [
     "region",
     "walk",
 ]
-
-
-class Effect(enum.Flag):
-    """What an op does besides computing its results."""
-
-    PURE = 0
-    READ = enum.auto()
-    WRITE = enum.auto()
-    CONTROL = enum.auto()
-    """Holds regions or leaves one."""
 
 
 class Value:
@@ -83,6 +72,13 @@ class OpSpec:
 
     name: str
     effect: Effect
+    """What the op does to anything, its operands' memory included."""
+    resource: Resource | None
+    """What it reads or writes besides memory that operands name."""
+    declared: bool
+    """Whether the declaration says what the op reads and writes, or that it is nothing."""
+    accesses: tuple[DeclaredAccess, ...]
+    """One for each operand that names memory, also where the op itself leaves it alone."""
     mnemonic_field: str
     """The attribute whose value is the op's name in the text form (`add` of `binary`), or ''."""
     operands: tuple[tuple[str, bool], ...]
@@ -97,18 +93,26 @@ OPS: dict[str, type[OpBase]] = {}
 """Every declared op by its name, and by each mnemonic that stands for it."""
 
 
-def operand(*, optional: bool = False, default: Any = MISSING) -> Any:
+def operand(
+    effect: Effect | None = None,
+    *,
+    at: str = "",
+    unless: str = "",
+    optional: bool = False,
+    default: Any = MISSING,
+) -> Any:
     """A field that holds one value (None is allowed where `optional`, and may be left out with the
-    `default` None)."""
-    meta = {"role": "operand"}
+    `default` None).  `effect`: what the op does to the memory or the ring that it names; `at` and
+    `unless` as in `DeclaredAccess`."""
+    meta = {"role": "operand", "effect": effect, "at": at, "unless": unless}
     return (
         field(default=None, metadata=meta) if optional or default is None else field(metadata=meta)
     )
 
 
-def operands() -> Any:
-    """A field that holds a list of values."""
-    return field(metadata={"role": "operands"})
+def operands(effect: Effect | None = None) -> Any:
+    """A field that holds a list of values; `effect` as in `operand`."""
+    return field(metadata={"role": "operands", "effect": effect, "at": "", "unless": ""})
 
 
 def attribute(*, default: Any = MISSING, positional: bool = False) -> Any:
@@ -161,6 +165,34 @@ class OpBase:
             elif held is not None:
                 yield held
 
+    def all_operand_values(self) -> Iterator[Value]:
+        """The operands of the op and of everything inside of it."""
+        yield from self.operand_values()
+        for block in self.blocks():
+            for inner in walk(block):
+                yield from inner.operand_values()
+
+    @property
+    def runs_in(self) -> Queue | None:
+        """The queue in which accesses go on behind the op, until a `wait`; None: they end with
+        it."""
+        return None
+
+    def accesses(self) -> Iterator[Access]:
+        """The buffers that the op itself reads or writes, without those of its regions."""
+        for name, reads, writes, indices, unless in self.SPEC.accesses:
+            value = getattr(self, name)
+            if (reads or writes) and isinstance(getattr(value, "type", None), BufferType):
+                at = tuple(getattr(self, indices)) if indices else None
+                yield Access(value, reads and not (unless and getattr(self, unless)), writes, at)
+
+    def all_accesses(self) -> Iterator[Access]:
+        """The buffers that the op and everything inside of it reads or writes."""
+        yield from self.accesses()
+        for block in self.blocks():
+            for inner in walk(block):
+                yield from inner.accesses()
+
     def blocks(self) -> Iterator[Block]:
         """The blocks of the regions."""
         for name in self.SPEC.regions:
@@ -181,13 +213,20 @@ T = TypeVar("T")
 
 @dataclass_transform(field_specifiers=(operand, operands, attribute, region), kw_only_default=False)
 def op(
-    name: str, *, effect: Effect = Effect.PURE, mnemonics: tuple[str, ...] = (), by: str = ""
+    name: str,
+    *,
+    effect: Effect | None = None,
+    on: Resource | None = None,
+    mnemonics: tuple[str, ...] = (),
+    by: str = "",
 ) -> Callable[[type[T]], type[T]]:
-    """Declare an op.  With `mnemonics`, the attribute `by` chooses the name in the text form."""
+    """Declare an op.  `effect`: what it does besides what its operands declare, and `on` what.
+    With `mnemonics`, the attribute `by` chooses the name in the text form."""
 
     def declare(cls: type[T]) -> type[T]:
         made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
-        made.SPEC = _spec(name, effect, by, [f for f in fields(made) if f.metadata.get("role")])
+        held = [f for f in fields(made) if f.metadata.get("role")]
+        made.SPEC = _spec(name, effect, on, by, held)
         for key in mnemonics or (name,):
             if key in OPS:
                 raise ValueError(f"two ops are called {key!r}")
@@ -197,20 +236,37 @@ def op(
     return declare
 
 
-def _spec(name: str, effect: Effect, by: str, all_fields: list[Field[Any]]) -> OpSpec:
+def _spec(
+    name: str, own: Effect | None, on: Resource | None, by: str, all_fields: list[Field[Any]]
+) -> OpSpec:
     def with_role(*roles: str) -> list[Field[Any]]:
         return [f for f in all_fields if f.metadata["role"] in roles]
 
     attributes = [f for f in with_role("attribute") if f.name != by]
+    naming = [f for f in with_role("operand", "operands") if f.metadata["effect"] is not None]
+    effect = own or Effect.PURE
+    if bool(effect & (Effect.READ | Effect.WRITE)) != (on is not None):
+        raise ValueError(f"{name!r} does not say what besides its operands it reads or writes")
+    for each in naming:
+        effect |= each.metadata["effect"]
     return OpSpec(
         name,
         effect,
+        on,
+        own is not None or bool(naming),
+        tuple(map(_declared, naming)),
         by,
         tuple((f.name, f.metadata["role"] == "operands") for f in with_role("operand", "operands")),
         tuple(f.name for f in attributes if f.metadata["positional"]),
         tuple((f.name, f.default) for f in attributes if not f.metadata["positional"]),
         tuple(f.name for f in with_role("region")),
     )
+
+
+def _declared(held: Field[Any]) -> DeclaredAccess:
+    effect: Effect = held.metadata["effect"]
+    reads, writes = Effect.READ in effect, Effect.WRITE in effect
+    return DeclaredAccess(held.name, reads, writes, held.metadata["at"], held.metadata["unless"])
 
 
 def walk(block: Block) -> Iterator[OpBase]:

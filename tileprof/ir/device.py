@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from .core import Block, Effect, OpBase, Value, attribute, op, operand, operands, region
+from .core import Block, OpBase, Value, attribute, op, operand, operands, region
+from .effects import Effect, Queue
 from .tile import Gemm, Hints, Policy, ReduceKind
 from .types import Type, index, ring, token
 
@@ -19,12 +20,8 @@ __all__ += ["GridPosition", "Mark", "NextTile", "Ring", "RingAcquire", "RingComm
 __all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "TurnPass", "TurnStart", "TurnWait"]
 __all__ += ["Wait"]
 
-Queue = Literal["wgmma", "cp.async", "bulk"]
-"""What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
-thread."""
 
-
-@op("async_copy", effect=Effect.READ | Effect.WRITE)
+@op("async_copy")
 class AsyncCopy(OpBase):
     """Start to copy a tile between global and shared memory.
 
@@ -33,32 +30,44 @@ class AsyncCopy(OpBase):
     slot; without one it belongs to the next group of its queue.
     """
 
-    source: Value = operand()
-    target: Value = operand()
-    ring: Value | None = operand(optional=True)
+    source: Value = operand(Effect.READ)
+    target: Value = operand(Effect.WRITE)
+    ring: Value | None = operand(Effect.WRITE, optional=True)
     lowering: str = attribute(default="tma")
     hints: Hints = attribute(default=())
     multicast: int = attribute(default=1)
     """Blocks of the cluster that get the tile, each at the same place, each on its own barrier."""
+
+    @property
+    def runs_in(self) -> Queue | None:
+        """Stores and loads have one each; what comes through a ring is in none."""
+        if self.ring is not None:
+            return None
+        return "bulk" if self.target.buffer.space == "global" else "cp.async"
 
     def result_types(self) -> tuple[Type, ...]:
         """A token."""
         return (token,)
 
 
-@op("async_gemm", effect=Effect.READ | Effect.WRITE)
+@op("async_gemm")
 class AsyncGemm(OpBase):
     """Start a matrix product on the tensor cores and commit it as one group (see `Gemm`)."""
 
-    a: Value = operand()
-    b: Value = operand()
-    c: Value = operand()
+    a: Value = operand(Effect.READ)
+    b: Value = operand(Effect.READ)
+    c: Value = operand(Effect.READ | Effect.WRITE, unless="clear")
     transpose_a: bool = attribute(default=False)
     transpose_b: bool = attribute(default=False)
     clear: bool = attribute(default=False)
     policy: Policy = attribute(default="square")
     hints: Hints = attribute(default=())
     lowering: str = attribute(default="")
+
+    @property
+    def runs_in(self) -> Queue:
+        """That of matrix products."""
+        return "wgmma"
 
     def result_types(self) -> tuple[Type, ...]:
         """A token."""
@@ -81,66 +90,66 @@ class AsyncGemm(OpBase):
         )
 
 
-@op("commit", effect=Effect.WRITE)
+@op("commit", effect=Effect.WRITE, on="queue")
 class Commit(OpBase):
     """End a group of asynchronous copies of a queue."""
 
     queue: Queue = attribute(positional=True)
 
 
-@op("wait", effect=Effect.READ | Effect.WRITE)
+@op("wait", effect=Effect.READ | Effect.WRITE, on="queue")
 class Wait(OpBase):
     """Go on once at most `pending` groups of the queue are still running; `tokens` are what is
     waited for, where they are in sight.  `read` waits only until sources may be overwritten."""
 
     queue: Queue = attribute(positional=True)
-    tokens: list[Value] = operands()
-    held: list[Value] = operands()
-    """Fragments that may be used from here on."""
+    tokens: list[Value] = operands(Effect.READ)
+    held: list[Value] = operands(Effect.PURE)
+    """Fragments that may be used from here on; what is waited for has written them."""
     pending: int = attribute(default=0)
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
     """What needs the result, for remarks."""
-    after: Value | None = operand(default=None)
+    after: Value | None = operand(Effect.PURE, default=None)
     """A fragment whose sums are there first: what they are of is computed beside the products."""
 
 
-@op("barrier", effect=Effect.READ | Effect.WRITE)
+@op("barrier", effect=Effect.READ | Effect.WRITE, on="threads")
 class Barrier(OpBase):
     """All threads of the role (of the block, outside of roles) arrive before any goes on."""
 
     reason: str = attribute(default="")
 
 
-@op("fence", effect=Effect.READ | Effect.WRITE)
+@op("fence", effect=Effect.READ | Effect.WRITE, on="threads")
 class Fence(OpBase):
     """Shared memory that this thread wrote is visible to asynchronous units after it."""
 
     reason: str = attribute(default="")
 
 
-@op("convert_layout", effect=Effect.READ | Effect.WRITE)
+@op("convert_layout")
 class ConvertLayout(OpBase):
     """Copy a fragment into one of the same shape and another register layout."""
 
-    source: Value = operand()
-    target: Value = operand()
-    scratch: Value | None = operand(default=None)
+    source: Value = operand(Effect.READ)
+    target: Value = operand(Effect.WRITE)
+    scratch: Value | None = operand(Effect.READ | Effect.WRITE, default=None)
     """A shared buffer that it goes through; None where shuffles do."""
 
 
-@op("all_reduce", effect=Effect.READ | Effect.WRITE)
+@op("all_reduce")
 class AllReduce(OpBase):
     """Combine the parts of a fragment that partial reductions left in each thread: after it all
     threads that hold an element have the whole."""
 
     kind: ReduceKind = attribute(positional=True)
-    target: Value = operand()
+    target: Value = operand(Effect.READ | Effect.WRITE)
     lanes: tuple[int, ...] = attribute(default=())
     """Distances in lanes of the butterfly."""
     warps: tuple[tuple[int, int], ...] = attribute(default=())
     """Digits of the warp number that tell the parts of an element apart: weight and radix."""
-    scratch: Value | None = operand(default=None)
+    scratch: Value | None = operand(Effect.READ | Effect.WRITE, default=None)
     """A shared buffer through which warps combine their parts; None where none do."""
 
     def verify(self) -> Iterator[str]:
@@ -149,7 +158,7 @@ class AllReduce(OpBase):
             yield f"combines parts of a {self.kind}"
 
 
-@op("grid")
+@op("grid", effect=Effect.PURE)
 class GridPosition(OpBase):
     """`block`: the number of this block; `blocks`: how many run; `rank`: the number of this block
     in its cluster.  A persistent block takes the tile of its own number first, and then those whose
@@ -162,7 +171,7 @@ class GridPosition(OpBase):
         return (index,)
 
 
-@op("next_tile", effect=Effect.READ | Effect.WRITE)
+@op("next_tile", effect=Effect.READ | Effect.WRITE, on="tiles")
 class NextTile(OpBase):
     """Take the number of the next tile from the counter of the launch, which all blocks share:
     `blocks`, `blocks` + 1, …; `total` or more where none is left.  A block asks once for each tile
@@ -175,7 +184,7 @@ class NextTile(OpBase):
         return (index,)
 
 
-@op("ring", effect=Effect.WRITE)
+@op("ring", effect=Effect.WRITE, on="threads")
 class Ring(OpBase):
     """`stages` slots that a producer fills and consumers free, each with a full and an empty
     barrier.  The position lives outside of every loop, so a ring may be used by several loops in
@@ -196,61 +205,61 @@ class Ring(OpBase):
         return (ring,)
 
 
-@op("ring_acquire", effect=Effect.READ | Effect.WRITE)
+@op("ring_acquire")
 class RingAcquire(OpBase):
     """Producer: wait until the next slot is free and expect its bytes; gives the slot."""
 
-    ring: Value = operand()
+    ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
         """The number of the slot."""
         return (index,)
 
 
-@op("ring_commit", effect=Effect.WRITE)
+@op("ring_commit")
 class RingCommit(OpBase):
     """Producer: go on to the next slot."""
 
-    ring: Value = operand()
+    ring: Value = operand(Effect.WRITE)
 
 
-@op("ring_wait", effect=Effect.READ | Effect.WRITE)
+@op("ring_wait")
 class RingWait(OpBase):
     """Consumer: wait until the next slot is full; gives the slot."""
 
-    ring: Value = operand()
+    ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
         """The number of the slot."""
         return (index,)
 
 
-@op("ring_release", effect=Effect.WRITE)
+@op("ring_release")
 class RingRelease(OpBase):
     """Consumer: free a slot and go on to the next.  With `lag` 1 it frees the slot before this one
     (nothing the first time), because the work on this one may still run; `last` frees the one that
     a lag left over and does not go on.  `fence`: threads have read the slot themselves, and what
     they read has to be there before TMA, which keeps no order with them, fills it again."""
 
-    ring: Value = operand()
+    ring: Value = operand(Effect.WRITE)
     lag: int = attribute(default=0)
     last: bool = attribute(default=False)
     fence: bool = attribute(default=False)
 
 
-@op("ring_send", effect=Effect.READ | Effect.WRITE)
+@op("ring_send")
 class RingSend(OpBase):
     """Producer: wait until the next slot is free, put a number there and go on."""
 
-    ring: Value = operand()
+    ring: Value = operand(Effect.READ | Effect.WRITE)
     value: Value = operand()
 
 
-@op("ring_receive", effect=Effect.READ | Effect.WRITE)
+@op("ring_receive")
 class RingReceive(OpBase):
     """Consumer: wait until the next slot is full, take its number, free it and go on."""
 
-    ring: Value = operand()
+    ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
         """The number, the same in all threads."""
@@ -273,23 +282,23 @@ class Roles(OpBase):
             yield "roles take no arguments"
 
 
-@op("turn_start", effect=Effect.WRITE)
+@op("turn_start", effect=Effect.WRITE, on="turns")
 class TurnStart(OpBase):
     """The warp groups of the consumers will take turns, one after the other and the first again
     after the last; the first group has the first turn."""
 
 
-@op("turn_wait", effect=Effect.READ | Effect.WRITE)
+@op("turn_wait", effect=Effect.READ | Effect.WRITE, on="turns")
 class TurnWait(OpBase):
     """Consumer: go on once the warp group before this one has passed its turn."""
 
 
-@op("turn_pass", effect=Effect.WRITE)
+@op("turn_pass", effect=Effect.WRITE, on="turns")
 class TurnPass(OpBase):
     """Consumer: the turn goes to the next warp group."""
 
 
-@op("mark", effect=Effect.READ | Effect.WRITE)
+@op("mark", effect=Effect.READ | Effect.WRITE, on="sites")
 class Mark(OpBase):
     """From here on the calling warp is in this state of the kernel's table."""
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from .core import Effect, OpBase, Value, attribute, op, operand, operands
+from .core import OpBase, Value, attribute, op, operand, operands
+from .effects import Effect
 from .types import BufferType, Dim, DType, Space, Type, bool_
 
-__all__ = ["Alloc", "Atomic", "Load", "Reinterpret", "Store", "View"]
+__all__ = ["Alloc", "Atomic", "Load", "Reinterpret", "Store", "View", "base"]
 
 AtomicKind = Literal["add", "max", "min", "and", "or", "xor", "exchange"]
 
 
-@op("alloc")
+@op("alloc", effect=Effect.PURE)
 class Alloc(OpBase):
     """A buffer of a block (`shared`, `fragment`) or of a thread (`local`), not initialised.
     A scalar variable is a `local` buffer of rank 0."""
@@ -44,7 +45,7 @@ class View(OpBase):
     unless `in_bounds` says that it is proved inside.  The offsets of a view of a view add up, and
     its edge is that of the buffer."""
 
-    base: Value = operand()
+    base: Value = operand(Effect.PURE)
     offsets: list[Value] = operands()
     sizes: tuple[int, ...] = attribute()
     in_bounds: bool = attribute(default=False)
@@ -64,13 +65,20 @@ class View(OpBase):
 class Reinterpret(OpBase):
     """The memory of `base` under another shape or element type, row-major, nothing moved."""
 
-    base: Value = operand()
+    base: Value = operand(Effect.PURE)
     shape: tuple[Dim, ...] = attribute()
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
         """The buffer as it is seen from now on."""
         return (BufferType(self.shape, self.dtype, self.base.buffer.space),)
+
+
+def base(value: Value) -> Value:
+    """The allocation or the parameter in whose memory a buffer lies."""
+    while isinstance(value.owner, View | Reinterpret):
+        value = value.owner.base
+    return value
 
 
 def _verify_indices(buffer: Value, indices: list[Value]) -> Iterator[str]:
@@ -83,11 +91,11 @@ def _verify_indices(buffer: Value, indices: list[Value]) -> Iterator[str]:
         yield "elements are accessed through the buffer, not through a view"
 
 
-@op("load", effect=Effect.READ)
+@op("load")
 class Load(OpBase):
     """Read one element."""
 
-    buffer: Value = operand()
+    buffer: Value = operand(Effect.READ, at="indices")
     indices: list[Value] = operands()
     in_bounds: bool = attribute(default=False)
 
@@ -100,12 +108,12 @@ class Load(OpBase):
         yield from _verify_indices(self.buffer, self.indices)
 
 
-@op("store", effect=Effect.WRITE)
+@op("store")
 class Store(OpBase):
     """Write one element."""
 
     value: Value = operand()
-    buffer: Value = operand()
+    buffer: Value = operand(Effect.WRITE, at="indices")
     indices: list[Value] = operands()
     in_bounds: bool = attribute(default=False)
 
@@ -116,13 +124,13 @@ class Store(OpBase):
             yield f"stores {self.value.type} into {self.buffer.type}"
 
 
-@op("atomic", effect=Effect.READ | Effect.WRITE)
+@op("atomic")
 class Atomic(OpBase):
     """Combine one element with `value` at once and give what was there before."""
 
     kind: AtomicKind = attribute(positional=True)
     value: Value = operand()
-    buffer: Value = operand()
+    buffer: Value = operand(Effect.READ | Effect.WRITE, at="indices")
     indices: list[Value] = operands()
     in_bounds: bool = attribute(default=False)
 

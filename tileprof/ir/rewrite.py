@@ -13,12 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .builder import Builder
+from .control import Launch
 from .core import Block, OpBase, Value
 from .kernel import Kernel
 
-__all__ = ["Rule", "clone", "clone_block", "rewrite", "rewrite_block"]
+__all__ = ["PairRule", "Rule", "clone", "clone_block", "per_launch", "rebuilt", "rewrite"]
+__all__ += ["rewrite_block", "with_originals", "with_rule"]
 
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
+PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
+"""As `Rule`, and sees the op as it was before the op with its operands replaced."""
 
 
 def rewrite(kernel: Kernel, rule: Rule) -> Kernel:
@@ -56,17 +60,40 @@ def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block])
 def rewrite_block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:
     """A copy of a block with `rule` applied to every op; values from outside are replaced by
     `mapping`, which is extended."""
+    return rebuilt(block, mapping, lambda op, new, builder: rule(new, builder))
+
+
+def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
+    """As `rewrite_block`, for a rule that looks its decisions up by the ops of `block`."""
     args = [Value(a.type, a.name) for a in block.args]
     mapping.update(zip(block.args, args))
     made = Block(args)
     builder = Builder(made)
     for op in block.ops:
-        regions = {n: rewrite_block(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
+        regions = {n: rebuilt(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
         new = clone(op, mapping, regions)
         builder.span = op.span
-        replaced = rule(new, builder)
+        replaced = rule(op, new, builder)
         if replaced is None:
             builder.emit(new)
             replaced = new.results
         mapping.update(zip(op.results, replaced, strict=True))
+    return made
+
+
+def per_launch(kernel: Kernel, change: Callable[[Launch], Launch]) -> Kernel:
+    """The kernel with every launch changed; what the host computes stays."""
+    ops = [change(op) if isinstance(op, Launch) else op for op in kernel.body.ops]
+    return kernel.with_body(Block(kernel.body.args, ops))
+
+
+def with_rule(launch: Launch, rule: Rule) -> Launch:
+    """The launch with a rule applied to its body."""
+    return with_originals(launch, lambda op, new, builder: rule(new, builder))
+
+
+def with_originals(launch: Launch, rule: PairRule) -> Launch:
+    """The launch with a rule applied that looks its decisions up by the ops of `launch`."""
+    made = clone(launch, {}, {"body": rebuilt(launch.body, {}, rule)})
+    assert isinstance(made, Launch)
     return made

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 from .core import OpBase, Value, attribute, op, operand
+from .effects import Effect
 from .types import DType, Type, bool_
 
 __all__ = ["Binary", "Bitcast", "Cast", "Compare", "Constant", "Fma", "Select", "Unary"]
@@ -29,7 +30,7 @@ FLOAT_ONLY = frozenset(get_args(UnaryKind)) - {"neg", "not", "abs", "popcount", 
 INTEGER_ONLY = frozenset({"floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr"})
 
 
-@op("constant")
+@op("constant", effect=Effect.PURE)
 class Constant(OpBase):
     """A number of a type."""
 
@@ -41,7 +42,7 @@ class Constant(OpBase):
         return (self.dtype,)
 
 
-@op("binary", mnemonics=get_args(BinaryKind), by="kind")
+@op("binary", effect=Effect.PURE, mnemonics=get_args(BinaryKind), by="kind")
 class Binary(OpBase):
     """Two operands of one type.  `div` is for floats; `floordiv` and `floormod` round down as
     Python does and take integers (`floormod` and `floordiv` of floats are allowed too);
@@ -66,7 +67,7 @@ class Binary(OpBase):
             yield f"{self.kind} of {self.left.type}: it is for floats"
 
 
-@op("unary", mnemonics=get_args(UnaryKind), by="kind")
+@op("unary", effect=Effect.PURE, mnemonics=get_args(UnaryKind), by="kind")
 class Unary(OpBase):
     """One operand.  `round` goes to the nearest, ties to even; `not` is bitwise on integers and
     logical on bool; `isnan`, `isinf`, `isfinite` give bool; `sigmoid(x) = 1 / (1 + exp(-x))`."""
@@ -88,7 +89,7 @@ class Unary(OpBase):
             yield f"{self.kind} of {self.operand.type}: it is for floats"
 
 
-@op("compare", mnemonics=get_args(CompareKind), by="kind")
+@op("compare", effect=Effect.PURE, mnemonics=get_args(CompareKind), by="kind")
 class Compare(OpBase):
     """Compare two operands of one type; a NaN is unequal to everything."""
 
@@ -106,7 +107,7 @@ class Compare(OpBase):
             yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
 
 
-@op("fma")
+@op("fma", effect=Effect.PURE)
 class Fma(OpBase):
     """`a * b + c`, rounded once."""
 
@@ -124,7 +125,7 @@ class Fma(OpBase):
             yield f"fma of {self.a.type}, {self.b.type}, {self.c.type}: all must be one float type"
 
 
-@op("select")
+@op("select", effect=Effect.PURE)
 class Select(OpBase):
     """`then` where `condition` holds, else `otherwise`; both are computed before."""
 
@@ -144,7 +145,7 @@ class Select(OpBase):
             yield f"select between {self.then.type} and {self.otherwise.type}: must be one type"
 
 
-@op("cast")
+@op("cast", effect=Effect.PURE)
 class Cast(OpBase):
     """Convert to another element type.  To a narrower float it rounds to nearest even and overflows
     to infinity (float8_e4m3: to NaN); to an integer it truncates toward zero; to bool it is `!= 0`.
@@ -158,7 +159,7 @@ class Cast(OpBase):
         return (self.dtype,)
 
 
-@op("bitcast")
+@op("bitcast", effect=Effect.PURE)
 class Bitcast(OpBase):
     """The same bits read as another element type of the same size."""
 

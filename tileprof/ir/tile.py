@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from .core import Effect, OpBase, Value, attribute, op, operand
+from .core import OpBase, Value, attribute, op, operand
+from .effects import Effect
 from .types import BufferType, bool_
 
 __all__ = ["Annotate", "Assert", "Copy", "Fill", "Gemm", "Print", "Reduce", "Scan", "TileAtomic"]
@@ -25,12 +26,12 @@ def squeeze(value: Value) -> tuple[int | str, ...]:
     return tuple(d for d in value.buffer.shape if d != 1)
 
 
-@op("copy", effect=Effect.READ | Effect.WRITE)
+@op("copy")
 class Copy(OpBase):
     """Copy a tile, converting elements where the types differ."""
 
-    source: Value = operand()
-    target: Value = operand()
+    source: Value = operand(Effect.READ)
+    target: Value = operand(Effect.WRITE)
     hints: Hints = attribute(default=())
     lowering: str = attribute(default="")
     """The instruction that a GPU backend chose; '' before it chose."""
@@ -41,11 +42,11 @@ class Copy(OpBase):
             yield f"copies {self.source.type} to {self.target.type}: shapes differ"
 
 
-@op("fill", effect=Effect.WRITE)
+@op("fill")
 class Fill(OpBase):
     """Write one value to every element of a tile."""
 
-    target: Value = operand()
+    target: Value = operand(Effect.WRITE)
     value: Value = operand()
 
     def verify(self) -> Iterator[str]:
@@ -54,7 +55,7 @@ class Fill(OpBase):
             yield f"fills {self.target.type} with {self.value.type}"
 
 
-@op("gemm", effect=Effect.READ | Effect.WRITE)
+@op("gemm")
 class Gemm(OpBase):
     """`c += a @ b` (or `c = a @ b` with `clear`), products and sums in the element type of `c`; for
     floats of 16 and 8 bits in float32, rounded once at the end.  Integers wrap around.
@@ -63,9 +64,9 @@ class Gemm(OpBase):
     float32 operands are multiplied as float32 by `cpu` and the interpreter.
     """
 
-    a: Value = operand()
-    b: Value = operand()
-    c: Value = operand()
+    a: Value = operand(Effect.READ)
+    b: Value = operand(Effect.READ)
+    c: Value = operand(Effect.READ | Effect.WRITE, unless="clear")
     transpose_a: bool = attribute(default=False)
     transpose_b: bool = attribute(default=False)
     clear: bool = attribute(default=False)
@@ -100,7 +101,7 @@ class Gemm(OpBase):
             yield f"{a[0]}×{a[1]} times {b[0]}×{b[1]} into {m}×{n}"
 
 
-@op("reduce", effect=Effect.READ | Effect.WRITE)
+@op("reduce")
 class Reduce(OpBase):
     """Reduce dimension `dim` of a tile; `target` has it left out or as 1.
     Without `clear` the result is combined with what is in `target`.
@@ -111,11 +112,11 @@ class Reduce(OpBase):
     """
 
     kind: ReduceKind = attribute(positional=True)
-    source: Value = operand()
-    target: Value = operand()
+    source: Value = operand(Effect.READ)
+    target: Value = operand(Effect.READ | Effect.WRITE, unless="clear")
     dim: int = attribute()
     clear: bool = attribute(default=True)
-    scratch: Value | None = operand(default=None)
+    scratch: Value | None = operand(Effect.READ | Effect.WRITE, default=None)
     """Shared memory through which a GPU's warps combine their parts; None where none is needed."""
     partial: bool = attribute(default=False)
     """Whether each thread of a GPU combines only what it holds; an `all_reduce` does the rest."""
@@ -133,17 +134,17 @@ class Reduce(OpBase):
             yield f"reduces {self.source.type} over dim {self.dim} into {self.target.type}"
 
 
-@op("scan", effect=Effect.READ | Effect.WRITE)
+@op("scan")
 class Scan(OpBase):
     """Inclusive scan along dimension `dim`, from the end where `reverse`; types and NaN as in
     `reduce`, but the first element stays as it is and each result is rounded."""
 
     kind: ScanKind = attribute(positional=True)
-    source: Value = operand()
-    target: Value = operand()
+    source: Value = operand(Effect.READ)
+    target: Value = operand(Effect.WRITE)
     dim: int = attribute()
     reverse: bool = attribute(default=False)
-    scratch: Value | None = operand(default=None)
+    scratch: Value | None = operand(Effect.READ | Effect.WRITE, default=None)
     """Shared memory for the parts of a line where a GPU's warps share it; None elsewhere."""
 
     def verify(self) -> Iterator[str]:
@@ -154,14 +155,14 @@ class Scan(OpBase):
             yield f"dim {self.dim} of {self.source.type}"
 
 
-@op("tile_atomic", effect=Effect.READ | Effect.WRITE)
+@op("tile_atomic")
 class TileAtomic(OpBase):
     """Combine every element of `target` with that of `source`, each at once and rounded each time;
     a source of another type is converted first."""
 
     kind: TileAtomicKind = attribute(positional=True)
-    source: Value = operand()
-    target: Value = operand()
+    source: Value = operand(Effect.READ)
+    target: Value = operand(Effect.READ | Effect.WRITE)
     hints: Hints = attribute(default=())
 
     def verify(self) -> Iterator[str]:
@@ -170,15 +171,15 @@ class TileAtomic(OpBase):
             yield f"combines {self.source.type} with {self.target.type}: shapes differ"
 
 
-@op("print", effect=Effect.READ | Effect.WRITE)
+@op("print", effect=Effect.READ | Effect.WRITE, on="host")
 class Print(OpBase):
     """Print a scalar, or a whole buffer, with a message."""
 
     message: str = attribute(positional=True)
-    value: Value | None = operand(optional=True)
+    value: Value | None = operand(Effect.READ, optional=True)
 
 
-@op("assert", effect=Effect.READ | Effect.WRITE)
+@op("assert", effect=Effect.READ | Effect.WRITE, on="host")
 class Assert(OpBase):
     """Stop with an error where the condition does not hold."""
 
@@ -191,10 +192,10 @@ class Assert(OpBase):
             yield f"the condition is {self.condition.type}, not bool"
 
 
-@op("annotate", effect=Effect.WRITE)
+@op("annotate", effect=Effect.WRITE, on="advice")
 class Annotate(OpBase):
     """A wish about the block or about a buffer that changes no result (L2 order, cache use)."""
 
     name: str = attribute(positional=True)
-    target: Value | None = operand(optional=True)
+    target: Value | None = operand(Effect.PURE, optional=True)
     hints: Hints = attribute(default=())

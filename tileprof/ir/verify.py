@@ -83,6 +83,8 @@ def _block(block: Block, path: tuple[OpBase, ...], defined: set[Value]) -> Itera
         for value in op.operand_values():
             if value not in defined:
                 yield f"{op!r} uses %{value.name or '?'}, which is not defined before it"
+        for sentence in _undeclared(op):
+            yield f"{op!r}: {sentence}"
         kinds = list(_operands(op))
         yield from kinds
         if not kinds:
@@ -94,6 +96,18 @@ def _block(block: Block, path: tuple[OpBase, ...], defined: set[Value]) -> Itera
         own.update(op.results)
         defined.update(op.results)
     defined -= own
+
+
+def _undeclared(op: OpBase) -> Iterator[str]:
+    """What the op's declaration leaves open about memory and rings."""
+    if not op.SPEC.declared:
+        yield "its declaration does not say what it reads and writes"
+    known = {each.field for each in op.SPEC.accesses}
+    for name, many in op.SPEC.operands:
+        held = getattr(op, name)
+        for value in held if many else [held]:
+            if name not in known and value is not None and not _is_scalar(value.type):
+                yield f"its declaration does not say whether it reads or writes `{name}`"
 
 
 def _own(op: OpBase) -> Iterator[str]:

@@ -10,6 +10,7 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
 from tileprof.instrument.samples import SampleTotals
+from tileprof.ir.memory import base
 
 __all__ = ["Executable", "HostCopy", "RunResult", "taken", "written_params"]
 
@@ -70,19 +71,5 @@ def taken(free: list[T]) -> T | None:
 def written_params(kernel: ir.Kernel) -> list[int]:
     """Which parameters the kernel writes."""
     places = {v: at for at, v in enumerate(kernel.param_values())}
-    found = set()
-    for op in kernel.ops():
-        match op:
-            case ir.Store(buffer=target) | ir.Atomic(buffer=target):
-                pass
-            case ir.Copy(target=target) | ir.Fill(target=target) | ir.Reduce(target=target):
-                pass
-            case ir.Scan(target=target) | ir.TileAtomic(target=target) | ir.Gemm(c=target):
-                pass
-            case _:
-                continue
-        while isinstance(target.owner, ir.View | ir.Reinterpret):
-            target = target.owner.base
-        if target in places:
-            found.add(places[target])
-    return sorted(found)
+    written = {base(t.value) for op in kernel.ops() for t in op.accesses() if t.writes}
+    return sorted(places[value] for value in written if value in places)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileprof import ir
+from tileprof.ir.memory import base
 
 from .buffers import Tile, paren, plus
 from .context import Context
@@ -102,24 +103,15 @@ def _only_store(ctx: Context, loop: ir.Parallel, buffer: ir.Value) -> ir.Store |
             case ir.Load(buffer=source) if source is buffer:
                 if op.indices != loop.body.args:
                     return None
-            case ir.Load(buffer=source) | ir.Store(buffer=source):
-                held = ctx.buffers.get(source)
-                if held is not None and (held.is_global or _aliases(source, buffer)):
+            case ir.Load() | ir.Store():
+                held = ctx.buffers.get(op.buffer)
+                if held is not None and (held.is_global or base(op.buffer) is base(buffer)):
                     return None
-            case ir.Atomic() | ir.Continue() | ir.Reinterpret() | ir.Print() | ir.Assert():
+            case ir.Continue() | ir.Reinterpret():
+                return None
+            case _ if op.SPEC.resource is not None or any(op.accesses()):
                 return None
     return found
-
-
-def _aliases(value: ir.Value, buffer: ir.Value) -> bool:
-    """Whether one is another view of the other's memory."""
-    return _root(value) is _root(buffer)
-
-
-def _root(value: ir.Value) -> ir.Value:
-    while isinstance(value.owner, ir.Reinterpret | ir.View):
-        value = value.owner.base
-    return value
 
 
 def _covers(ctx: Context, loop: ir.Parallel, buffer: ir.Value, view: ir.View) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 from tileprof import ir
+from tileprof.ir.memory import base
 
 from .emit.turns import named_barriers
 from .layouts import parse_layout
 from .lowering import Lowering
-from .passes.walking import base, threads_of
 from .resources import check, check_accumulators, registers_available
 from .source import CudaSource
 
@@ -32,7 +32,7 @@ def check_launches(kernel: ir.Kernel, source: CudaSource, lowering: Lowering) ->
         limit = _registers(launch, spec.threads, lowering)
         for op in ir.walk(launch.body):
             if isinstance(op, ir.Gemm | ir.AsyncGemm) and op.lowering.startswith("wgmma"):
-                _check_product(op, threads_of(launch), limit)
+                _check_product(op, launch.block_threads, limit)
 
 
 def _registers(launch: ir.Launch, threads: int, lowering: Lowering) -> int:

@@ -7,7 +7,7 @@ for what cannot run; how many blocks a multiprocessor holds, and what limits the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileprof import ir
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedBuffer", "blocks_per_sm", "check", "occupancy"]
 __all__ += ["binary_remarks", "check_accumulators", "check_shared", "occupancy_remark"]
-__all__ += ["registers_available"]
+__all__ += ["fragment_registers", "registers_available"]
 
+_REGISTER = 4
+"""Bytes."""
 _LEAST_TILE = 64
 """Rows of the smallest product of a warp group."""
 _CLUSTER = 8
@@ -195,6 +197,13 @@ def registers_available(threads: int, target: Target) -> int:
     warps = round_up(-(-threads // WARP), PARTITIONS)
     each = target.registers_per_sm // (warps * WARP)
     return min(each - each % (REGISTER_UNIT // WARP), target.registers_per_thread)
+
+
+def fragment_registers(buffers: Iterable[ir.Value], threads: int) -> float:
+    """Registers of a thread for those of some buffers that are tiles in fragments, of two axes or
+    more; `threads` hold them together."""
+    held = [v.buffer for v in buffers if v.buffer.space == "fragment" and v.buffer.rank > 1]
+    return sum(math.prod(b.static_shape) * b.dtype.bytes for b in held) / _REGISTER / threads
 
 
 def blocks_per_sm(registers: int, shared: int, threads: int, target: Target) -> int:

@@ -13,9 +13,9 @@ import math
 
 from tileprof import ir
 
-from .folding import Number, exact, holds_every, wrap
+from .folding import Number, exact, fold, holds_every, wrap
 
-__all__ = ["identity", "number_of"]
+__all__ = ["folded", "identity", "number_of"]
 
 
 def number_of(value: ir.Value) -> Number | None:
@@ -47,6 +47,15 @@ def identity(op: ir.OpBase, builder: ir.Builder) -> ir.Value | None:
             return _cast(op)
         case _:
             return None
+
+
+def folded(op: ir.Binary | ir.Compare, builder: ir.Builder) -> ir.Value:
+    """The result of a scalar op: a constant or an operand where it is one, else computed."""
+    numbers = [n for n in map(number_of, op.operand_values()) if n is not None]
+    if len(numbers) == 2 and (known := fold(op, numbers)) is not None:
+        return builder.constant(known, op.result.dtype)
+    equal = identity(op, builder)
+    return builder.emit(op).result if equal is None else equal
 
 
 def _float(op: ir.Binary) -> ir.Value | None:

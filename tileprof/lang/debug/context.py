@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TypeVar
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, ExecutionError, TileprofError, UnsupportedPython
-from tileprof.ir.core import Effect
 from tileprof.ir.types import index
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
@@ -37,7 +36,7 @@ __all__ = ["Live"]
 
 _CONTROL, _WRITES = (
     frozenset(kind for kind in ir.OPS.values() if effect in kind.SPEC.effect)
-    for effect in (Effect.CONTROL, Effect.WRITE)
+    for effect in (ir.Effect.CONTROL, ir.Effect.WRITE)
 )
 O = TypeVar("O", bound=ir.OpBase)  # noqa: E741 - the field's letter for an op
 

@@ -95,15 +95,7 @@ def machine(strict: bool, place: Callable[[], Location | None]) -> Machine:
 
 def written_by(op: ir.OpBase) -> ir.Value | None:
     """The buffer or view that an op writes."""
-    match op:
-        case ir.Store() | ir.Atomic():
-            return op.buffer
-        case ir.Copy() | ir.Fill() | ir.Reduce() | ir.Scan() | ir.TileAtomic():
-            return op.target
-        case ir.Gemm():
-            return op.c
-        case _:
-            return None
+    return next((t.value for t in op.accesses() if t.writes), None)
 
 
 def base_of(value: ir.Value) -> ir.Value:

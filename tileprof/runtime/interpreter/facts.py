@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tileprof import ir
+from tileprof.ir.memory import base
 
 from .arithmetic import INDEX
 
-__all__ = ["Facts", "evaluate", "find_facts", "root"]
+__all__ = ["Facts", "evaluate", "find_facts"]
 
 
 @dataclass(slots=True)
@@ -36,25 +37,18 @@ class Facts:
     """Values that nobody needs after an op."""
 
 
-def root(buffer: ir.Value) -> ir.Value:
-    """The parameter or `alloc` in whose memory a buffer lies."""
-    while isinstance(buffer.owner, (ir.Reinterpret, ir.View)):
-        buffer = buffer.owner.base
-    return buffer
-
-
 def find_facts(kernel: ir.Kernel) -> Facts:
     """The facts about a kernel."""
     facts = Facts()
     facts.depth = _depth(kernel.body)
     every = kernel.ops()
     facts.cells = _cells(every)
-    facts.written = {root(target) for op in every for target in _targets(op)}
+    facts.written = {base(t.value) for op in every for t in op.accesses() if t.writes}
     facts.used = {v for op in every for v in op.operand_values()}
     facts.by_bits = {
-        root(op.base)
+        base(op.base)
         for op in every
-        if isinstance(op, ir.Reinterpret) and op.dtype.bytes != root(op.base).dtype.bytes
+        if isinstance(op, ir.Reinterpret) and op.dtype.bytes != base(op.base).dtype.bytes
     }
     facts.accumulating = {op for op in every if isinstance(op, ir.Store) and _accumulates(op)}
     for op in every:
@@ -78,18 +72,6 @@ def evaluate(value: ir.Value, known: dict[ir.Value, object]) -> int | None:
             return None if a is None or not b else INDEX[kind](a, b)
         case _:
             return None
-
-
-def _targets(op: ir.OpBase) -> list[ir.Value]:
-    match op:
-        case ir.Store(buffer=target) | ir.Atomic(buffer=target) | ir.Gemm(c=target):
-            return [target]
-        case ir.Copy(target=target) | ir.Fill(target=target) | ir.TileAtomic(target=target):
-            return [target]
-        case ir.Reduce(target=target) | ir.Scan(target=target):
-            return [target]
-        case _:
-            return []
 
 
 def _depth(block: ir.Block) -> int:
@@ -117,9 +99,9 @@ def _written_locals(parallel: ir.Parallel) -> list[ir.Value]:
     written: dict[ir.Value, None] = {}
     for op in ir.walk(parallel.body):
         if isinstance(op, (ir.Store, ir.Atomic)):
-            base = root(op.buffer)
-            if base.buffer.space == "local" and base not in inside:
-                written[base] = None
+            held = base(op.buffer)
+            if held.buffer.space == "local" and held not in inside:
+                written[held] = None
     return list(written)
 
 
@@ -153,7 +135,7 @@ def _find_disjoint(block: ir.Block, facts: Facts) -> None:
         stores: dict[ir.Value, list[ir.Store]] = {}
         for each in ir.walk(op.body):
             if isinstance(each, ir.Store):
-                stores.setdefault(root(each.buffer), []).append(each)
+                stores.setdefault(base(each.buffer), []).append(each)
         for group in stores.values():
             first = group[0]
             alike = all(s.buffer is first.buffer and s.indices == first.indices for s in group)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.inlining import flat
-from tileprof.compiler.cuda.passes.walking import rebuilt
-from tileprof.ir.rewrite import clone
+from tileprof.ir.rewrite import clone, rebuilt
 
 __all__ = ["Guard", "Place", "changes_at", "opened", "unfolded"]
 

@@ -7,7 +7,6 @@ until the group before it has passed: 128 threads wait there, 128 arrive and go 
 from __future__ import annotations
 
 from tileprof import ir
-from tileprof.compiler.cuda.passes.walking import threads_of
 
 from .context import Context
 
@@ -34,4 +33,4 @@ def emit(ctx: Context, op: ir.TurnStart | ir.TurnWait | ir.TurnPass) -> None:
 def named_barriers(launch: ir.Launch) -> int:
     """How many named barriers a launch needs for its turns, the two before them included."""
     turns = any(isinstance(o, ir.TurnStart) for o in ir.walk(launch.body))
-    return FIRST + threads_of(launch) // WARP_GROUP if turns else 0
+    return FIRST + launch.block_threads // WARP_GROUP if turns else 0

@@ -18,6 +18,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.ir.memory import base
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from .guards import Guard, Place, changes_at, unfolded
@@ -139,7 +140,7 @@ class Planner:
         if self.leaves:
             return found
         held: set[ir.OpBase] = {a.op for a in loads}
-        written = {self._memory(b) for op in self.ops for b in _touches(op, writes=True)}
+        written = set().union(*map(self._written, self.ops))
         free = held | {m for m in self.movable if self._memory(m.buffer) not in written}
         touched: set[object] = set()
         for op in reversed(self.ops):
@@ -151,7 +152,7 @@ class Planner:
                     found.insert(0, access)
                     continue
             if op not in held:
-                touched |= {self._memory(b) for b in _touches(op)}
+                touched |= {self._memory(t.value) for t in op.all_accesses()}
         return found
 
     def is_whole(self, access: VectorAccess) -> bool:
@@ -173,7 +174,7 @@ class Planner:
             for op in self.ops
             if isinstance(op, ir.If)
             and not self.decides_once([Guard(op.condition, holds=True)])
-            and any(self._is_global(b) for o in ir.walk(op.then) for b in _touches(o))
+            and any(self._is_global(t.value) for o in ir.walk(op.then) for t in o.accesses())
         ]
 
     def _packed(self, op: ir.Store, movable: Collection[ir.OpBase]) -> VectorAccess | None:
@@ -196,15 +197,17 @@ class Planner:
                 if not local and not bound:
                     found.add(op)
                     yield op
-            written |= {self._memory(b) for b in _touches(op, writes=True)}
+            written |= self._written(op)
 
     def _is_global(self, value: ir.Value) -> bool:
         return isinstance(self.buffers.get(value), GlobalBuffer)
 
+    def _written(self, op: ir.OpBase) -> set[object]:
+        return {self._memory(t.value) for t in op.all_accesses() if t.writes}
+
     def _memory(self, value: ir.Value) -> object:
         """What names the memory of a buffer; equal for buffers that may overlap."""
-        while isinstance(value.owner, ir.Reinterpret | ir.View):
-            value = value.owner.base
+        value = base(value)
         return "global" if self.aliased and value.buffer.space == "global" else value
 
     # -- one access
@@ -371,14 +374,3 @@ def _leaves(body: ir.Block) -> bool:
         if not isinstance(op, ir.For | ir.While) and any(_leaves(b) for b in op.blocks()):
             return True
     return False
-
-
-def _touches(op: ir.OpBase, *, writes: bool = False) -> Iterator[ir.Value]:
-    """Buffers that an op or what is inside of it reads or writes; only those written, if asked."""
-    kinds = (ir.Store, ir.Atomic) if writes else (ir.Load, ir.Store, ir.Atomic)
-    if isinstance(op, kinds):
-        yield op.buffer
-    for block in op.blocks():
-        for each in ir.walk(block):
-            if isinstance(each, kinds):
-                yield each.buffer

@@ -17,7 +17,7 @@ In: a `gemm` with its `lowering`.  Out: `RegisterLayout`s in the shape of its op
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from tileprof import ir
 from tileprof.errors import InternalError
@@ -26,12 +26,17 @@ from .instruction import Fma, Instruction, Wgmma, parse_instruction, pieces
 from .registers import Digit, RegisterLayout
 from .shared import Swizzle
 
-__all__ = ["Operand", "accumulator_layout", "is_k_major", "matrix_dims", "operand_layout"]
-__all__ += ["panel_limits", "shared_layout", "step_layout", "widest_swizzle"]
+__all__ = ["Operand", "accumulator_layout", "is_k_major", "is_of_warp_groups", "matrix_dims"]
+__all__ += ["operand_layout", "panel_limits", "shared_layout", "step_layout", "widest_swizzle"]
 
 Operand = Literal["a", "b"]
 Product = ir.Gemm | ir.AsyncGemm
 SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
+
+
+def is_of_warp_groups(op: ir.OpBase) -> TypeGuard[ir.Gemm]:
+    """Whether an op is a product that tensor cores do for whole warp groups, by themselves."""
+    return isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma")
 
 
 def matrix_dims(value: ir.Value) -> tuple[int, int]:

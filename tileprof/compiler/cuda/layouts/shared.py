@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from tileprof import ir
 from tileprof.errors import InternalError
+from tileprof.ir.memory import base
 
-__all__ = ["SharedLayout", "Swizzle", "parse_shared"]
+__all__ = ["SharedLayout", "Swizzle", "parse_shared", "tile_bytes"]
 
 Swizzle = Literal[0, 32, 64, 128]
 CHUNK = 16
@@ -127,6 +128,13 @@ class SharedLayout:
         if self.swizzle:
             return f"swizzle={self.swizzle}"
         return f"pad={self.pad}" if self.pad else "rows"
+
+
+def tile_bytes(value: ir.Value) -> int:
+    """Bytes of a tile in shared memory, or of a slot of its ring, in its layout."""
+    alloc = base(value).owner
+    assert isinstance(alloc, ir.Alloc)
+    return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
 
 
 @cache

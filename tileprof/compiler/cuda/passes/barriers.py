@@ -18,11 +18,12 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
-from tileprof.ir.rewrite import clone
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import clone, per_launch
 
 from .control_flow import Flow
+from .copy_choice import REDUCE
 from .roles import written_globals
-from .walking import base, is_atomic, per_launch, touches
 
 __all__ = ["insert_barriers"]
 
@@ -119,7 +120,7 @@ class _Barriers(Flow[_State]):
         return _Place(alloc.offset, alloc.offset + size, None, buffer_name(found))
 
     def _own(self, op: ir.OpBase, use: _Use) -> None:
-        for touch in touches(op):
+        for touch in op.accesses():
             place = self._place(touch.value)
             if place is None:
                 continue
@@ -264,12 +265,19 @@ def _shared_tensors(launch: ir.Launch) -> set[ir.Value]:
     found = set()
     for tensor in written_globals(launch):
         users = [
-            (o, t) for o in ir.walk(launch.body) for t in touches(o) if base(t.value) is tensor
+            (o, t) for o in ir.walk(launch.body) for t in o.accesses() if base(t.value) is tensor
         ]
-        atomic = all(is_atomic(o) for o, _ in users)
+        atomic = all(_is_atomic(o) for o, _ in users)
         if len(users) > 1 and not atomic:
             found.add(tensor)
     return found
+
+
+def _is_atomic(op: ir.OpBase) -> bool:
+    """Whether an op joins what it has with what is in memory, in any order."""
+    if isinstance(op, ir.Copy | ir.AsyncCopy):
+        return any(name == REDUCE for name, _ in op.hints)
+    return isinstance(op, ir.Atomic | ir.TileAtomic)
 
 
 def _waits(op: ir.OpBase) -> bool:

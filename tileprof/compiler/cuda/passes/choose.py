@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections import Counter
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch, with_originals, with_rule
 
-from .copy_choice import ASKED, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .copy_choice import (
+    ASKED,
+    REDUCE,
+    bulk_reason,
+    cp_async_width,
+    kept_in_l2,
+    tensor_of,
+    wish_against,
+)
 from .gemm_operands import emit_product
 from .roles import load_reason, role_reason
-from .walking import (
-    REDUCE,
-    base,
-    inline_scopes,
-    is_of_warp_groups,
-    per_launch,
-    threads_of,
-    touches,
-    with_originals,
-    with_rule,
-)
 
 __all__ = ["ROLES", "choose"]
 
@@ -46,17 +46,17 @@ class _Launch:
     def __init__(self, kernel: ir.Kernel, launch: ir.Launch, lowering: Lowering) -> None:
         self.kernel = kernel
         self.lowering = lowering
-        self.threads = threads_of(launch)
+        self.threads = launch.block_threads
         self.chained = any(
             isinstance(o, ir.Gemm) and base(o.a).buffer.space == "fragment"
             for o in ir.walk(launch.body)
         )
-        self.launch = with_rule(inline_scopes(launch), self._gemm)
+        self.launch = with_rule(_inlined(launch), self._gemm)
         self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
         """Why loads are not left to a producer warp group; '' where they are."""
         ops = list(ir.walk(self.launch.body))
-        self.read = {base(t.value) for o in ops for t in touches(o) if t.reads}
-        self.writes = Counter(base(t.value) for o in ops for t in touches(o) if t.writes)
+        self.read = {base(t.value) for o in ops for t in o.accesses() if t.reads}
+        self.writes = Counter(base(t.value) for o in ops for t in o.accesses() if t.writes)
         self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
         loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
         self.loops = {op: loop for loop in loops for op in loop.body.ops}
@@ -190,7 +190,7 @@ class _Launch:
         if op.kind != "add" or op.target.dtype.name not in ADDED:
             return f"it has no {op.kind} of {op.target.dtype}"
         for other in ir.walk(self.launch.body):
-            uses = any(base(t.value) is base(op.target) for t in touches(other))
+            uses = any(base(t.value) is base(op.target) for t in other.accesses())
             if uses and not (isinstance(other, ir.TileAtomic) and other.kind == op.kind):
                 return f"`{buffer_name(op.target)}` is also used by other ops"
         return bulk_reason(tensor_of(op.target, self.kernel), tile, self.lowering, store=True)
@@ -215,3 +215,15 @@ class _Launch:
 
 def _lowered(op: ir.Copy, lowering: str) -> ir.Copy:
     return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)
+
+
+def _inlined(launch: ir.Launch) -> ir.Launch:
+    """The launch with the ops of scopes in their place."""
+
+    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.Scope):
+            return None
+        builder.block.ops += op.body.ops
+        return []
+
+    return with_rule(launch, rule)

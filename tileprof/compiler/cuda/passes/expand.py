@@ -19,9 +19,8 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import scan_scratch
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
+from tileprof.ir.rewrite import per_launch, with_rule
 from tileprof.ir.types import Dim, index
-
-from .walking import per_launch, threads_of, with_rule
 
 __all__ = ["MATRIX", "as_parallel", "expand"]
 
@@ -63,7 +62,7 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
     def change(launch: ir.Launch) -> ir.Launch:
         nonlocal threads
-        threads = -(-threads_of(launch) // 32) * 32
+        threads = -(-launch.block_threads // 32) * 32
         return with_rule(launch, rule)
 
     return per_launch(kernel, change)

@@ -26,9 +26,9 @@ from tileprof.compiler.cuda.layouts.matrix import (
     widest_swizzle,
 )
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.memory import base
 
 from .copy_choice import multiple
-from .walking import base
 
 __all__ = ["adds_up_in", "choose_gemm"]
 

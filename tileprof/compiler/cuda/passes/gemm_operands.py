@@ -14,10 +14,10 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.memory import base
 from tileprof.ir.tile import Policy
 
 from .gemm_choice import adds_up_in, choose_gemm
-from .walking import base
 
 __all__ = ["emit_product"]
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.passes.identities import number_of
+from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.stages import buffer_name
-from tileprof.ir.rewrite import clone
+from tileprof.ir.rewrite import clone, with_originals
 
 from .roles import replayable, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
-from .walking import folded, with_originals
 
 __all__ = ["group_copies"]
 

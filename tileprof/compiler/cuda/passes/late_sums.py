@@ -27,12 +27,12 @@ from tileprof.compiler.cuda.layouts.exchange import (
     plan_all_reduce,
 )
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.rewrite import per_launch, with_originals
 
 from .layout_apply import shared_scratch
 from .linear_uses import is_own_sum
 from .running_sums import join_totals
 from .sum_uses import Exchange, Sum, SumUses, exchange_of, line_of
-from .walking import per_launch, with_originals
 
 __all__ = ["delay_sums"]
 

@@ -14,13 +14,12 @@ from tileprof.compiler.cuda.layouts.exchange import (
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name, op_name
-from tileprof.ir.rewrite import clone
+from tileprof.ir.rewrite import clone, with_originals
 
 from .layout_flow import down
 from .layout_graph import Graph, Link
 from .layout_once import fills
 from .layout_solve import Solution
-from .walking import with_originals
 
 __all__ = ["apply", "shared_scratch"]
 

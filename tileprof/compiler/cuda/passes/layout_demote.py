@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 
 from tileprof import ir
 from tileprof.errors import Location
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import with_rule
 
 from .expand import MATRIX, as_parallel
 from .layout_graph import UNROLLED, constant_range
 from .layout_index import Forms
-from .walking import base, with_rule
 
 __all__ = ["Reason", "demote", "unnumbered"]
 

@@ -13,11 +13,11 @@ from math import gcd
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import unreduced
+from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
 from tileprof.once import cached_property
 
 from .layout_index import Form, Forms
-from .walking import base, threads_of
 
 __all__ = ["Access", "Graph", "Link", "Loop", "Node", "constant_range", "survey"]
 
@@ -145,7 +145,7 @@ def survey(launch: ir.Launch, unaligned: Set[ir.Value]) -> Graph:
     """The graph of a launch whose fragments are all accessed by plain indices; `unaligned` are the
     parameters whose address is a multiple of the element's size only."""
     # Threads that a block does not fill to a warp exist and are layed out too.
-    graph = Graph(launch, -(-threads_of(launch) // 32) * 32)
+    graph = Graph(launch, -(-launch.block_threads // 32) * 32)
     _Survey(graph, unaligned).block(launch.body, 1)
     return graph
 

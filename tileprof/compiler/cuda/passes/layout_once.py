@@ -16,11 +16,11 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
-from tileprof.ir.rewrite import clone, clone_block
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import clone, clone_block, with_originals
 
 from .expand import as_parallel
 from .layout_flow import Known
-from .walking import base, with_originals
 
 __all__ = ["fills", "repeated", "run_once"]
 

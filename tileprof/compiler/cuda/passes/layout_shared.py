@@ -22,13 +22,13 @@ from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_s
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.memory import base
 
 from .expand import MATRIX
 from .layout_cost import Placed, ideal, loop_cost
 from .layout_flow import Known
 from .layout_graph import Access, Graph, Loop
 from .layout_solve import Solution
-from .walking import base
 
 __all__ = ["shared_layouts"]
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.rewrite import per_launch
 
 from .layout_apply import apply
 from .layout_demote import Reason, demote, unnumbered
@@ -27,7 +28,6 @@ from .layout_graph import Graph, Link, survey
 from .layout_once import repeated, run_once
 from .layout_shared import shared_layouts
 from .layout_solve import Solution, solve
-from .walking import per_launch
 
 __all__ = ["infer_layouts"]
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
 from tileprof import ir
-
-from .walking import accesses, base, touches
+from tileprof.ir.memory import base
 
 __all__ = ["clears", "covers", "is_own_sum", "other_use", "uses"]
 
@@ -31,7 +30,7 @@ def is_own_sum(op: ir.OpBase, fragment: ir.Value) -> TypeGuard[ir.Reduce]:
 
 def uses(op: ir.OpBase, fragment: ir.Value) -> bool:
     """Whether an op, or one inside of it, accesses the fragment."""
-    return any(base(t.value) is fragment for t in accesses(op))
+    return any(base(t.value) is fragment for t in op.all_accesses())
 
 
 def other_use(
@@ -45,7 +44,7 @@ def other_use(
             return _unscaled(op, fragment)
         case ir.Break() | ir.Continue():
             return op
-        case _ if any(base(t.value) is fragment for t in touches(op)) and not adds(op):
+        case _ if any(base(t.value) is fragment for t in op.accesses()) and not adds(op):
             return op
     for inner in (o for b in op.blocks() for o in b.ops):
         found = other_use(inner, fragment, adds)
@@ -69,7 +68,7 @@ def _unscaled(loop: ir.Parallel, fragment: ir.Value) -> ir.OpBase | None:
                 linear.add(op.result)
             case _:
                 used = any(v in linear for v in op.operand_values())
-                if used or any(base(t.value) is fragment for t in touches(op)):
+                if used or any(base(t.value) is fragment for t in op.accesses()):
                     return op
     return None
 
@@ -84,7 +83,7 @@ def _is_own(loop: ir.Parallel, indices: Sequence[ir.Value]) -> bool:
 def clears(loop: ir.Parallel, fragment: ir.Value) -> bool:
     """Whether a loop sets all of the fragment to 0."""
     inside = ir.walk(loop.body)
-    found = [o for o in inside if any(base(t.value) is fragment for t in touches(o))]
+    found = [o for o in inside if any(base(t.value) is fragment for t in o.accesses())]
     return all(isinstance(o, ir.Store) and _is_zero(o.value) for o in found) and any(
         isinstance(o, ir.Store) and covers(loop, o) for o in found
     )

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.ir.rewrite import clone
+from tileprof.compiler.passes.identities import folded
+from tileprof.ir.rewrite import clone, per_launch, rebuilt
 from tileprof.ir.scalar import BinaryKind, CompareKind
-
-from .walking import folded, per_launch, rebuilt, taken
 
 __all__ = ["narrow_masks"]
 
@@ -72,7 +71,7 @@ def _points(loop: ir.Parallel) -> list[_Point]:
     found = [_Point(i, e, {i}) for i, e in zip(loop.body.args, loop.extents)]
     for op in ir.walk(loop.body):
         for point in found:
-            if any(v in point.computed for v in taken(op)):
+            if any(v in point.computed for v in op.all_operand_values()):
                 point.computed.update(op.results)
     return found[::-1]
 

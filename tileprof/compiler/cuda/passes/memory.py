@@ -14,8 +14,8 @@ from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import SharedBuffer, check_shared
 from tileprof.instrument.stages import buffer_name
-
-from .walking import accesses, base, per_launch, touches, with_originals
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch, with_originals
 
 __all__ = ["plan_memory"]
 
@@ -101,12 +101,12 @@ def _alive(launch: ir.Launch) -> list[_Span]:
             before, start = set(spans), clock
             if isinstance(op, ir.Parallel):
                 # Its points have no order: what one reads, another must not overwrite.
-                for touch in accesses(op):
+                for touch in op.all_accesses():
                     _touch(spans, base(touch.value), clock)
                 continue
             for inner in op.blocks():
                 visit(inner)
-            for touch in touches(op):
+            for touch in op.accesses():
                 _touch(spans, base(touch.value), clock)
             _note_running(op, running)
             if isinstance(op, ir.Wait):
@@ -134,14 +134,8 @@ def _asynchronous(loop: ir.OpBase) -> set[ir.Value]:
 
 def _note_running(op: ir.OpBase, running: dict[str, set[ir.Value]]) -> None:
     """Buffers that asynchronous ops use until some wait."""
-    match op:
-        case ir.AsyncGemm(a=a, b=b):
-            running["wgmma"] |= {base(a), base(b)}
-        case ir.AsyncCopy(source=source, target=target, ring=None):
-            queue = "bulk" if base(target).buffer.space == "global" else "cp.async"
-            running[queue] |= {base(source), base(target)}
-        case _:
-            pass
+    if op.runs_in is not None:
+        running[op.runs_in] |= {base(t.value) for t in op.accesses()}
 
 
 def _touch(spans: dict[ir.Value, _Span], value: ir.Value, at: int) -> None:

@@ -21,16 +21,20 @@ from functools import partial
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.rewrite import per_launch, with_originals
 
 from .choose import ROLES
 from .roles import is_ring_load
-from .walking import REPORTS, folded, per_launch, reports, with_originals
 
-__all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "shared_slice", "sharers"]
+__all__ = ["REPORTS", "Cluster", "cluster_of", "form_clusters", "in_clusters", "reports"]
+__all__ += ["shared_slice", "sharers"]
 
 SIZE, AXIS = "cluster", "cluster_axis"
 MULTICAST = "tma multicast="
+REPORTS = "prints and asserts name their block by its number"
+"""Why blocks are not renumbered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,11 @@ def cluster_of(launch: ir.Launch) -> Cluster:
     """The clusters of a launch; of one block where it has none."""
     hints = dict(launch.hints)
     return Cluster(int(hints.get(SIZE, 1)), int(hints.get(AXIS, 0)))
+
+
+def reports(launch: ir.Launch) -> bool:
+    """Whether blocks print or assert something."""
+    return any(o.SPEC.resource == "host" for o in ir.walk(launch.body))
 
 
 def in_clusters(launch: ir.Launch) -> tuple[int, int]:

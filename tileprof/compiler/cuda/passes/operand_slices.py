@@ -21,11 +21,12 @@ from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.instruction import Wgmma, parse_instruction
 from tileprof.compiler.cuda.layouts.matrix import matrix_dims
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.stages import buffer_name
-from tileprof.ir.rewrite import rewrite_block
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch, rewrite_block, with_originals
 
 from .layout_once import fills
-from .walking import base, folded, per_launch, touches, with_originals
 
 __all__ = ["slice_operands"]
 
@@ -54,7 +55,7 @@ class _Computed:
 
 
 def _sliced(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    uses = Counter(base(t.value) for o in ir.walk(launch.body) for t in touches(o))
+    uses = Counter(base(t.value) for o in ir.walk(launch.body) for t in o.accesses())
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For)]
     found = [c for loop in loops for c in _computed(loop.body, uses)]
     if not found:

@@ -26,22 +26,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import fragment_registers
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch, with_originals
 
 from .choose import ROLES
 from .roles import is_replayed, is_ring_load, written_globals
 from .rotation import Parts, rotate
-from .walking import (
-    accesses,
-    base,
-    fragment_registers,
-    is_of_warp_groups,
-    per_launch,
-    taken,
-    threads_of,
-    with_originals,
-)
 
 __all__ = ["overlap"]
 
@@ -155,8 +149,8 @@ def _is_fixed(op: ir.OpBase) -> bool:
 def _loads_for(tail: Sequence[ir.OpBase], acting: Sequence[ir.OpBase]) -> list[ir.OpBase]:
     """The loads before the tail whose tiles only the tail uses."""
     others = [o for o in acting if o not in tail and not is_ring_load(o)]
-    used = {base(t.value) for o in others for t in accesses(o)}
-    wanted = {base(t.value) for o in tail for t in accesses(o)} - used
+    used = {base(t.value) for o in others for t in o.all_accesses()}
+    wanted = {base(t.value) for o in tail for t in o.all_accesses()} - used
     return [
         o for o in acting if isinstance(o, ir.Copy) and is_ring_load(o) and base(o.target) in wanted
     ]
@@ -184,8 +178,8 @@ def _obstacle(
 
 def _clash(op: ir.OpBase, others: Iterable[ir.OpBase]) -> str:
     """A buffer that an op and one of others touch and one of them writes; '' if there is none."""
-    mine = list(accesses(op))
-    for touch in (t for other in others for t in accesses(other)):
+    mine = list(op.all_accesses())
+    for touch in (t for other in others for t in other.all_accesses()):
         for own in mine:
             if base(own.value) is base(touch.value) and (own.writes or touch.writes):
                 return buffer_name(base(own.value))
@@ -195,7 +189,7 @@ def _clash(op: ir.OpBase, others: Iterable[ir.OpBase]) -> str:
 def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | None:
     """An op of the rest of the iteration that gives the tail a value."""
     given = {result: op for op in rest for result in op.results}
-    for value in (v for op in tail for v in taken(op)):
+    for value in (v for op in tail for v in op.all_operand_values()):
         if value in given:
             return _Missed("the last product's part of the iteration needs its value", given[value])
     return None
@@ -204,7 +198,7 @@ def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | 
 def _crowded(launch: ir.Launch) -> _Missed | None:
     """Whether fragments, of which more are alive at once than before, may not fit in registers."""
     held = [o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc)]
-    registers = int(fragment_registers(held, threads_of(launch)))
+    registers = int(fragment_registers(held, launch.block_threads))
     if registers <= REGISTERS:
         return None
     return _Missed(f"fragments would take {registers} registers of a thread at once", launch)

@@ -23,10 +23,12 @@ from collections.abc import Sequence
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.resources import registers_available
+from tileprof.compiler.cuda.resources import fragment_registers, registers_available
 from tileprof.compiler.passes.affine import is_nonnegative
 from tileprof.compiler.passes.identities import number_of
 from tileprof.compiler.passes.ranges import Ranges
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch
 
 from .choose import ROLES
 from .peel_loops import Plan, planned
@@ -34,7 +36,6 @@ from .peel_masks import Mask, masks_of
 from .peel_turns import EVERY, Span, Turns
 from .pipeline import ROLE_REGISTERS, WARP_GROUP
 from .roles import is_replayed, written_globals
-from .walking import base, fragment_registers, per_launch, threads_of, touches
 
 __all__ = ["peel"]
 
@@ -144,8 +145,8 @@ class _Finder:
     def _is_crowded(self, loop: ir.For) -> bool:
         """Whether the fragments of a loop need all registers that a thread has."""
         launch = self._launch
-        threads = threads_of(launch)
-        used = {base(t.value) for o in ir.walk(loop.body) for t in touches(o)}
+        threads = launch.block_threads
+        used = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses()}
         roles = dict(launch.hints).get(ROLES, False)
         _, most = ROLE_REGISTERS.get(threads // WARP_GROUP, (0, 0)) if roles else (0, 0)
         most = most or registers_available(threads, self._lowering.target)

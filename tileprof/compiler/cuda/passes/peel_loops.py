@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
-from tileprof.ir.rewrite import clone, clone_block
+from tileprof.ir.rewrite import clone, clone_block, rebuilt
 
 from .peel_masks import Mask, unmasked
-from .walking import rebuilt
 
 __all__ = ["Plan", "planned"]
 

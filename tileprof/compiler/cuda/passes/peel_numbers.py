@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.passes.affine import Atom, Linear, is_nonnegative
+from tileprof.compiler.passes.identities import folded
 from tileprof.compiler.passes.ranges import Ranges
 from tileprof.errors import Location
 from tileprof.ir.rewrite import clone
 from tileprof.ir.scalar import BinaryKind
-
-from .walking import folded
 
 __all__ = ["Numbers"]
 

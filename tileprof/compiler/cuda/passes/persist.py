@@ -25,15 +25,17 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 from __future__ import annotations
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch
 
 from .choose import ROLES
-from .multicast import cluster_of
+from .multicast import REPORTS, cluster_of, reports
 from .roles import is_ring_load
 from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import DYNAMIC, SMALL, TWO_SLOTS, indices_of
 from .tile_work import uneven_work
-from .walking import REPORTS, base, per_launch, reports, tile_bytes
 
 __all__ = ["persist"]
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import registers_available
+from tileprof.ir.rewrite import per_launch, with_rule
 
 from .choose import ROLES
 from .grouped_copies import group_copies
 from .split import split_roles
-from .walking import per_launch, threads_of, with_rule
 
 __all__ = ["pipeline"]
 
@@ -48,7 +48,7 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not hints.pop(ROLES, False):
         return group_copies(launch, lowering)
     body = split_roles(launch, lowering)
-    groups = threads_of(launch) // WARP_GROUP
+    groups = launch.block_threads // WARP_GROUP
     roles = next(o for o in body.ops if isinstance(o, ir.Roles))
     body.ops[body.ops.index(roles)] = ir.Roles(
         roles.producer,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
-
-from .walking import accesses, base, is_of_warp_groups, threads_of, touches
+from tileprof.ir.memory import base
 
 __all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
 __all__ += ["role_reason", "written_globals"]
@@ -29,7 +29,7 @@ def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering:
         return f"{lowering.target.name} has none"
     if not lowering.controls.warp_specialization:
         return "warp specialisation is turned off"
-    threads, limit = threads_of(launch), lowering.target.threads_per_block
+    threads, limit = launch.block_threads, lowering.target.threads_per_block
     if threads + PRODUCER_THREADS > limit:
         return f"it would have no room beside {threads} threads in a block of {limit}"
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
@@ -114,7 +114,7 @@ def ring_reason(
         return "it fills a part of the shared tile"
     at = block.ops.index(copy)
     for position, op in enumerate(block.ops):
-        for touch in accesses(op):
+        for touch in op.all_accesses():
             if base(touch.value) is not tile or op is copy:
                 continue
             if position < at:
@@ -155,13 +155,13 @@ def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) 
 
 
 def _uses(block: ir.Block, tile: ir.Value) -> int:
-    return sum(base(t.value) is tile for o in ir.walk(block) for t in touches(o))
+    return sum(base(t.value) is tile for o in ir.walk(block) for t in o.accesses())
 
 
 def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value]:
     """Global buffers that the launch writes; where they may be `aliased`, every one of them if it
     writes any."""
-    found = [t for op in ir.walk(launch.body) for t in touches(op)]
+    found = [t for op in ir.walk(launch.body) for t in op.accesses()]
     held = {base(t.value) for t in found if base(t.value).buffer.space == "global"}
     written = {base(t.value) for t in found if t.writes} & held
     return held if aliased and written else written

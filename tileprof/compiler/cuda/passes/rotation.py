@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
+from tileprof.compiler.passes.identities import folded
 from tileprof.ir.rewrite import clone, clone_block
 from tileprof.ir.scalar import BinaryKind
 from tileprof.ir.tile import Hints
 
 from .peel import HINT as PEEL
 from .split import ONCE
-from .walking import folded, taken
 
 __all__ = ["Parts", "rotate"]
 
@@ -107,7 +107,7 @@ class _Part:
             self._place(self.loop.body.ops[at])
 
     def _place(self, op: ir.OpBase) -> None:
-        for value in taken(op):
+        for value in op.all_operand_values():
             owner = value.owner
             if value not in self.mapping and owner is not None and owner in self.loop.body.ops:
                 self._place(owner)

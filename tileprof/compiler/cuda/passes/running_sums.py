@@ -16,16 +16,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof import ir
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import with_originals
 
 from .linear_uses import covers, is_own_sum
-from .walking import accesses, base, touches, with_originals
 
 __all__ = ["join_totals"]
 
 
 def join_totals(launch: ir.Launch) -> ir.Launch:
     """The launch with parts added to totals as they are summed."""
-    uses = Counter(base(t.value) for o in ir.walk(launch.body) for t in touches(o))
+    uses = Counter(base(t.value) for o in ir.walk(launch.body) for t in o.accesses())
     found = list(_joins(launch.body))
     ends = Counter(j.part for j in found)
     # A part is written by its reduction and read by its loop, and that is all.
@@ -58,7 +59,7 @@ def _joins(block: ir.Block) -> Iterator[_Join]:
         else:
             for inner in op.blocks():
                 yield from _joins(inner)
-        written = {base(t.value) for t in accesses(op) if t.writes}
+        written = {base(t.value) for t in op.all_accesses() if t.writes}
         for part, reduction in list(open_.items()):
             if part in written or reduction.source in written:
                 del open_[part]
@@ -96,7 +97,7 @@ def _factors(op: ir.Binary | ir.Fma) -> tuple[ir.Value, ...]:
 def _ends(loop: ir.Parallel, store: ir.Store, load: ir.Load) -> bool:
     """Whether a store sets each element of a total, which the loop does not use from there on."""
     total, part = store.buffer, load.buffer
-    places = [o for o in ir.walk(loop.body) if any(base(t.value) is total for t in touches(o))]
+    places = [o for o in ir.walk(loop.body) if any(base(t.value) is total for t in o.accesses())]
     return (
         total is not part
         and isinstance(total.owner, ir.Alloc)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.ir.rewrite import clone
-
-from .walking import per_launch, threads_of, with_rule
+from tileprof.ir.rewrite import clone, per_launch, with_rule
 
 __all__ = ["CYCLES_BYTES", "plan_sample_counts"]
 
@@ -35,7 +33,7 @@ def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
     offset = -(-taken // ALIGNMENT) * ALIGNMENT
     # Warps that work, and the one that loads for them.
     loads = any(isinstance(op, ir.Roles) for op in ir.walk(launch.body))
-    warps = -(-threads_of(launch) // 32) + loads
+    warps = -(-launch.block_threads // 32) + loads
     shared = offset + warps * CYCLES_BYTES * states
     left = lowering.target.shared_per_block - taken
     if shared - taken > left:

@@ -21,15 +21,17 @@ from dataclasses import dataclass, field
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.stages import buffer_name
+from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, rewrite_block
 
 from .multicast import cluster_of, shared_slice, sharers
 from .roles import is_ring_load, written_globals
 from .tile_order import DYNAMIC, SMALL, TWO_SLOTS
-from .walking import accesses, base, is_of_warp_groups, threads_of, tile_bytes
 
 __all__ = ["ONCE", "Mapping", "Slots", "consumed", "slot_view", "split_roles"]
 
@@ -185,7 +187,7 @@ class _Split:
 
     def _hand_over(self, op: ir.For, theirs: ir.Block, ours: ir.Block, ahead: _Half) -> None:
         """Let both roles go on with the next tile that nobody has taken."""
-        warps = threads_of(self.launch) // 32
+        warps = self.launch.block_threads // 32
         numbers = ir.Ring(AHEAD, 0, warps, span=op.span, hint="tiles")
         self.before.append(numbers)
         builder = ir.Builder(theirs, op.span)
@@ -263,7 +265,7 @@ class _Split:
             slots = ir.Alloc("shared", shape, alloc.dtype, alloc.layout, span=alloc.span, hint=name)
             buffers[copy.target] = slots.result
             self.before.append(slots)
-        warps = threads_of(self.launch) // 32
+        warps = self.launch.block_threads // 32
         cluster = max(sharers(c) for c in copies)
         ring = ir.Ring(stages, total, warps, cluster, span=copies[0].span, hint="ring")
         self.before.append(ring)
@@ -299,7 +301,7 @@ def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
 
 def _named(op: ir.OpBase) -> list[ir.Value]:
     """The buffers that an op accesses, or takes a part of."""
-    return [op.base] if isinstance(op, ir.View) else [t.value for t in accesses(op)]
+    return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
 
 
 def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
@@ -307,7 +309,7 @@ def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
     the block waits for, so that they may run on while the next ones are issued."""
     ops = list(enumerate(block.ops))
     products = {at: op for at, op in ops if at <= last and is_of_warp_groups(op)}
-    readers = [at for at, op in ops if any(t.reads and base(t.value) is tile for t in accesses(op))]
+    readers = [at for at, op in ops if _reads(op, tile)]
     if not readers or any(at not in products for at in readers):
         return False
     sums = {base(products[at].c) for at in readers}
@@ -315,8 +317,12 @@ def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
         base(t.value) in sums
         for at, op in ops[readers[0] :]
         if at not in readers
-        for t in accesses(op)
+        for t in op.all_accesses()
     )
+
+
+def _reads(op: ir.OpBase, tile: ir.Value) -> bool:
+    return any(t.reads and base(t.value) is tile for t in op.all_accesses())
 
 
 def slot_view(buffer: ir.Value, slot: ir.Value, ops: list[ir.OpBase]) -> ir.Value:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import with_originals
 
 from .expand import MATRIX
-from .walking import base, touches, with_originals
 
 __all__ = ["CHUNKS", "Store", "bytes_in_chunks", "in_chunks", "may_be_chunked", "stores_of"]
 
@@ -58,7 +59,7 @@ def stores_of(launch: ir.Launch) -> list[Store]:
     blocks = [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
     users: dict[ir.Value, list[ir.OpBase]] = {}
     for op in ir.walk(launch.body):
-        for value in dict.fromkeys(base(t.value) for t in touches(op)):
+        for value in dict.fromkeys(base(t.value) for t in op.accesses()):
             users.setdefault(value, []).append(op)
     for at, block in enumerate(blocks):
         for op in block.ops:

@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tileprof import ir
-
-from .walking import base, touches
+from tileprof.ir.memory import base
 
 __all__ = ["uneven_work"]
 
@@ -56,11 +55,11 @@ def _follow(op: ir.OpBase, found: _Sources) -> None:
     # Where a loop ends says nothing about the values of its variable.
     used = (op.start, op.step) if isinstance(op, ir.For) else op.operand_values()
     names = _of(used, found)
-    read = [base(t.value) for t in touches(op) if t.reads]
+    read = [base(t.value) for t in op.accesses() if t.reads]
     names |= _of((b for b in read if b.buffer.space != "global"), found)
     if not names:
         return
-    written = [base(t.value) for t in touches(op) if t.writes]
+    written = [base(t.value) for t in op.accesses() if t.writes]
     here = [b for b in written if b.buffer.space != "global"]
     for value in (*op.results, *(a for b in op.blocks() for a in b.args), *here):
         found[value] = found.get(value, frozenset()) | names

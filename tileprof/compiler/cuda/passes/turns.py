@@ -46,10 +46,11 @@ from collections.abc import Iterator
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch, with_originals
 
 from .roles import written_globals
 from .turn_plan import LEAST, Plan, plan_turn, work_of
-from .walking import base, per_launch, threads_of, with_originals
 
 __all__ = ["take_turns"]
 
@@ -67,7 +68,7 @@ class _Launch:
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         self.launch = launch
         self.lowering = lowering
-        self.groups = threads_of(launch) // WARP_GROUP
+        self.groups = launch.block_threads // WARP_GROUP
         self.written = written_globals(launch)
 
     def done(self) -> ir.Launch:

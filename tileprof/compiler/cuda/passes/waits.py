@@ -17,12 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
-from tileprof.ir.rewrite import clone
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import clone, per_launch
 
 from .control_flow import Flow
-from .walking import Touch, accesses, base, is_of_warp_groups, per_launch, touches
 
 __all__ = ["insert_waits"]
 
@@ -124,8 +125,8 @@ def _starts(block: ir.Block) -> set[ir.OpBase]:
         if is_of_warp_groups(op):
             sums.add(base(op.c))
             continue
-        used = {base(t.value) for t in accesses(op)}
-        if any(t.writes and base(t.value) in sums for t in accesses(op)):
+        used = {base(t.value) for t in op.all_accesses()}
+        if any(t.writes and base(t.value) in sums for t in op.all_accesses()):
             found.add(op)
         sums -= used
     return found
@@ -150,7 +151,7 @@ class _Waits(Flow[_State]):
                 held = self.tiles.get(op.ring, frozenset())
                 self.tiles[op.ring] = held | {base(op.target)}
             elif not _is_of_units(op):
-                self.read |= {base(t.value) for t in touches(op) if t.reads}
+                self.read |= {base(t.value) for t in op.accesses() if t.reads}
         state = _State()
         body = self.block(self.launch.body, state)
         self._drain(body, state)
@@ -205,12 +206,12 @@ class _Waits(Flow[_State]):
                 if op in self.starts and state.wgmma:
                     # Otherwise the assembler runs all products of the kernel one by one.
                     self._wait(state, made, 0, "the next product adds to what is written", op)
-                for touch in accesses(op):
+                for touch in op.all_accesses():
                     self._before(touch, op, made, state)
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
 
-    def _before(self, touch: Touch, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+    def _before(self, touch: ir.Access, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         """Wait for whatever an access conflicts with."""
         held = base(touch.value)
         reason = f"{op.mnemonic} uses {buffer_name(held)}"
@@ -228,7 +229,7 @@ class _Waits(Flow[_State]):
     def _product(self, op: ir.Gemm, made: ir.Block, state: _State) -> None:
         result = base(op.c)
         # Products into one accumulator run in order by themselves.
-        for touch in touches(op):
+        for touch in op.accesses():
             if base(touch.value) is not result:
                 self._before(touch, op, made, state)
         held = clone(op, self.mapping, {})
@@ -251,7 +252,7 @@ class _Waits(Flow[_State]):
 
     def _store(self, op: ir.Copy, made: ir.Block, state: _State) -> None:
         """A tile stored by TMA: its source may be overwritten once it has been read."""
-        for touch in touches(op):
+        for touch in op.accesses():
             self._before(touch, op, made, state)
         held = clone(op, self.mapping, {})
         assert isinstance(held, ir.Copy)

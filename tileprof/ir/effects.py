@@ -1,0 +1,58 @@
+"""What an op reads and writes: the words in which its declaration says it.
+
+An operand that names memory or a ring says what the op does to it (`operand` of `core.py`); what
+no operand names is a `Resource`.  Passes ask `OpBase.accesses` and `OpSpec.effect`, so all of them
+know a new op; `verify` refuses one that declares nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from .core import Value
+
+__all__ = ["Access", "DeclaredAccess", "Effect", "Queue", "Resource"]
+
+
+class Effect(enum.Flag):
+    """What an op does besides computing its results."""
+
+    PURE = 0
+    READ = enum.auto()
+    WRITE = enum.auto()
+    CONTROL = enum.auto()
+    """Holds regions or leaves one."""
+
+
+Queue = Literal["wgmma", "cp.async", "bulk"]
+"""What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
+thread."""
+Resource = Literal["threads", "queue", "turns", "tiles", "host", "sites", "advice"]
+"""What an op reads or writes that no operand names: threads that wait for each other, groups of
+asynchronous work, turns of warp groups, the counter of a launch's tiles, the host that hears of
+messages, sites that are measured, advice to the backend."""
+
+
+class Access(NamedTuple):
+    """One buffer that an op reads or writes, as its operand names it: an allocation, a parameter
+    or a view."""
+
+    value: Value
+    reads: bool
+    writes: bool
+    indices: tuple[Value, ...] | None = None
+    """The one element that is meant; None: all of `value`."""
+
+
+class DeclaredAccess(NamedTuple):
+    """How an op uses the memory that one of its operands names."""
+
+    field: str
+    reads: bool
+    writes: bool
+    indices: str
+    """The field with the indices of the one element that is meant; '' where it is all of them."""
+    unless: str
+    """The attribute that, where it holds, makes this a write that reads nothing before; or ''."""
