@@ -180,6 +180,10 @@ class Fake:
         """Launch on several threads at once, kernels `kernel_0` and on."""
         self.c.fake_threads(threads, C.c_uint64(count), C.c_uint64(batch))
 
+    def own_buffers(self, threads: int, count: int) -> None:
+        """Launch on several threads at once, each with a buffer of records of its own."""
+        self.c.fake_own_buffers(threads, C.c_uint64(count))
+
     def time_calls(self, count: int, number: int = LAUNCH) -> float:
         """Nanoseconds that the callbacks of a launch take."""
         return float(self.c.fake_time_calls(C.c_uint64(count), number)) / count

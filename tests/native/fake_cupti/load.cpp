@@ -2,7 +2,10 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <thread>
+#include <utility>
 
 #include "fake.h"
 
@@ -42,6 +45,63 @@ API void fake_threads(uint32_t threads, uint64_t count, uint64_t batch) {
       const std::string name = "kernel_" + std::to_string(t);
       fake_many(count, 307, name.c_str(), 1'000'000 + t, 100 + t + 1, 1000, batch);
     });
+  for (auto &thread : all) thread.join();
+}
+
+// Threads that launch `count` kernels each into a buffer of their own, as CUPTI has them; one worker
+// hands full buffers over.
+API void fake_own_buffers(uint32_t threads, uint64_t count) {
+  struct Full {
+    uint8_t *buffer;
+    size_t size, valid;
+  };
+  Fake &f = fake();
+  const char *name = kept("kernel");
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Full> full;
+  full.reserve(4096);
+  uint32_t running = threads;
+  auto launch = [&](uint32_t stream) {
+    Full own = {};
+    size_t most = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!own.buffer) f.requested(&own.buffer, &own.size, &most);
+      if (!own.buffer) continue;
+      const auto now = std::chrono::steady_clock::now().time_since_epoch();
+      const uint64_t ns = uint64_t(std::chrono::nanoseconds(now).count());
+      uint8_t *at = own.buffer + own.valid;
+      memset(at, 0, f.sizes[10]);
+      put<uint32_t>(at, 0, 10);
+      put<uint64_t>(at, 16, ns);
+      put<uint64_t>(at, 24, ns + 100);
+      put<uint32_t>(at, 48, stream);
+      put<uint32_t>(at, 92, fake_call(307));
+      put(at, 104, name);
+      own.valid += f.sizes[10];
+      if (own.valid + f.sizes[10] <= own.size && i + 1 < count) continue;
+      std::lock_guard lock(mutex);
+      full.push_back(std::exchange(own, {}));
+      changed.notify_one();
+    }
+    std::lock_guard lock(mutex);
+    --running;
+    changed.notify_one();
+  };
+  std::vector<std::thread> all;
+  for (uint32_t t = 0; t < threads; ++t) all.emplace_back(launch, t);
+  all.emplace_back([&] {
+    std::unique_lock lock(mutex);
+    while (running || !full.empty()) {
+      changed.wait(lock, [&] { return !running || !full.empty(); });
+      if (full.empty()) continue;
+      const Full one = full.front();
+      full.erase(full.begin());
+      lock.unlock();
+      f.completed(nullptr, 0, one.buffer, one.size, one.valid);
+      lock.lock();
+    }
+  });
   for (auto &thread : all) thread.join();
 }
 

@@ -306,6 +306,11 @@ uint64_t Activities::late() {
   return idle_.late();
 }
 
+size_t Activities::waiting_bytes() {
+  std::lock_guard lock(mutex_);
+  return idle_.bytes();
+}
+
 uint64_t Activities::overwritten() {
   std::lock_guard lock(mutex_);
   return timeline_.overwritten();

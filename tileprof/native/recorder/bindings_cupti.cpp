@@ -147,6 +147,14 @@ nb::dict gpu_counts() {
   return d;
 }
 
+// What grows with what is recorded, in bytes.
+nb::dict gpu_held_bytes() {
+  nb::dict d;
+  d["buffers"] = gpu().buffers.bytes();
+  d["waiting"] = gpu().activities.waiting_bytes();
+  return d;
+}
+
 nb::tuple gpu_start(const std::string &path, const std::vector<uint32_t> &kinds, size_t timeline,
                     size_t buffer_bytes) {
   GpuOptions options{0, timeline, buffer_bytes};
@@ -222,7 +230,7 @@ void bind_constants(nb::module_ &m) {
 void bind_cupti(nb::module_ &m) {
   bind_constants(m);
   m.def("gpu_start", gpu_start, nb::arg("path"), nb::arg("kinds"), nb::arg("timeline") = 0,
-        nb::arg("buffer_bytes") = size_t(2) << 20);
+        nb::arg("buffer_bytes") = Buffers::kSize);
   m.def("gpu_stop", [](double s) { return done([s](Gpu &g) { return g.stop(s); }); },
         nb::arg("timeout_s") = 10.0);
   m.def("gpu_pause", [] { return done([](Gpu &g) { return g.pause(); }); });
@@ -250,6 +258,7 @@ void bind_cupti(nb::module_ &m) {
   m.def("gpu_variants", gpu_variants, nb::arg("first") = 0);
   m.def("gpu_allocations", gpu_allocations);
   m.def("gpu_counts", gpu_counts);
+  m.def("gpu_held_bytes", gpu_held_bytes);
   m.def("gpu_record_sizes", gpu_record_sizes, nb::arg("path"));
   m.def("gpu_after_fork", [] { forget_gpu(); });
   m.def("demangled", demangled, nb::arg("name"));

@@ -1,8 +1,16 @@
 #include "buffers.h"
 
-#include <cstdlib>
+#include "pages.h"
 
 namespace tileprof {
+
+void Buffers::set_size(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes == size_) return;
+  for (uint8_t *buffer : spare_) release(buffer, size_);
+  spare_.clear();
+  size_ = bytes;
+}
 
 uint8_t *Buffers::take(size_t &size) {
   std::lock_guard lock(mutex_);
@@ -13,19 +21,31 @@ uint8_t *Buffers::take(size_t &size) {
     buffer = spare_.back();
     spare_.pop_back();
   } else {
-    buffer = static_cast<uint8_t *>(std::aligned_alloc(4096, size_));
+    buffer = static_cast<uint8_t *>(take_pages(size_));
+    if (!buffer) return nullptr;
+    bytes_ += size_;
   }
-  if (buffer) ++out_;
+  ++out_;
   return buffer;
 }
 
-void Buffers::give_back(uint8_t *buffer) {
+void Buffers::give_back(uint8_t *buffer, size_t size) {
   std::lock_guard lock(mutex_);
   if (out_) --out_;
-  if (spare_.size() < kSpare)
+  if (spare_.size() < kSpare && size == size_)
     spare_.push_back(buffer);
   else
-    std::free(buffer);
+    release(buffer, size);
+}
+
+size_t Buffers::bytes() {
+  std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+void Buffers::release(uint8_t *buffer, size_t size) {
+  munmap(buffer, size);
+  bytes_ -= size;
 }
 
 } // namespace tileprof

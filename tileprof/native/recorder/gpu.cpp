@@ -35,7 +35,7 @@ void buffer_requested(uint8_t **buffer, size_t *size, size_t *most_records) {
   if (!*buffer) *size = 0;
 }
 
-void buffer_completed(void *, uint32_t, uint8_t *buffer, size_t, size_t valid) {
+void buffer_completed(void *, uint32_t, uint8_t *buffer, size_t size, size_t valid) {
   Gpu &one = gpu();
   try {
     if (buffer && valid) one.activities.parse(buffer, valid);
@@ -45,7 +45,7 @@ void buffer_completed(void *, uint32_t, uint8_t *buffer, size_t, size_t valid) {
   } catch (...) {
     // No memory for a total: the rest of the buffer is lost, the program goes on.
   }
-  if (buffer) one.buffers.give_back(buffer);
+  if (buffer) one.buffers.give_back(buffer, size);
 }
 
 void compute_crc(const void *cubin, size_t size, uint64_t *crc) {

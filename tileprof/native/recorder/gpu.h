@@ -30,7 +30,7 @@ inline constexpr int kNotLoaded = -1, kStarted = -2, kNotStarted = -3, kTimedOut
 struct GpuOptions {
   uint64_t kinds = 0;  // a bit for each kind of record
   size_t timeline = 0;  // events at most; 0: none
-  size_t buffer_bytes = 2u << 20;
+  size_t buffer_bytes = Buffers::kSize;
 };
 
 class Gpu {

@@ -25,6 +25,7 @@ TotalKey key_of(const Interval &interval, Reason reason, uint32_t device) {
 
 void Idle::add(uint32_t device_number, const Interval &interval, Totals &totals) {
   Device &device = devices_[device_number];
+  device.pending.reserve(2 * window_);
   if (interval.start < device.counted) {
     ++late_;
     too_small_ = true;
@@ -39,7 +40,7 @@ void Idle::add(uint32_t device_number, const Interval &interval, Totals &totals)
 
 // Streams that run side by side are slightly out of order, buffers of several threads grossly.
 void Idle::append(Device &device, const Interval &interval) {
-  std::vector<Interval> &pending = device.pending;
+  Intervals &pending = device.pending;
   const size_t run = device.runs.empty() ? 0 : device.runs.back();
   size_t place = pending.size();
   const size_t nearest = std::max(run, place > kNear ? place - kNear : 0);
@@ -53,27 +54,40 @@ void Idle::append(Device &device, const Interval &interval) {
   pending[place] = interval;
 }
 
-// Merges runs with their neighbours until there is one.
+// Merges runs with their neighbours until there is one, into a vector that is kept.
 void Idle::put_in_order(Device &device) {
   auto by_start = [](const Interval &a, const Interval &b) { return a.start < b.start; };
   auto at = [&](size_t i) { return device.pending.begin() + ptrdiff_t(i); };
   std::vector<size_t> ends = std::move(device.runs);
   device.runs = {};
   ends.push_back(device.pending.size());
+  merged_.reserve(2 * window_);
   while (ends.size() > 1) {
     std::vector<size_t> merged;
+    merged_.resize(device.pending.size());
+    auto to = merged_.begin();
     size_t start = 0;
     for (size_t i = 0; i + 1 < ends.size(); i += 2) {
-      std::inplace_merge(at(start), at(ends[i]), at(ends[i + 1]), by_start);
+      to = std::merge(at(start), at(ends[i]), at(ends[i]), at(ends[i + 1]), to, by_start);
       merged.push_back(start = ends[i + 1]);
     }
-    if (ends.size() % 2) merged.push_back(ends.back());
+    if (ends.size() % 2) {
+      std::copy(at(start), device.pending.end(), to);
+      merged.push_back(ends.back());
+    }
+    device.pending.swap(merged_);
     ends = std::move(merged);
   }
 }
 
 void Idle::settle(Totals &totals) {
   for (auto &[number, device] : devices_) count(number, device, device.pending.size(), totals);
+}
+
+size_t Idle::bytes() const {
+  size_t held = merged_.capacity();
+  for (const auto &[number, device] : devices_) held += device.pending.capacity();
+  return held * sizeof(Interval);
 }
 
 void Idle::interrupt(uint64_t time_ns) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "correlations.h"
+#include "pages.h"
 #include "totals.h"
 
 namespace tileprof {
@@ -54,10 +55,13 @@ public:
   std::vector<Gap> take_gaps() { return std::exchange(gaps_, {}); }
   // Intervals that came after later ones had been counted: they may have been counted as idle.
   uint64_t late() const { return late_; }
+  // Bytes of what waits.
+  size_t bytes() const;
 
 private:
+  using Intervals = std::vector<Interval, PageAllocator<Interval>>;
   struct Device {
-    std::vector<Interval> pending;
+    Intervals pending;
     // Where in it runs begin that are in order in themselves: parts that came out of order.
     std::vector<size_t> runs;
     uint64_t busy_until = 0;     // of anything; 0: nothing ran yet
@@ -73,6 +77,7 @@ private:
   static constexpr size_t kMostGaps = 1u << 14;
 
   std::map<uint32_t, Device> devices_;
+  Intervals merged_;
   std::vector<uint64_t> interruptions_;
   size_t window_ = kLeastWindow;
   uint64_t late_ = 0;
@@ -80,7 +85,7 @@ private:
   bool too_small_ = false;  // the window, lately
 
   static void append(Device &device, const Interval &interval);
-  static void put_in_order(Device &device);
+  void put_in_order(Device &device);
   void count(uint32_t number, Device &device, size_t how_many, Totals &totals);
   void step(uint32_t number, Device &device, const Interval &interval, Totals &totals);
   void gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals &totals);

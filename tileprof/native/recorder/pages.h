@@ -1,0 +1,28 @@
+// Memory in pages of its own, outside of malloc's heaps, for what is large and grows: the heap of a
+// thread keeps what is freed in the midst of it.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <new>
+
+namespace tileprof {
+
+// Zeroed pages; nullptr where there are none.
+inline void *take_pages(size_t bytes) {
+  void *pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pages == MAP_FAILED ? nullptr : pages;
+}
+
+template <typename T> struct PageAllocator {
+  using value_type = T;
+  T *allocate(size_t count) {
+    if (void *pages = take_pages(count * sizeof(T))) return static_cast<T *>(pages);
+    throw std::bad_alloc();
+  }
+  void deallocate(T *pages, size_t count) { munmap(pages, count * sizeof(T)); }
+  bool operator==(const PageAllocator &) const = default;
+};
+
+} // namespace tileprof
