@@ -24,7 +24,7 @@ from tests.native.cupti_programs import (
     Fake,
     wait_until,
 )
-from tileprof.profiler.cupti_library import find_cupti
+from tileprof.profiler.cupti.cupti_library import find_cupti
 
 NOTHING_STARTED = (-3, "there is no recording")
 

@@ -26,7 +26,7 @@ from tests.native.pc_programs import ARRIVE, ARRIVE_LATENCY, PREFIX, SCOREBOARD,
 from tests.stalls.test_stalls_explained import CAUSES, OF_THEMSELVES
 from tileprof.profile import PcFunction, PcSamples
 from tileprof.profile.pc_samples import NOT_ISSUED
-from tileprof.profiler.pc_attribution import Modules, attribute
+from tileprof.profiler.pcs.attribution import Modules, attribute
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.pc_functions import SeenFunction
 

@@ -18,11 +18,11 @@ from tests.profiler_programs import FakeKernel
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import Metric, Profile, load
 from tileprof.profile.counters import RATES, SETS, TIME, Counter, counters_of, is_part, rate_of
-from tileprof.profiler import cupti_library, permissions
 from tileprof.profiler.counters import control, host, planning
-from tileprof.profiler.counters.asked import Asked, parse_metrics
 from tileprof.profiler.counters.planning import make_plan
 from tileprof.profiler.counters.reading import in_order
+from tileprof.profiler.counters.requests import Asked, parse_metrics
+from tileprof.profiler.cupti import cupti_library, permissions
 from tileprof.runtime import cuda_driver, hooks
 from tileprof.runtime.hooks import KernelDescription
 from tileprof.viewer import ViewOptions

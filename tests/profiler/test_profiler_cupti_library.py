@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tileprof.profiler import cupti_library as cupti
-from tileprof.profiler import shared_objects
-from tileprof.profiler.shared_objects import mapped_libraries, needed_by
+from tileprof.profiler.cupti import cupti_library as cupti
+from tileprof.profiler.cupti import shared_objects
+from tileprof.profiler.cupti.shared_objects import mapped_libraries, needed_by
 
 RPATH, RUNPATH = 15, 29
 WHEEL = "$ORIGIN/../../nvidia/cu13/lib:$ORIGIN"
@@ -246,7 +246,7 @@ def test_nothing_is_imported() -> None:
     """Looking for it imports neither PyTorch nor anything of NVIDIA's."""
     code = """if 1:
         import sys
-        from tileprof.profiler.cupti_library import find_cupti, remedy
+        from tileprof.profiler.cupti.cupti_library import find_cupti, remedy
         find_cupti(); remedy()
         print({'torch', 'triton', 'nvidia', 'cuda'} & set(sys.modules))
     """

@@ -15,8 +15,8 @@ from tests.native.cupti_programs import Fake
 from tests.profiler_programs import FakeKernel, launch
 from tileprof.errors import MissingDependencyError
 from tileprof.profile import DevicePeak, KernelInfo, Profile, load
-from tileprof.profiler import devices
-from tileprof.profiler.variants import Variant, attributes
+from tileprof.profiler.device import devices
+from tileprof.profiler.device.variants import Variant, attributes
 from tileprof.runtime import cuda_driver
 from tileprof.runtime.hooks import KernelDescription
 from tileprof.runtime.roofs import Roof, Roofs, keeping

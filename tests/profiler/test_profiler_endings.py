@@ -19,8 +19,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals as on L
 BEFORE = """
 import os, signal, sys, threading, time
 import tileprof.profiler as p
-from tileprof.profiler import recording, session as sessions, termination, worker
-from tileprof.profiler.termination import finalize_on_terminate
+from tileprof.profiler import worker
+from tileprof.profiler.session import recording
+from tileprof.profiler.session import session as sessions
+from tileprof.profiler.endings import termination
+from tileprof.profiler.endings.termination import finalize_on_terminate
 
 session = p.start("out.tprof", context="python", flush_interval=0.01)
 for _ in range(10):

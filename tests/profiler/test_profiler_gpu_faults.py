@@ -11,7 +11,7 @@ import pytest
 from tests.native.cupti_programs import Fake
 from tileprof import profiler
 from tileprof.profile import Profile, load, save
-from tileprof.profiler.session import Session
+from tileprof.profiler.session.session import Session
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tileprof.profiler.imports import Watch, when_imported
+from tileprof.profiler.import_watch import Watch, when_imported
 
 Write = Callable[..., None]
 

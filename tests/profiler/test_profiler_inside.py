@@ -8,8 +8,8 @@ import pytest
 
 import tileprof.profiler as profiler
 from tileprof.errors import UsageError
-from tileprof.profiler.children import _attended
 from tileprof.profiler.options import parse_options
+from tileprof.profiler.session.children import _attended
 from tileprof.runtime import hooks
 from tileprof.runtime.record_options import RecordOptions
 

@@ -24,8 +24,8 @@ from tileprof.profile import (
     merge,
 )
 from tileprof.profiler.counters import control
-from tileprof.profiler.counters.asked import AskedInstructions, parse_metrics
 from tileprof.profiler.counters.instructions import make_instruction_plan
+from tileprof.profiler.counters.requests import AskedInstructions, parse_metrics
 from tileprof.viewer.columns import column
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.pc_data import sass_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tileprof.errors import UsageError
-from tileprof.profiler.instruments import MODES, Inside, parse_instrument
+from tileprof.profiler.session.instruments import MODES, Inside, parse_instrument
 
 
 @pytest.mark.parametrize(

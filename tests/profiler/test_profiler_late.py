@@ -14,10 +14,10 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument.samples import Counts, SampleTotals
 from tileprof.profile import Profile
-from tileprof.profiler import scopes
-from tileprof.profiler.native import CAPTURED
-from tileprof.profiler.session import Session
-from tileprof.profiler.totals import DeviceTotals
+from tileprof.profiler.host import scopes
+from tileprof.profiler.session.session import Session
+from tileprof.profiler.tree.contexts import CAPTURED
+from tileprof.profiler.tree.totals import DeviceTotals
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import (
     KernelDescription,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.profiler.test_profiler_program import profiled
 from tileprof.profile import Profile, load
-from tileprof.profiler.leaving import writing_at_exit
+from tileprof.profiler.endings.os_exit import writing_at_exit
 
 PROGRAM = """
 import os, threading, tileprof

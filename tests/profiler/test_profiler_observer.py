@@ -13,7 +13,7 @@ torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
 from tests.profiler.torch_observed import Seen, evaluated, net, square, under  # noqa: E402
-from tileprof.profiler import paths  # noqa: E402
+from tileprof.profiler.tree import paths  # noqa: E402
 
 nn = torch.nn
 pytestmark = pytest.mark.usefixtures("observed")

@@ -17,7 +17,8 @@ pytest.importorskip("tileprof.native._recorder")
 
 from tests.profiler.torch_observed import Seen  # noqa: E402
 from tileprof.native import _recorder  # noqa: E402
-from tileprof.profiler import native, observer, observer_library  # noqa: E402
+from tileprof.profiler import native  # noqa: E402
+from tileprof.profiler.frameworks import observer, observer_library  # noqa: E402
 
 nn = torch.nn
 pytestmark = pytest.mark.usefixtures("observed")
@@ -92,7 +93,7 @@ def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[s
 def test_without_a_compiler_there_is_a_reason(tmp_path: Path) -> None:
     """And the program runs as it did."""
     code = """if True:
-        from tileprof.profiler import observer
+        from tileprof.profiler.frameworks import observer
         observer.attach()
         import torch
         torch.ones(2, requires_grad=True).sum().backward()
@@ -111,7 +112,7 @@ def test_a_compiler_that_refuses_is_named(tmp_path: Path) -> None:
     script.chmod(0o755)
     code = """if True:
         import torch
-        from tileprof.profiler import observer
+        from tileprof.profiler.frameworks import observer
         observer.attach()
         print(observer.why_not())
     """

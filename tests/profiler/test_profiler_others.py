@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tileprof.profiler import others
-from tileprof.profiler.others import (
+from tileprof.profiler.cupti import other_profilers
+from tileprof.profiler.cupti.other_profilers import (
     KINETO,
     NSIGHT_COMPUTE,
     NSIGHT_SYSTEMS,
@@ -26,9 +26,9 @@ from tileprof.profiler.others import (
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """No tool's variables, no libraries, no profilers imported."""
-    for name in [*(name for name, _ in others._VARIABLES), "CUDA_INJECTION64_PATH"]:
+    for name in [*(name for name, _ in other_profilers._VARIABLES), "CUDA_INJECTION64_PATH"]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(others, "mapped_libraries", list)
+    monkeypatch.setattr(other_profilers, "mapped_libraries", list)
     for name in ("torch", "torch.autograd.profiler", "cupti", "triton.profiler"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
@@ -118,7 +118,9 @@ def test_tools_that_launch_programs(
 )
 def test_tools_that_are_loaded(monkeypatch: pytest.MonkeyPatch, library: str, name: str) -> None:
     """They are known by their libraries."""
-    monkeypatch.setattr(others, "mapped_libraries", lambda: [Path("/lib/libc.so.6"), Path(library)])
+    monkeypatch.setattr(
+        other_profilers, "mapped_libraries", lambda: [Path("/lib/libc.so.6"), Path(library)]
+    )
     assert who_holds() == name
 
 

@@ -13,10 +13,10 @@ pytest.importorskip("torch")
 def test_with_pytorch() -> None:
     """Its profiler on this machine, scheduled too; every trace counts as one of a GPU here."""
     program = """if 1:
-        from tileprof.profiler import others
+        from tileprof.profiler.cupti import other_profilers
         events = []
-        others._on_gpu = lambda activities: True
-        watched = others.watch(events.append, lambda: events.append("resume"))
+        other_profilers._on_gpu = lambda activities: True
+        watched = other_profilers.watch(events.append, lambda: events.append("resume"))
         import torch
         from torch.profiler import ProfilerActivity, profile, schedule
         import torch.autograd.profiler as module
@@ -26,8 +26,8 @@ def test_with_pytorch() -> None:
 
         with profile(activities=[ProfilerActivity.CPU]) as first:
             torch.ones(2) + 1
-            note("inside", others.who_holds())
-        note("outside", others.who_holds())
+            note("inside", other_profilers.who_holds())
+        note("outside", other_profilers.who_holds())
         print(*events, sep=", "); events.clear()
 
         with profile(activities=[ProfilerActivity.CPU],
@@ -65,7 +65,7 @@ def test_what_pytorch_calls_a_gpu() -> None:
     """Its own names of activities, asked in a process of its own."""
     program = """if 1:
         from torch.profiler import ProfilerActivity as A
-        from tileprof.profiler.others import _on_gpu
+        from tileprof.profiler.cupti.other_profilers import _on_gpu
         print(_on_gpu({A.CPU, A.CUDA}), _on_gpu([A.CPU]), _on_gpu(None))
     """
     done = subprocess.run(

@@ -15,10 +15,10 @@ from tests.binary.support import compile_cuda
 from tests.pc_samples import PREFIX, REASONS, STALLS, drawn, raw
 from tileprof.errors import Location, MissingDependencyError
 from tileprof.profile import PcFunction, PcInstruction, PcRows, PcSamples
-from tileprof.profiler import pc_listings
-from tileprof.profiler.pc_attribution import Modules, attribute, short_names
-from tileprof.profiler.pc_listings import files_of, with_code
-from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pcs import listings as pc_listings
+from tileprof.profiler.pcs.attribution import Modules, attribute, short_names
+from tileprof.profiler.pcs.listings import files_of, with_code
+from tileprof.profiler.pcs.raw import RawPcSamples
 
 
 def attributed(counts: RawPcSamples, node_of: Callable[[int, str], int] = lambda c, f: -1) -> Any:

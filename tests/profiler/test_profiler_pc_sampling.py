@@ -17,11 +17,11 @@ from tests.native.cupti_programs import Fake
 from tests.native.pc_programs import SCOREBOARD, SELECTED, WAIT, WAIT_LATENCY, Sampling
 from tileprof import profiler
 from tileprof.profile import load, save
-from tileprof.profiler import permissions
-from tileprof.profiler.held_cubins import HeldCubins
-from tileprof.profiler.pc_options import parse_pc_sampling
-from tileprof.profiler.pc_raw import RawPcSamples
-from tileprof.profiler.session import Session
+from tileprof.profiler.cupti import permissions
+from tileprof.profiler.pcs.held_cubins import HeldCubins
+from tileprof.profiler.pcs.options import parse_pc_sampling
+from tileprof.profiler.pcs.raw import RawPcSamples
+from tileprof.profiler.session.session import Session
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 
@@ -334,7 +334,7 @@ def test_a_session_that_is_paused(played: Sampling) -> None:
 
 def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to sample."""
-    monkeypatch.setattr("tileprof.profiler.gpu.has_gpu", lambda: False)
+    monkeypatch.setattr("tileprof.profiler.device.gpu.has_gpu", lambda: False)
     recorder.gpu_after_fork()
     facts = profiler.start(pc_sampling=True).finalize().tables.provenance
     assert facts["pc sampling failed"] == "no GPU is recorded"

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 
 from tileprof.profile import PcFunction, PcRecording, PcRows, PcSamples
-from tileprof.profiler import pc_texts
-from tileprof.profiler.pc_texts import with_texts
+from tileprof.profiler.pcs import texts as pc_texts
+from tileprof.profiler.pcs.texts import with_texts
 
 COLD, HOT, WARM = ("0" * 64, "1" * 64, "2" * 64)
 

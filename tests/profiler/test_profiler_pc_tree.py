@@ -15,12 +15,12 @@ from tests.profiler.played_calls import played_calls
 from tests.profiler_programs import expect, run, tree
 from tileprof.profile import PcFunction as Function
 from tileprof.profile import PcRecording, PcRows, PcSamples, Profile, TreeBuilder, load
-from tileprof.profiler.gpu import Gpu
-from tileprof.profiler.pc_raw import RawPcSamples
-from tileprof.profiler.pc_tree import Period, add_pc_samples, below, shared_out
-from tileprof.profiler.snapshot import Numbers
-from tileprof.profiler.totals import DeviceTotals
-from tileprof.profiler.tree import Node, Tree
+from tileprof.profiler.device.gpu import Gpu
+from tileprof.profiler.pcs.kernel_samples import Period, add_pc_samples, below, shared_out
+from tileprof.profiler.pcs.raw import RawPcSamples
+from tileprof.profiler.session.snapshot import Numbers
+from tileprof.profiler.tree.totals import DeviceTotals
+from tileprof.profiler.tree.tree import Node, Tree
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 

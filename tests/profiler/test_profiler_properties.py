@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, launch, run
 from tileprof.profile import FOLDED_NAME, MAX_SIBLINGS, Profile
-from tileprof.profiler.sampler import Sampler
+from tileprof.profiler.host.sampler import Sampler
 
 Steps = list[tuple[str, int]]
 """`("a", 0)` enters scope a, `("", n)` spends n ns, `(")", 0)` leaves, `("!", n)` launches.

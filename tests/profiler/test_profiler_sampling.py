@@ -17,7 +17,7 @@ import pytest
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, as_ours
 from tileprof.profile import Profile
-from tileprof.profiler.sampler import Sampler
+from tileprof.profiler.host.sampler import Sampler
 from tileprof.profiler.worker import PERIOD_S, Worker
 from tileprof.runtime import hooks
 
@@ -286,7 +286,7 @@ def test_the_helping_thread_looks_often_only_while_it_is_to() -> None:
 
 COLLECTING = """
 import gc, threading, time
-from tileprof.profiler.sampler import frames_of_threads
+from tileprof.profiler.host.sampler import frames_of_threads
 
 class Cycle:
     def __init__(self):

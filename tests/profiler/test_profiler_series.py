@@ -15,15 +15,15 @@ import tileprof.profiler as profiler
 from tests.native.cupti_programs import LAUNCH, Fake
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import CounterSeries, Profile, SeriesMetric, load, merge
-from tileprof.profiler import cupti_library
 from tileprof.profiler.counters import host, series_control, series_planning
-from tileprof.profiler.counters.series_asked import (
+from tileprof.profiler.counters.series_planning import make_series_plan
+from tileprof.profiler.counters.series_requests import (
     SERIES_SETS,
     USUAL_SETS,
     SeriesAsked,
     parse_pm_sampling,
 )
-from tileprof.profiler.counters.series_planning import make_series_plan
+from tileprof.profiler.cupti import cupti_library
 
 CONTEXT = 0x1000
 NS = 200_000

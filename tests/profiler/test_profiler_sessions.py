@@ -15,8 +15,8 @@ from tests.profiler_programs import Clock, expect, tree
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profiler import scope
-from tileprof.profiler.provenance import git_state
-from tileprof.profiler.sources import MAX_BYTES, MAX_FILES, Sources
+from tileprof.profiler.session.provenance import git_state
+from tileprof.profiler.tree.sources import MAX_BYTES, MAX_FILES, Sources
 
 
 def test_each_session_gets_what_happened_while_it_was_active() -> None:

@@ -22,7 +22,7 @@ import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, expect, launch, tree
 from tileprof.profile import Profile, StepTimes, load, step_times
 from tileprof.profiler.options import Options
-from tileprof.profiler.steps import choice
+from tileprof.profiler.session.steps import choice
 
 
 def chosen(count: int, **options: Any) -> list[int]:
@@ -451,7 +451,7 @@ def test_an_optimizer_that_fails(torch: Any) -> None:
 def test_operations_of_the_steps(torch: Any) -> None:
     """Those of recorded steps are all there; in the others PyTorch has no observer to call."""
     pytest.importorskip("tileprof.native._recorder")
-    from tileprof.profiler import observer
+    from tileprof.profiler.frameworks import observer
 
     layer = torch.nn.Linear(2, 2)
     with profiler.profile(every=2) as session:

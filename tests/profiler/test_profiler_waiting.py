@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.profiler_programs import expect, run, tree
 from tileprof.profile import Profile
-from tileprof.profiler import recording
-from tileprof.profiler.sampler import Sampler
+from tileprof.profiler.host.sampler import Sampler
+from tileprof.profiler.session import recording
 from tileprof.viewer import ViewOptions, render_view
 
 

@@ -19,7 +19,7 @@ _TESTS = Path(__file__).parent
 @contextmanager
 def attached(**options: bool) -> Iterator[None]:
     """PyTorch's observer is attached."""
-    from tileprof.profiler import observer
+    from tileprof.profiler.frameworks import observer
 
     observer.attach(tell=lambda line: None, **options)
     assert observer.why_not() == ""
