@@ -30,7 +30,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("could not import 'g++': no compiler")
     built = tmp_path_factory.mktemp("clock") / "clock"
     flags = ("-O2", "-fvisibility=hidden", f"-I{RECORDER}", "-ldl")
-    compile_cpp([_PROGRAM, RECORDER / "clock.cpp"], built, *flags)
+    compile_cpp([_PROGRAM, RECORDER / "host" / "clock.cpp"], built, *flags)
     return built
 
 

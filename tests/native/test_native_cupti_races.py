@@ -12,11 +12,15 @@ from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joi
 
 RECORDER_OF_GPUS = (
     (
-        "activities", "buffers", "clock", "contexts", "correlations", "cupti_loading", "gpu",
-        "graphs", "idle", "pc_context", "pc_counts", "pc_modules", "pc_sampling",
+        "records/activities", "records/buffers", "host/clock", "host/contexts",
+        "records/correlations", "cupti/cupti_loading", "cupti/gpu", "records/graphs",
+        "records/idle", "pcs/pc_context", "pcs/pc_counts", "pcs/pc_modules", "pcs/pc_sampling",
     ),
-    ("counters", "pm_device", "sass_metrics", "subscriber", "totals", "variants"),
-    ("pm_sampling",),
+    (
+        "counters/counters", "pm/pm_device", "counters/sass_metrics", "cupti/subscriber",
+        "records/totals", "records/variants",
+    ),
+    ("pm/pm_sampling",),
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter, in groups without a name that two of them
 define."""

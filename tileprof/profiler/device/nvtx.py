@@ -2,7 +2,7 @@
 
 In: a process in which a session begins.  Out: the environment variable by which each library's copy
 of NVTX finds its tool, set for this process; what the ranges become is the native recorder's
-(native/recorder/nvtx.cpp).
+(native/recorder/host/nvtx.cpp).
 
 A copy of NVTX reads the variable once, at the first call of the library that it is in, so `enable`
 comes before the program; libraries that called NVTX earlier stay without ranges. The variable holds

@@ -42,7 +42,7 @@ def load(torch: Any, tell: Tell) -> Any:
     compiler = find_compiler()
     if compiler is None:
         raise OSError("there is no C++ compiler")
-    headers = (*_SOURCES.glob("*.h"), FOLDER / "recorder" / "observer_api.h")
+    headers = (*_SOURCES.glob("*.h"), FOLDER / "recorder" / "host" / "observer_api.h")
     order = extension(torch, compiler, _SOURCES / "observer.cpp", "the PyTorch observer", headers)
     if not is_cached(order):
         line = f"compiling the PyTorch observer for {torch.__version__}, once"
