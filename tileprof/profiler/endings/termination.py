@@ -1,7 +1,7 @@
 """Signals that end a process: its profiles are written first, and it dies of the signal then.
 
 In: SIGTERM and SIGHUP, where nobody else handles them, and crashes, of which the native recorder
-tells (`recorder/host/crashes.cpp`): the thread that crashed waits for the others to write.  Out: the
+tells (`recorder/host/crashes.cpp`): the crashed thread waits for the others to write.  Out: the
 files of all sessions, or a sentence that says why there are none; then the death that was asked
 for, within `SAVE_S` seconds.
 
@@ -54,7 +54,7 @@ CRASH_S = 5.0
 may be damaged, or a lock may be held by the thread that crashed."""
 _JOIN_S = 1.0
 _CRASH = 0x80
-"""What the native side adds to the number of the signal of a crash (`recorder/host/crashes.cpp`)."""
+"""Added by `recorder/host/crashes.cpp` to the signal number of a crash."""
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _CREDENTIALS = struct.Struct("3i")

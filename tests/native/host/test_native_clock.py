@@ -16,7 +16,7 @@ from tests.native.cupti_programs import RECORDER, compile_cpp
 
 _recorder: Any = pytest.importorskip("tileprof.native._recorder")
 
-_PROGRAM = Path(__file__).parent / "clock_program.cpp"
+_PROGRAM = Path(__file__).parents[1] / "clock_program.cpp"
 _CLOCKSOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 _MS = 1_000_000
 _BOUND = 1000

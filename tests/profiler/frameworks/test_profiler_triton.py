@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tileprof.profiler as profiler
-from tests.profiler.test_profiler_gpu_records import names  # noqa: F401 # fixtures
+from tests.profiler.device.test_profiler_gpu_records import names  # noqa: F401 # fixtures
 
 
 class Chain:

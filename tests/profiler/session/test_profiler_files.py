@@ -18,7 +18,7 @@ from tileprof.profile import Profile, load
 from tileprof.profiler import profile as profiling
 from tileprof.profiler import scope, start
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 PRELUDE = """
 import os, sys, threading, time

@@ -13,7 +13,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
-from tests.profiler.torch_observed import Seen, attached, net, recorded, square, under  # noqa: E402
+from tests.profiler.frameworks.torch_observed import Seen, attached, net, recorded, square, under  # noqa: E402
 from tileprof.profiler.frameworks import observer  # noqa: E402
 from tileprof.profiler.frameworks.observer_threads import others  # noqa: E402
 from tileprof.runtime import hooks  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
-from tests.profiler.torch_observed import Seen, evaluated, net, square, under  # noqa: E402
+from tests.profiler.frameworks.torch_observed import Seen, evaluated, net, square, under  # noqa: E402
 from tileprof.profiler.tree import paths  # noqa: E402
 
 nn = torch.nn

@@ -13,7 +13,7 @@ import pytest
 
 from tileprof.profile import load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals as on Linux")
 
 BEFORE = """

@@ -11,7 +11,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
-from tests.profiler.torch_observed import Seen, net  # noqa: E402
+from tests.profiler.frameworks.torch_observed import Seen, net  # noqa: E402
 from tileprof.native import _recorder  # noqa: E402
 
 nn = torch.nn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.profiler.test_profiler_program import profiled
+from tests.profiler.session.test_profiler_program import profiled
 from tileprof.profile import Profile, load
 from tileprof.profiler.endings.os_exit import writing_at_exit
 

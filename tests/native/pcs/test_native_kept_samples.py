@@ -30,7 +30,7 @@ from tileprof.profiler.pcs.attribution import Modules, attribute
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.pc_functions import SeenFunction
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 ROW_KEYS = ("function", "offset", "stall", "samples")
 FACTS = {"device": "played", "period": 4096}
 

@@ -250,7 +250,7 @@ def test_nothing_is_imported() -> None:
         find_cupti(); remedy()
         print({'torch', 'triton', 'nvidia', 'cuda'} & set(sys.modules))
     """
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, timeout=120
     )

@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.native.counters.test_native_sass_metrics import (
+    EXECUTED,
+    NAMES,
+    SECTORS,
+    THREADS,
+    Counting,
+)
 from tests.native.cupti_programs import Fake
-from tests.native.test_native_sass_metrics import EXECUTED, NAMES, SECTORS, THREADS, Counting
 from tileprof import profiler
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import (

@@ -14,7 +14,7 @@ from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import Profile, load
 from tileprof.profiler import ProgramTarget, check_target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 DRIVER = """
 import sys
