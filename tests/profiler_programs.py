@@ -112,7 +112,7 @@ def _operations(session: profiler.Session, clock: Clock) -> dict[str, Any]:
     """Let a session record operations on a test's clock, and return what makes them."""
     from tileprof.native import _recorder
     from tileprof.profiler.device.native_events import native_events
-    from tileprof.profiler.host.recorder import top
+    from tileprof.profiler.host.entries import top
 
     recorder = session.recording.recorder
     clock.now = clock.now or 1

@@ -18,7 +18,7 @@ from tileprof.profile import PcRecording, PcRows, PcSamples, Profile, TreeBuilde
 from tileprof.profiler.device.gpu import Gpu
 from tileprof.profiler.pcs.kernel_samples import Period, add_pc_samples, below, shared_out
 from tileprof.profiler.pcs.raw import RawPcSamples
-from tileprof.profiler.session.snapshot import Numbers
+from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.totals import DeviceTotals
 from tileprof.profiler.tree.tree import Node, Tree
 

@@ -23,25 +23,20 @@ import ctypes
 import faulthandler
 import gc
 import os
-import select
 import signal
 import socket
-import struct
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-from tileprof.errors import TileprofError
 from tileprof.profiler import locks
+from tileprof.profiler.endings.finalizing import Finalizable, finalize_each, say_unwritten
+from tileprof.profiler.endings.signal_socket import SignalSocket, SignalThread
 from tileprof.profiler.native import native_recorder
-
-if TYPE_CHECKING:
-    from tileprof.profiler.session.recording import Recording
-    from tileprof.profiler.session.session import Session
 
 SAVE_S = 20.0
 """How long profiles may take to be written once the process is to end, in seconds. Schedulers kill
@@ -52,25 +47,45 @@ profiler's, which the finalizing thread waits for; so the program goes on after 
 CRASH_S = 5.0
 """How long profiles may take to be written when the process has crashed, in seconds: what they need
 may be damaged, or a lock may be held by the thread that crashed."""
-_JOIN_S = 1.0
 _CRASH = 0x80
 """Added by `recorder/host/crashes.cpp` to the signal number of a crash."""
 
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-_CREDENTIALS = struct.Struct("3i")
-_WOKEN = b"\0"
+ENDING_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 _leave = os._exit
 """The function itself, whatever stands in its place while a program runs."""
 
 
-def finalize_on_terminate(session: Session) -> Termination | None:
+class EndingRecording(Protocol):
+    """Recording whose sessions are finalized when a signal ends the process."""
+
+    @property
+    def sessions(self) -> Sequence[Finalizable]:
+        """Sessions that are open now."""
+
+    def attend(self, termination: Termination | None) -> None:
+        """Take over the handling of signals around forks, or let go of it with None."""
+
+
+class EndingSession(Protocol):
+    """Session whose file is written before a signal ends the process."""
+
+    path: Path | None
+
+    @property
+    def recording(self) -> EndingRecording:
+        """Recording that the session belongs to."""
+
+
+def finalize_on_terminate(session: EndingSession) -> Termination | None:
     """Let a signal that would kill the process write the profiles first.
 
     None where the signals are the program's own affair, or there is no file to write.
     """
     if threading.current_thread() is not threading.main_thread() or session.path is None:
         return None
-    free = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    free = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     if not free:
         return None
     termination = Termination(session.recording, free)
@@ -78,99 +93,10 @@ def finalize_on_terminate(session: Session) -> Termination | None:
     return termination
 
 
-@contextmanager
-def deferred() -> Iterator[None]:
-    """Keep Python's handlers of signals that end programs waiting while a block runs.
-
-    They run at its end: what they raise, or what they call, must not cut off what the block does. A
-    second Ctrl-C does, for a user who does not want to wait. Handlers of ours wait for nothing and
-    raise nothing, so they stay. In other threads than the main one no handler ever runs.
-    """
-    if threading.get_ident() != threading.main_thread().ident:
-        yield
-        return
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and number in noted:
-            raise KeyboardInterrupt
-        noted.append(number)
-
-    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
-    for number in (signal.SIGINT, *_SIGNALS):
-        handler = signal.getsignal(number)
-        if callable(handler) and not isinstance(getattr(handler, "__self__", None), Termination):
-            handlers[number] = handler
-    try:
-        for number in handlers:
-            signal.signal(number, note)
-        yield
-    finally:
-        for number, handler in handlers.items():
-            if signal.getsignal(number) is note:
-                signal.signal(number, handler)
-        for number in dict.fromkeys(noted):
-            handlers[number](number, sys._getframe())
-
-
-class Bell:
-    """A socket that signals ring; what another process rings (a fork's, say) does not count."""
-
-    def __init__(self) -> None:
-        self._heard, self._rung = socket.socketpair()
-        self._heard.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._rung.setblocking(False)
-
-    def wait(self) -> bytes:
-        """Return what it rang for: numbers of signals, or 0; nothing where others rang."""
-        rung, credentials, *_ = self._heard.recvmsg(256, socket.CMSG_SPACE(_CREDENTIALS.size))
-        senders = [_CREDENTIALS.unpack(data)[0] for _, _, data in credentials]
-        return rung if senders == [os.getpid()] else b""
-
-    def ring(self) -> None:
-        """Let the waiting thread go on."""
-        # A full socket wakes as well.
-        with suppress(OSError):
-            self._rung.send(_WOKEN)
-
-    def fileno(self) -> int:
-        """Return what `signal.set_wakeup_fd` takes."""
-        return self._rung.fileno()
-
-    def close(self) -> None:
-        """Give its descriptors back; nobody may wait any more."""
-        self._heard.close()
-        self._rung.close()
-
-
-class Listener(threading.Thread):
-    """Waits for a bell; the thread holds no lock while it waits, nor when it is stopped."""
-
-    def __init__(self, bell: Bell, heard: Callable[[int], None]) -> None:
-        super().__init__(name="tileprof signals", daemon=True)
-        self._bell = bell
-        self._heard = heard
-        self._over = False
-
-    def run(self) -> None:
-        """Tell of each signal, until it is stopped."""
-        while not self._over:
-            for number in self._bell.wait():
-                if number:
-                    self._heard(number)
-
-    def stop(self) -> bool:
-        """End it; tell whether it has ended."""
-        self._over = True
-        self._bell.ring()
-        self.join(_JOIN_S)
-        return not self.is_alive()
-
-
 class Ending:
     """The end of a process that was asked for by a signal; it happens once."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: EndingRecording) -> None:
         self._recording = recording
         self._free = threading.Lock()
         self._over = threading.Lock()
@@ -203,54 +129,29 @@ class Ending:
     def _finish(self, die: Callable[[], None]) -> None:
         # The signal may have come in the middle of anything, and no finalizer was to run any more.
         gc.disable()
-        finalize_each(self._recording.sessions[:])
+        finalize_each(self._recording.sessions)
         with suppress(RuntimeError):
             self._over.release()
         die()
 
     def _watch(self, die: Callable[[], None], seconds: float) -> None:
         if not self._over.acquire(timeout=seconds):
-            say_unwritten(self._recording.sessions[:], seconds)
+            say_unwritten(self._recording.sessions, seconds)
             die()
-
-
-def finalize_each(sessions: list[Session]) -> None:
-    """Finalize sessions in a process that ends; say which of them could not be written, and why."""
-    for session in sessions:
-        try:
-            session.finalize()
-        except TileprofError as error:
-            say(str(error))
-        except Exception as error:
-            say(f"{session.path} was not written: {type(error).__name__}: {error}")
-
-
-def say_unwritten(sessions: list[Session], seconds: float) -> None:
-    """Say that there was no time to write the profiles of these sessions."""
-    names = ", ".join(str(session.path) for session in sessions if session.path is not None)
-    say(f"the process was ended before {names or 'its profile'} could be written: that took longer"
-        f" than {seconds:g} s; what was written before, if anything, is still there")  # fmt: skip
-
-
-def say(sentence: str) -> None:
-    """Write a sentence to standard error if that can be done at once: nothing here may wait."""
-    with suppress(OSError, ValueError):
-        if select.select([], [2], [], 0)[1]:
-            os.write(2, f"tileprof: {sentence}\n".encode(errors="replace")[: select.PIPE_BUF])
 
 
 class Termination:
     """What a process does about signals that end it while a recording writes files."""
 
-    def __init__(self, recording: Recording, numbers: list[int]) -> None:
+    def __init__(self, recording: EndingRecording, numbers: list[int]) -> None:
         self._recording = recording
         self._numbers = numbers
         self._handler = self._handle
         self._ending = Ending(recording)
         self._holds = False
         """Whether the main thread sleeps in its handler, or has done so."""
-        self._bell: Bell | None = None
-        self._listener: Listener | None = None
+        self._bell: SignalSocket | None = None
+        self._listener: SignalThread | None = None
 
     def install(self) -> None:
         """Handle the signals from now on; called in the main thread."""
@@ -287,7 +188,7 @@ class Termination:
     def go_on(self) -> None:
         """Listen again."""
         if self._bell is not None and self._listener is None:
-            self._listener = Listener(self._bell, self._hear)
+            self._listener = SignalThread(self._bell, self._hear)
             self._listener.start()
 
     def after_fork(self) -> None:
@@ -303,7 +204,7 @@ class Termination:
         # Only Linux tells who rang; elsewhere the signal of a forked child could end its parent.
         if not hasattr(socket, "SO_PASSCRED"):
             return
-        bell = Bell()
+        bell = SignalSocket()
         before = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
         if before == -1:
             self._bell = bell
@@ -315,7 +216,7 @@ class Termination:
             signal.set_wakeup_fd(before)
             bell.close()
 
-    def _swap(self, bell: Bell, other: int) -> bool:
+    def _swap(self, bell: SignalSocket, other: int) -> bool:
         """Let signals ring elsewhere; False and nothing changed if they do not ring here now."""
         now = signal.set_wakeup_fd(other)
         if now not in (-1, bell.fileno()):

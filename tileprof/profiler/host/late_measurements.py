@@ -8,16 +8,12 @@ known of it since and how much of it was lost.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tileprof.profile import KernelInfo, RemarkInfo, SiteInfo
-from tileprof.profiler.tree.totals import LaunchTotals
+from tileprof.profiler.tree.totals import DeviceTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
 from tileprof.runtime.hooks import LateDescription, Measured
-
-if TYPE_CHECKING:
-    from tileprof.profiler.host.recorder import Recorder
-    from tileprof.profiler.tree.totals import DeviceTotals
 
 __all__ = ["Late", "add_late", "add_records", "give_to_replays"]
 
@@ -26,10 +22,23 @@ _ALL = 0.99
 """Of the time of warps, from which nothing is said of what was not seen."""
 
 
+class LateRecorder(Protocol):
+    """Recorder that measurements are added to after their launches."""
+
+    closed: bool
+    """Whether the recording is over."""
+
+    def take_measured(self, epoch: int, index: int, measured: Measured, *, replayed: bool) -> None:
+        """Add measurements to the node of that index."""
+
+    def take_lost(self, what: str, count: int) -> None:
+        """Count lost measurements that belong to no known kernel."""
+
+
 class Late:
     """Takes what is known of launches later, for one period of a recorder."""
 
-    def __init__(self, recorder: Recorder, epoch: int) -> None:
+    def __init__(self, recorder: LateRecorder, epoch: int) -> None:
         self._recorder = recorder
         self._epoch = epoch
 

@@ -6,9 +6,10 @@ import sys
 import threading
 
 from tileprof.errors import Location
+from tileprof.profiler.host.entries import NODE, STOP, THREAD, Entry, enclosing, top
 from tileprof.profiler.host.late_measurements import Late
-from tileprof.profiler.host.recorder import NODE, STOP, THREAD, Entry, Recorder, enclosing, top
-from tileprof.profiler.tree.links import Link, follow
+from tileprof.profiler.host.recorder import Recorder
+from tileprof.profiler.tree.path_cache import Link, follow
 from tileprof.profiler.tree.paths import place_of
 from tileprof.profiler.tree.tree import Node
 from tileprof.runtime.hooks import Instrument, Launch, LaunchedKernel
@@ -77,7 +78,7 @@ class Listener:
             recorder.kernel_of[node.index] = recorder.kernel_index(kernel)
         return node
 
-    def _learn(self, kernel: LaunchedKernel, above: Entry, anchor: Link | None) -> Node:
+    def _learn(self, kernel: LaunchedKernel, above: Entry, anchor: Link[Node] | None) -> Node:
         recorder = self._recorder
         frame = _getframe(2)
         around = enclosing(above, frame)

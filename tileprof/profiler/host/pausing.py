@@ -6,13 +6,9 @@ the tree until somebody asks for them; scopes, which go on to count, count into 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tileprof.profiler.host.store import Store
 from tileprof.profiler.tree.totals import HostTotals
 from tileprof.profiler.tree.tree import Tree
-
-if TYPE_CHECKING:
-    from tileprof.profiler.host.recorder import Store
 
 
 class Pause:

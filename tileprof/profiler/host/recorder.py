@@ -14,129 +14,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from contextvars import ContextVar
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
 from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
-from tileprof.profiler.host.excerpts import Excerpts
+from tileprof.profiler.host.entries import NOBODY, NODE, STOP, Entry, ThreadState, top
 from tileprof.profiler.host.kernels import converted
 from tileprof.profiler.host.late_measurements import Late, add_late
 from tileprof.profiler.host.pausing import Pause
+from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
 from tileprof.profiler.pcs.kernel_samples import Period, add_pc_samples
 from tileprof.profiler.tree.paths import Paths
-from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
-from tileprof.profiler.tree.tree import Node, Tree
+from tileprof.profiler.tree.totals import HostTotals, LaunchTotals
+from tileprof.profiler.tree.tree import Tree
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import LateDescription, LaunchedKernel, Measured
 
 if TYPE_CHECKING:
     from tileprof.profiler.device.native_events import Events
-
-Entry: TypeAlias = list[Any]
-"""An open scope. A list, because making an object with seven attributes takes 0.1 µs longer."""
-
-ABOVE: Final = 0
-"""The entry of the enclosing scope."""
-BELOW: Final = 1
-"""The entry that had the thread's clock before: the same, save among tasks."""
-NODE: Final = 2
-THREAD: Final = 3
-STOP: Final = 4
-"""The frame in which the scope was opened: known to be alive, so no path need look beyond it."""
-SCOPE: Final = 5
-"""The scope object; None once it is closed."""
-BEGAN: Final = 6
-"""When it was opened, in ns, if it goes on a timeline; else 0."""
-
-
-class ThreadState:
-    """Where a thread's clock stands."""
-
-    __slots__ = (
-        "claimed",
-        "credited",
-        "current",
-        "ident",
-        "last",
-        "launching",
-        "root",
-        "seen",
-        "where",
-    )
-
-    def __init__(self, ident: int, root: Node, now: int, base: FrameType | None) -> None:
-        self.ident = ident
-        """-1 once the recorder is closed: entries left over in contexts are then no one's."""
-        self.root: Entry = [None, None, root, self, base, self, 0]
-        self.current = self.root
-        self.last = now
-        self.launching = False
-        self.seen = now
-        """When the sampler looked last."""
-        self.claimed = 0
-        """How much of the time was an operation's when the sampler looked last."""
-        self.credited = 0
-        """How much of the time outside of scopes samples were given."""
-        self.where: Node | None = None
-        """The node of the last sample outside of scopes."""
-
-    def outside(self, now: int) -> int:
-        """Return the time that passed outside of scopes and is not given to a sample yet, in ns."""
-        passed: int = self.root[NODE].host.own_ns - self.credited
-        return passed + now - self.last if self.current is self.root else passed
-
-
-def enclosing(entry: Entry, frame: FrameType) -> Entry:
-    """Return the innermost scope around a frame, from the innermost one that is open on.
-
-    One that a generator has left open while its caller goes on is not around what the caller does.
-    """
-    while entry[NODE].suspends and not _is_called(frame, entry[STOP]):
-        entry = entry[ABOVE]
-    return entry
-
-
-def _is_called(frame: FrameType | None, caller: FrameType | None) -> bool:
-    while frame is not None:
-        if frame is caller:
-            return True
-        frame = frame.f_back
-    return False
-
-
-NOBODY: Entry = ThreadState(-1, Node(0, None, "", "", None), 0, None).root
-top: ContextVar[Entry] = ContextVar("tileprof_scope", default=NOBODY)
-"""The innermost scope that is open in this context."""
-
-
-class Store:
-    """What a session was given so far, by index of the node; and its timeline, if it wants one."""
-
-    def __init__(self, timeline: int = 0) -> None:
-        self.timeline = TimelineStore(timeline) if timeline else None
-        self.host: dict[int, HostTotals] = {}
-        self.launches: dict[int, LaunchTotals] = {}
-        self.device: dict[int, DeviceTotals] = {}
-        self.excerpts = Excerpts()
-
-    def take(self, index: int, host: HostTotals, launches: LaunchTotals | None) -> None:
-        """Add one period's numbers of a node."""
-        self.host.setdefault(index, HostTotals()).take(host)
-        if launches is not None:
-            self.launches.setdefault(index, LaunchTotals()).take(launches)
-
-    def take_device(self, index: int, totals: DeviceTotals) -> None:
-        """Add what a device did at a node."""
-        self.device.setdefault(index, DeviceTotals(totals.what)).take(totals)
-
-    def take_measured(self, index: int, measured: Measured) -> None:
-        """Add what launches of a kernel wrote about their inside."""
-        self.launches.setdefault(index, LaunchTotals()).add_measured(measured)
 
 
 class Recorder:

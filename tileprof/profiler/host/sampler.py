@@ -19,7 +19,8 @@ from types import FrameType
 from typing import cast
 
 from tileprof.errors import Location
-from tileprof.profiler.host.recorder import BELOW, NODE, SCOPE, STOP, Entry, Recorder, ThreadState
+from tileprof.profiler.host.entries import BELOW, NODE, SCOPE, STOP, Entry, ThreadState
+from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.tree.paths import runs_kernels
 from tileprof.profiler.tree.sampled_nodes import Trail
 from tileprof.profiler.tree.tree import Node

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast
 from tileprof.errors import Location, UsageError
 from tileprof.profile import checked_value
 from tileprof.profiler.host.decorate import wrapped
-from tileprof.profiler.host.recorder import (
+from tileprof.profiler.host.entries import (
     ABOVE,
     BEGAN,
     BELOW,
@@ -28,13 +28,13 @@ from tileprof.profiler.host.recorder import (
     STOP,
     THREAD,
     Entry,
-    Recorder,
     enclosing,
     top,
 )
+from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.options import Options
-from tileprof.profiler.tree.links import Link, follow
 from tileprof.profiler.tree.metrics import ELAPSED_TIME, RESERVED
+from tileprof.profiler.tree.path_cache import Link, follow
 from tileprof.profiler.tree.paths import place_of
 from tileprof.profiler.tree.tree import Node
 
@@ -149,7 +149,7 @@ class Scope:
             _close(_opened_by(self, entry, _getframe(1)), now)
 
     def _learn(
-        self, recorder: Recorder, above: Entry, frame: FrameType, anchor: Link | None
+        self, recorder: Recorder, above: Entry, frame: FrameType, anchor: Link[Node] | None
     ) -> Node:
         around = enclosing(above, frame)
         if around is not above:

@@ -4,7 +4,7 @@ In: what the recorder counted, by module, function, offset, stall reason and cal
 `PcSamples` whose nodes are the recorder's: functions by the digest of their cubin and their name,
 stall reasons without `smsp__pcsamp_warps_issue_stalled_`. Nothing is lost on the way: functions
 whose cubin is not known have their names, offsets stay as they are. Code comes later
-(`pc_listings`).
+(`listings`).
 """
 
 from __future__ import annotations

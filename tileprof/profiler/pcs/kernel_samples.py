@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tileprof.profile import Metric, PcSamples, TreeBuilder
 from tileprof.profiler.tree import metrics
+from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.tree import Node
-
-if TYPE_CHECKING:
-    from tileprof.profiler.session.snapshot import Numbers
 
 __all__ = ["Period", "add_pc_samples", "below", "shared_out"]
 

@@ -1,6 +1,6 @@
 """Samples and counts of instructions as they were read from devices, with nothing looked up yet.
 
-The native recorder counts; `pc_sampling` reads its counts into this; `pc_attribution` finds the
+The native recorder counts; `sampling` reads its counts into this; `attribution` finds the
 instruction, the source line and the place in the tree of each.
 """
 

@@ -16,8 +16,9 @@ from typing import Any
 from tileprof.errors import UsageError
 from tileprof.profiler.endings.termination import Termination
 from tileprof.profiler.host import scopes
+from tileprof.profiler.host.entries import top
 from tileprof.profiler.host.launch_listener import Listener
-from tileprof.profiler.host.recorder import Recorder, top
+from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.host.sampler import Sampler
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import (
@@ -31,7 +32,7 @@ from tileprof.profiler.options import (
 )
 from tileprof.profiler.session import provenance
 from tileprof.profiler.session.instruments import widest
-from tileprof.profiler.session.session import Session
+from tileprof.profiler.session.session import Session, SharedRecording
 from tileprof.profiler.tree.sources import Sources
 from tileprof.profiler.tree.totals import HostTotals
 from tileprof.profiler.worker import Worker
@@ -355,7 +356,7 @@ def _after_fork_in_child() -> None:
     _end_fork()
 
 
-def finalize_with_process(recording: Recording) -> None:
+def finalize_with_process(recording: SharedRecording) -> None:
     """Finalize at the end of a child of multiprocessing, which `atexit` does not hear of."""
     # It ends with os._exit, but runs its own finalizers.
     util = sys.modules.get("multiprocessing.util")
@@ -363,7 +364,7 @@ def finalize_with_process(recording: Recording) -> None:
         util.register_after_fork(recording, _finalize_with_process)
 
 
-def _finalize_with_process(recording: Recording) -> None:
+def _finalize_with_process(recording: SharedRecording) -> None:
     from multiprocessing.util import Finalize
 
     Finalize(None, finalize_all, exitpriority=-100)

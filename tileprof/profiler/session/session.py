@@ -6,15 +6,18 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
 
 from tileprof.errors import OutputError
 from tileprof.profile import SETUP, PcSamples, Profile, Tables, Timeline, TreeBuilder
 from tileprof.profiler.device import devices
-from tileprof.profiler.endings.termination import deferred
+from tileprof.profiler.endings.deferred_signals import deferred
+from tileprof.profiler.endings.termination import Termination
 from tileprof.profiler.host.excerpts import cta_timelines
 from tileprof.profiler.host.late_measurements import add_records
-from tileprof.profiler.host.recorder import Store
+from tileprof.profiler.host.recorder import Recorder
+from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.pcs.kernel_samples import Period
@@ -22,12 +25,12 @@ from tileprof.profiler.pcs.listings import files_of
 from tileprof.profiler.session import provenance
 from tileprof.profiler.session.snapshot import build_tree, device_ns, gather
 from tileprof.profiler.session.steps import Steps
+from tileprof.profiler.tree.sources import Sources
 from tileprof.profiler.tree.totals import LaunchTotals
 
 if TYPE_CHECKING:
     from tileprof.profiler.counters.control import Prepared
     from tileprof.profiler.counters.series_control import PreparedSeries
-    from tileprof.profiler.session.recording import Recording
 
 EARLY_S = 0.5
 """When the first flush is due, in seconds: a program that is killed soon leaves a profile too."""
@@ -35,12 +38,41 @@ PATIENCE = 20
 """Flushing takes at most one part in this many of the time."""
 
 
+class SharedRecording(Protocol):
+    """Recording that a session is one of several users of."""
+
+    recorder: Recorder
+    sources: Sources
+    sessions: list[Session]
+
+    def refresh(self) -> None:
+        """Record for those sessions that want it now, in the detail that they want."""
+
+    def forget_samples(self) -> None:
+        """Give no further time to where threads were seen before."""
+
+    def leave(self, session: Session) -> None:
+        """Let a session go; the last one ends the recording."""
+
+    def facts(self) -> dict[str, str]:
+        """Return provenance of the process and of what was recorded in it."""
+
+    def enter_program(self, frame: FrameType) -> None:
+        """Take a frame for the program's outermost one, and forget what led to it."""
+
+    def work(self) -> None:
+        """Start the background thread if something needs it."""
+
+    def attend(self, termination: Termination | None) -> None:
+        """Take over the handling of signals around forks, or let go of it with None."""
+
+
 class Session:
     """A part of a recording; made by `start`."""
 
     def __init__(
         self,
-        recording: Recording,
+        recording: SharedRecording,
         path: Path | None,
         options: Options,
         counters: Prepared | None = None,

@@ -14,44 +14,16 @@ time       of a kernel: on its device. Of a site: the kernel's time in the propo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tileprof.once import cached_property
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler.host.late_measurements import give_to_replays
-from tileprof.profiler.host.recorder import Recorder, Store
+from tileprof.profiler.host.recorder import Recorder
+from tileprof.profiler.host.store import Store
 from tileprof.profiler.session.kernel_sites import add_samples, add_sites
 from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.contexts import CAPTURED
+from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """What a session has of each node, by the node's index."""
-
-    nodes: list[Node]
-    host: list[HostTotals | None]
-    launches: list[LaunchTotals | None]
-    device: list[DeviceTotals | None]
-
-    @cached_property
-    def wanted(self) -> list[bool]:
-        """Whether there is anything at a node or below it."""
-        wanted = [
-            bool(launches or device or (totals and not totals.empty()))
-            for totals, launches, device in zip(self.host, self.launches, self.device)
-        ]
-        for node in reversed(self.nodes[1:]):
-            if wanted[node.index] and node.parent is not None:
-                wanted[node.parent.index] = True
-        return wanted
-
-    def files(self) -> list[str]:
-        """Return the files in which these nodes are, in first-seen order."""
-        places = [node.location for node in self.nodes if self.wanted[node.index]]
-        return list(dict.fromkeys(place.file for place in places if place is not None))
 
 
 def gather(recorder: Recorder, store: Store) -> Numbers:

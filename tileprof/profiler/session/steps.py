@@ -11,16 +11,14 @@ import math
 import random
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tileprof.profile import StepTimes
 from tileprof.profiler.frameworks import optimizers
+from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
 from tileprof.profiler.session.estimates import Moments
-
-if TYPE_CHECKING:
-    from tileprof.profiler.session.session import Session
 
 _open: list[Steps] = []
 
@@ -36,10 +34,35 @@ def step() -> None:
             steps.mark(by_hand=True)
 
 
+class StepRecording(Protocol):
+    """Recording that is switched on and off between steps."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """Recorder that all sessions share."""
+
+    def refresh(self) -> None:
+        """Record for those sessions that want it now."""
+
+
+class SteppedSession(Protocol):
+    """Session that records a fraction of its program's steps."""
+
+    options: Options
+    active: bool
+
+    @property
+    def recording(self) -> StepRecording:
+        """Recording that the session belongs to."""
+
+    def end_setup(self) -> None:
+        """Keep what was recorded until now apart from the steps that follow."""
+
+
 class Steps:
     """The steps of one session in one process."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SteppedSession) -> None:
         self.recording = True
         """Whether what happens now is wanted."""
         self._session = session

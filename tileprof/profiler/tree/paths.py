@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME
-from tileprof.profiler.tree.links import Link, follow
+from tileprof.profiler.tree.path_cache import Link, follow
 from tileprof.profiler.tree.sources import of_user
 from tileprof.profiler.tree.tree import Node, Tree
 
@@ -84,7 +84,7 @@ class Paths:
 
     def find(
         self,
-        anchor: Link,
+        anchor: Link[Node],
         frame: FrameType,
         scope: Node,
         stop: FrameType | None,
@@ -99,7 +99,7 @@ class Paths:
 
     def _learn(
         self,
-        anchor: Link,
+        anchor: Link[Node],
         frame: FrameType,
         scope: Node,
         stop: FrameType | None,
@@ -132,7 +132,7 @@ class Paths:
                 places.append(_locate(frame))
         return places[::-1]
 
-    def _keep(self, anchor: Link, chain: list[FrameType], node: Node, met: bool) -> None:
+    def _keep(self, anchor: Link[Node], chain: list[FrameType], node: Node, met: bool) -> None:
         if self._links > MAX_LINKS:
             self._links = 0
             self._tree.forget_paths()

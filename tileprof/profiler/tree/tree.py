@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME, MAX_SIBLINGS
 from tileprof.profiler.locks import new_lock
-from tileprof.profiler.tree.links import PathCache
+from tileprof.profiler.tree.path_cache import PathCache
 from tileprof.profiler.tree.totals import HostTotals, LaunchTotals
 
 MAX_NODES = 500_000
@@ -22,7 +22,7 @@ MAX_NODES = 500_000
 Identity: TypeAlias = tuple[str, Hashable, str]
 """Kind, name or what stands for it, phase."""
 
-_NO_CACHE = PathCache()
+_NO_CACHE: PathCache[Node] = PathCache()
 
 
 class Node:
@@ -63,7 +63,7 @@ class Node:
         """How many children there are of each kind."""
         self.host = HostTotals()
         self.launches = LaunchTotals() if kind == "kernel" else None
-        self.cache = PathCache() if kind in ("", "scope") else _NO_CACHE
+        self.cache: PathCache[Node] = PathCache() if kind in ("", "scope") else _NO_CACHE
         """Chains of frames that lead down from here; only scopes and the root have any."""
 
     def twin(self) -> Node:

@@ -3,7 +3,7 @@
 // A context is its parent, a kind, and up to two numbers that tell siblings apart. Contexts are
 // interned, never freed, and numbered from 1 in the order of their making, so a parent's number is
 // below its children's; 0 is the root, outside of everything. Names are interned the same way.
-// Python turns contexts into nodes of its tree when a profile is taken (profiler/contexts.py).
+// Python turns contexts into nodes of its tree when a profile is taken (profiler/tree/contexts.py).
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Crashes: the profile is written before the process dies of SIGSEGV, SIGABRT and the like.
 //
 // The thread that crashed does nothing that may block or allocate. It rings the bell that the Python
-// side listens to (profiler/termination.py), lets go of the GIL where it holds it, and sleeps until
+// side listens to (profiler/endings/termination.py), lets go of the GIL where it holds it, and sleeps until
 // the other threads have written the files, `limit` at most. Then what handled the signal before is
 // put back, and the signal comes again: faulthandler's traceback and core dumps are as ever.
 #include <Python.h>

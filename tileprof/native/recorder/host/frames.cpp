@@ -18,7 +18,7 @@ using Interpreted = _PyInterpreterFrame;
 
 PyObject *scope_variable = nullptr;
 
-// Places in an open scope's entry, and attributes (profiler/recorder.py).
+// Places in an open scope's entry, and attributes (profiler/host/entries.py).
 constexpr Py_ssize_t kNode = 2, kThread = 3, kStop = 4;
 
 Interpreted *innermost(PyThreadState *thread) {

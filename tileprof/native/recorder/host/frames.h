@@ -64,7 +64,7 @@ private:
   bool adopt(_object *entry);
 };
 
-// The context variable that holds Python's open scopes (profiler/recorder.py), and its layout.
+// The context variable that holds Python's open scopes (profiler/host/entries.py), and its layout.
 void set_scope_variable(_object *variable);
 
 } // namespace tileprof

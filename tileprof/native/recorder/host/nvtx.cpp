@@ -2,7 +2,7 @@
 //
 // In: calls of NVTX by any library of the process. Each has a copy of NVTX of its own, which at its
 // first use loads the library that NVTX_INJECTION64_PATH names and hands it a table of functions.
-// That variable is set to the module's SONAME instead of its path (profiler/nvtx.py): where the
+// That variable is set to the module's SONAME instead of its path (profiler/device/nvtx.py): where the
 // module is loaded the dynamic linker finds it by that name, and a child process that inherits the
 // variable but is not profiled finds nothing, and its NVTX does what it does without a tool.
 //

@@ -3,23 +3,22 @@
 A path is followed from the innermost frame outwards, one `Link` a frame; a link matches when the
 frame runs the same code at the same instruction. Most frames match what was there last time, so a
 frame costs two comparisons and no dictionary. Line numbers, names and nodes are worked out only
-when a chain is seen for the first time (`paths.learn`).
+when a chain is seen for the first time (`paths`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from tileprof.profiler.tree.tree import Node
-
-_NONE: dict[tuple[int, int], Link] = {}
+_Node = TypeVar("_Node")
+"""Type of the node at the end of a path; nothing here looks into it."""
+_NONE: dict[tuple[int, int], Link[Any]] = {}
 _UNKNOWN = compile("", "<no code>", "exec")
 
 
-class Link:
+class Link(Generic[_Node]):
     """One frame of learned chains, or, as an anchor, the point before their innermost frame."""
 
     __slots__ = ("ahead", "at_stop", "at_top", "code", "lasti", "others")
@@ -28,16 +27,16 @@ class Link:
         # Held, not only compared: an id may be given to another code object once this one is gone.
         self.code = code
         self.lasti = lasti
-        self.ahead: Link = _END
+        self.ahead: Link[_Node] = _END
         """The calling frame, as it was last time."""
-        self.others: dict[tuple[int, int], Link] = _NONE
+        self.others: dict[tuple[int, int], Link[_Node]] = _NONE
         """All calling frames seen here, by identity of code and instruction, once there are two."""
-        self.at_stop: Node | None = None
+        self.at_stop: _Node | None = None
         """The node of the path whose outermost frame this is, up to the frame of a scope."""
-        self.at_top: Node | None = None
+        self.at_top: _Node | None = None
         """The same, where the chain ran to the thread's first frame and met no scope's frame."""
 
-    def further(self, frame: FrameType) -> Link:
+    def further(self, frame: FrameType) -> Link[_Node]:
         """Return the link of a calling frame, made where it is new."""
         code, lasti = frame.f_code, frame.f_lasti
         last, key = self.ahead, (id(code), lasti)
@@ -52,27 +51,27 @@ class Link:
         return link
 
 
-_END: Link = Link.__new__(Link)
+_END: Link[Any] = Link.__new__(Link)
 _END.code, _END.lasti, _END.ahead, _END.others = _UNKNOWN, -2, _END, _NONE
 _END.at_stop = _END.at_top = None
 
 
-class PathCache:
+class PathCache(Generic[_Node]):
     """Anchors of the chains that lead down from one scope, by what they lead to."""
 
     __slots__ = ("launches", "samples", "scopes")
 
     def __init__(self) -> None:
-        self.scopes: dict[str, Link] = {}
-        self.launches: dict[Hashable, Link] = {}
-        self.samples = Link()
+        self.scopes: dict[str, Link[_Node]] = {}
+        self.launches: dict[Hashable, Link[_Node]] = {}
+        self.samples: Link[_Node] = Link()
 
     def clear(self) -> None:
         """Forget all chains; they are learned again when they are met."""
         self.scopes, self.launches, self.samples = {}, {}, Link()
 
 
-def follow(anchor: Link, frame: FrameType | None, stop: FrameType | None) -> Node | None:
+def follow(anchor: Link[_Node], frame: FrameType | None, stop: FrameType | None) -> _Node | None:
     """Return the node at the end of the chain from `frame` out to `stop`, None if it is unknown.
 
     `stop` is not part of the chain. Where it is not met, the chain runs to the outermost frame.
