@@ -139,8 +139,8 @@ def reading() -> Iterator[Cost]:
     from tests.pc_samples import drawn
     from tileprof.analyzer.cases import Program
     from tileprof.analyzer.rules import PROGRAM_RULES
-    from tileprof.profiler.pc_attribution import Modules, attribute
-    from tileprof.profiler.pc_listings import with_code
+    from tileprof.profiler.pcs.attribution import Modules, attribute
+    from tileprof.profiler.pcs.listings import with_code
 
     names = ["nest", "divide", "spill", "wgmma"]
     cubins = [compile_cuda(name, "sm_90a")[0] for name in names]

@@ -55,7 +55,7 @@ def _built() -> Any:
     """The observer's library, compiled once on a machine."""
     # Here: the plain program is to run without any of it.
     from tileprof.native.building import build_library, find_compiler, one_at_a_time
-    from tileprof.profiler.observer_library import extension
+    from tileprof.profiler.frameworks.observer_library import extension
 
     compiler = find_compiler()
     assert compiler is not None, "there is no C++ compiler"

@@ -167,7 +167,7 @@ def grouped(lines: dict[int, float], starts: list[int]) -> dict[int, float]:
 
 def attribution(_: float) -> Iterator[Row]:
     """The time of the two steps, at the end of a recording with a million samples or more."""
-    from tileprof.profiler import events
+    from tileprof.profiler.device import native_events as events
 
     spent: Counter[str] = Counter()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tileprof.profiler.pc_raw import Mode, RawPcSamples
+from tileprof.profiler.pcs.raw import Mode, RawPcSamples
 
 PREFIX = "smsp__pcsamp_warps_issue_stalled_"
 REASONS = (

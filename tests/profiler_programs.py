@@ -14,7 +14,7 @@ import tileprof.profiler as profiler
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
 from tileprof.profile import Profile
-from tileprof.profiler import scopes
+from tileprof.profiler.host import scopes
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import KernelDescription, Launch
 
@@ -111,8 +111,8 @@ def run(source: str, **options: Any) -> Profile:
 def _operations(session: profiler.Session, clock: Clock) -> dict[str, Any]:
     """Let a session record operations on a test's clock, and return what makes them."""
     from tileprof.native import _recorder
-    from tileprof.profiler.events import native_events
-    from tileprof.profiler.recorder import top
+    from tileprof.profiler.device.native_events import native_events
+    from tileprof.profiler.host.entries import top
 
     recorder = session.recording.recorder
     clock.now = clock.now or 1

@@ -7,7 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tileprof"
@@ -21,8 +24,8 @@ def read_table() -> dict[str, set[str]]:
     return {name: set(re.findall(r"\w+", allowed)) for name, allowed in rows if name != "package"}
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, int]]:
-    """The parts of tileprof that a file imports, at any level of nesting."""
+def imports_of(path: Path) -> Iterator[tuple[list[str], int]]:
+    """Yield the dotted names of tileprof's that a file imports, at any level, with their lines."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
@@ -35,7 +38,7 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
             continue
         for name in names:
             if name[0] == "tileprof" and len(name) > 1:
-                yield name[1], node.lineno
+                yield name, node.lineno
 
 
 def test_imports_follow_the_table() -> None:
@@ -46,10 +49,26 @@ def test_imports_follow_the_table() -> None:
         owner = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if owner in ("__init__", "__main__"):
             continue
-        for target, line in imports_of(path):
+        for (_, target, *_), line in imports_of(path):
             if target in table and target != owner and target not in table[owner]:
                 wrong.append(f"{path.relative_to(ROOT)}:{line}: {owner} imports {target}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "package", ["analyzer", "instrument", "ir", "native", "profiler", "viewer"]
+)
+def test_modules_of_a_package_form_no_cycle(package: str) -> None:
+    """No module names one that needs it, for types alone or inside functions included."""
+    paths = [p for p in (PACKAGE / package).rglob("*.py") if p.name != "__init__.py"]
+    modules = {p.relative_to(ROOT).with_suffix("").parts: p for p in paths}
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for module, path in modules.items():
+        named = {tuple(name) for name, _ in imports_of(path)}
+        # Each name is a module, or something in one.
+        graph[module] = {n for name in named for n in (name, name[:-1]) if n in modules}
+    # An import of itself, or a longer cycle, raises CycleError, which names the modules.
+    tuple(TopologicalSorter(graph).static_order())
 
 
 def test_the_analyzer_has_one_direction() -> None:

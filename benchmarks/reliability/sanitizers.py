@@ -38,22 +38,32 @@ LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 SUPPRESSIONS = Path(__file__).with_name("sanitizers.supp")
 REPORT = re.compile(r"(?:ERROR|WARNING): \w+Sanitizer: .*|.*runtime error: .*")
 PYTHON_TESTS = (
-    "tests/native/test_native_cupti.py", "tests/native/test_native_cupti_idle.py",
-    "tests/native/test_native_cupti_launches.py", "tests/native/test_native_cupti_status.py",
-    "tests/native/test_native_cupti_work.py", "tests/native/test_native_counters.py",
-    "tests/native/test_native_kept_samples.py", "tests/native/test_native_nvtx.py",
-    "tests/native/test_native_pc_sampling.py", "tests/native/test_native_pm_sampling.py",
-    "tests/native/test_native_sass_metrics.py", "tests/native/test_native_timeline.py",
-    "tests/native/test_native_timeline_sessions.py", "tests/profiler/test_profiler_gpu_faults.py",
-    "tests/profiler/test_profiler_gpu_records.py", "tests/profiler/test_profiler_sessions.py",
-    "tests/profiler/test_profiler_launches.py", "tests/profiler/test_profiler_sampling.py",
-    "tests/cpu", "tests/instrument",
-)  # fmt: skip
+    "tests/native/cupti/test_native_cupti.py",
+    "tests/native/cupti/test_native_cupti_idle.py",
+    "tests/native/cupti/test_native_cupti_launches.py",
+    "tests/native/cupti/test_native_cupti_status.py",
+    "tests/native/cupti/test_native_cupti_work.py",
+    "tests/native/counters/test_native_counters.py",
+    "tests/native/pcs/test_native_kept_samples.py",
+    "tests/native/host/test_native_nvtx.py",
+    "tests/native/pcs/test_native_pc_sampling.py",
+    "tests/native/counters/test_native_pm_sampling.py",
+    "tests/native/counters/test_native_sass_metrics.py",
+    "tests/native/host/test_native_timeline.py",
+    "tests/native/host/test_native_timeline_sessions.py",
+    "tests/profiler/device/test_profiler_gpu_faults.py",
+    "tests/profiler/device/test_profiler_gpu_records.py",
+    "tests/profiler/session/test_profiler_sessions.py",
+    "tests/profiler/host/test_profiler_launches.py",
+    "tests/profiler/host/test_profiler_sampling.py",
+    "tests/cpu",
+    "tests/instrument",
+)
 """Tests that use the recorder, the pool and compiled kernels."""
 TORCH_TESTS = (
-    "tests/cuda/test_launcher.py", "tests/profiler/test_profiler_observer.py",
-    "tests/profiler/test_profiler_observer_attaching.py",
-    "tests/profiler/test_profiler_observer_backward.py",
+    "tests/cuda/test_launcher.py", "tests/profiler/frameworks/test_profiler_observer.py",
+    "tests/profiler/frameworks/test_profiler_observer_attaching.py",
+    "tests/profiler/frameworks/test_profiler_observer_backward.py",
 )  # fmt: skip
 """Tests of the launcher and the observer.  They are left out under ThreadSanitizer: PyTorch's own
 threads are not built with it, so what they synchronise is not seen."""
@@ -195,8 +205,8 @@ class Build:
 
     def libraries(self) -> tuple[Path, Path]:
         """Return the recorder of GPUs and the played CUPTI, built once for all programs."""
+        from tests.native.cupti.test_native_cupti_races import RECORDER_OF_GPUS
         from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joined
-        from tests.native.test_native_cupti_races import RECORDER_OF_GPUS
 
         folder = self.folder / "races"
         with self.building:

@@ -35,8 +35,10 @@ from types import FrameType
 from typing import Any
 
 from tileprof.profile import load
-from tileprof.profiler import finalize, recording, scope, start, termination, worker
-from tileprof.profiler.leaving import writing_at_exit
+from tileprof.profiler import finalize, scope, start, worker
+from tileprof.profiler.endings import termination
+from tileprof.profiler.endings.os_exit import writing_at_exit
+from tileprof.profiler.session import recording
 
 ACTIONS = ("SIGTERM", "SIGHUP", "twice", "SIGINT", "handler", "leave", "fork")
 STAGES = ("finalize", "snapshot")

@@ -15,7 +15,7 @@ from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import Location, MissingDependencyError
 from tileprof.profile import RemarkInfo
-from tileprof.profiler.pc_listings import explaining
+from tileprof.profiler.pcs.listings import explaining
 
 __all__ = ["compiled", "remarks_of", "with_code"]
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tileprof.cli import doctor, doctor_gpu
-from tileprof.profiler import cupti_library, native, nvtx, others, permissions
+from tileprof.profiler import native
+from tileprof.profiler.cupti import cupti_library, other_profilers, permissions
+from tileprof.profiler.device import nvtx
 
 ADMINISTRATOR, USER = "CapEff:\t000001ffffffffff\n", "CapEff:\t00000000a80425fb\n"
 
@@ -28,7 +30,7 @@ class Machine:
         monkeypatch.setattr(permissions, "_in_container", lambda: self.container)
         monkeypatch.setattr(native, "why_not", str)
         monkeypatch.setattr(nvtx, "why_not", str)
-        monkeypatch.setattr(others, "who_holds", lambda: None)
+        monkeypatch.setattr(other_profilers, "who_holds", lambda: None)
         library = cupti_library.CuptiLibrary(Path("/site/libcupti.so.13"), "PyTorch's")
         monkeypatch.setattr(cupti_library, "find_cupti", lambda: library)
         monkeypatch.setattr(cupti_library, "version", lambda path: ("13.0", ""))
@@ -66,7 +68,7 @@ def test_nothing(machine: Machine, golden: Callable[..., None]) -> None:
     machine.patch.setattr(cupti_library, "find_cupti", lambda: None)
     machine.patch.setattr(cupti_library, "why_not", lambda: "CUPTI is not installed")
     machine.patch.setattr(cupti_library, "remedy", lambda: "pip install nvidia-cuda-cupti-cu12")
-    machine.patch.setattr(others, "who_holds", lambda: others.NSIGHT_SYSTEMS)
+    machine.patch.setattr(other_profilers, "who_holds", lambda: other_profilers.NSIGHT_SYSTEMS)
     machine.patch.setattr(nvtx, "why_not", lambda: "there is no native recorder")
     golden(machine.says())
 

@@ -392,7 +392,7 @@ def test_a_program_without_steps(cli: Any, write: Any) -> None:
 
 def test_sampling_that_cannot_be_had(cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program runs all the same, and one line says why there are no samples."""
-    monkeypatch.setattr("tileprof.profiler.gpu.has_gpu", lambda: False)
+    monkeypatch.setattr("tileprof.profiler.device.gpu.has_gpu", lambda: False)
     write(prog="print('done')")
     for option in ("--pc-sampling", "--pc-sampling=5000", "--pc-sampling-exact"):
         found = cli("run", "--quiet", option, "prog.py")

@@ -33,7 +33,7 @@ from tileprof.compiler import Options, Program
 from tileprof.instrument import slots
 from tileprof.instrument.excerpts import Excerpt, excerpt_of
 from tileprof.profile import KernelInfo, Profile, SiteInfo, Tables, TreeBuilder
-from tileprof.profiler.excerpts import Excerpts, cta_timelines
+from tileprof.profiler.host.excerpts import Excerpts, cta_timelines
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda_tags import is_kept
 from tileprof.runtime.launch import LoadedKernel

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "clock.h"
+#include "host/clock.h"
 
 namespace {
 

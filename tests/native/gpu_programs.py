@@ -18,7 +18,7 @@ from cuda.bindings import driver, nvrtc
 
 from tests.native.cupti_programs import DEVICE, KINDS, PAGEABLE, PINNED, Fake, Row
 from tileprof.native import _recorder as recorder
-from tileprof.profiler.cupti_library import find_cupti
+from tileprof.profiler.cupti.cupti_library import find_cupti
 
 SOURCE = """
 extern "C" __global__ void nothing() {}

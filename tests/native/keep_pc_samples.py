@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.native.cupti_programs import FAKE, compile_cpp
 from tests.native.kept_samples import Kept, pieces_of, save, small
-from tileprof.profiler.cupti_library import VARIABLE, find_cupti
+from tileprof.profiler.cupti.cupti_library import VARIABLE, find_cupti
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 38

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from tileprof.profile import PcSamples, Profile, Tables, build
 from tileprof.profiler.native import native_recorder, why_not
-from tileprof.profiler.pc_attribution import Modules, attribute
-from tileprof.profiler.pc_listings import with_code
-from tileprof.profiler.pc_raw import RawPcSamples
+from tileprof.profiler.pcs.attribution import Modules, attribute
+from tileprof.profiler.pcs.listings import with_code
+from tileprof.profiler.pcs.raw import RawPcSamples
 
 FACTS, STALLS, MODULE, READ, LAST = range(5)
 _HEAD = struct.Struct("<IiQ")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PRELUDE = """
 import ctypes as C, os, sys, threading
 from tileprof.native import _recorder as recorder
-from tileprof.profiler import nvtx as ours
+from tileprof.profiler.device import nvtx as ours
 
 recorder.set_frames(False)
 

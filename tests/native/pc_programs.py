@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.native.cupti_programs import LAUNCH, Fake
 from tests.native.kept_samples import Kept
-from tileprof.profiler.pc_options import PcOptions
-from tileprof.profiler.pc_raw import RawPcSamples
-from tileprof.profiler.pc_sampling import PcSampling
+from tileprof.profiler.pcs.options import PcOptions
+from tileprof.profiler.pcs.raw import RawPcSamples
+from tileprof.profiler.pcs.sampling import PcSampling
 
 SELECTED, WAIT, WAIT_LATENCY, ARRIVE, ARRIVE_LATENCY, SCOREBOARD = range(6)
 """Stall reasons of the played device, by their place in its list."""

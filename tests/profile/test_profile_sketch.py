@@ -33,7 +33,7 @@ from tileprof.profile import (
 from tileprof.profile.sketch import BUCKETS, bucket_of, sketches_from_bytes, value_of
 from tileprof.profile.sketch_bytes import decode
 
-HEADER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder" / "sketch.h"
+HEADER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder" / "records" / "sketch.h"
 NUMBERS = st.integers(0, 64).flatmap(lambda bits: st.integers(0, 2**bits - 1))
 VALUES = st.lists(NUMBERS, max_size=60).map(lambda values: np.array(values, np.uint64))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.profiler.torch_observed import Seen
+    from tests.profiler.frameworks.torch_observed import Seen
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def library() -> Path:
 @pytest.fixture
 def observed() -> Iterator[None]:
     """PyTorch's observer is attached, for all operations; compiled by the first that wants it."""
-    from tests.profiler.torch_observed import attached
+    from tests.profiler.frameworks.torch_observed import attached
 
     with attached(backward_ops=True):
         yield
@@ -32,7 +32,7 @@ def observed() -> Iterator[None]:
 @pytest.fixture
 def seen(observed: None) -> Iterator[Seen]:
     """Recording is on: what was recorded since the test began."""
-    from tests.profiler.torch_observed import Seen, recorded
+    from tests.profiler.frameworks.torch_observed import Seen, recorded
 
     with recorded():
         yield Seen()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.native.cupti_programs import Fake
 from tests.profiler_programs import as_ours
-from tileprof.profiler import paths
+from tileprof.profiler.tree import paths
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.binary.support import need_disassembler
 from tests.stalls.kernels import cubin
 from tileprof.binary import Function, read, waits
-from tileprof.profiler.pc_listings import explaining
+from tileprof.profiler.pcs.listings import explaining
 
 MEASURED = json.loads((Path(__file__).parent / "measured.json").read_text())
 """What an H200 counted: of each kernel and of its hottest instruction the four first stall reasons,

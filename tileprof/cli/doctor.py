@@ -84,7 +84,7 @@ def _compiler() -> Finding:
 
 
 def _observer() -> Finding:
-    from tileprof.profiler import observer
+    from tileprof.profiler.frameworks import observer
 
     why = observer.why_not()
     found = "" if why else "compiled when it is first used"

@@ -95,7 +95,7 @@ def _recorder() -> Finding:
 
 
 def _cupti() -> Finding:
-    from tileprof.profiler import cupti_library
+    from tileprof.profiler.cupti import cupti_library
 
     library = cupti_library.find_cupti()
     found, why = "", cupti_library.why_not()
@@ -107,7 +107,7 @@ def _cupti() -> Finding:
 
 
 def _others() -> Finding:
-    from tileprof.profiler.others import who_holds
+    from tileprof.profiler.cupti.other_profilers import who_holds
 
     who = who_holds()
     purpose = f"kernels of a GPU: one tool a process can trace them, and {who} does"
@@ -116,7 +116,8 @@ def _others() -> Finding:
 
 
 def _ranges() -> Finding:
-    from tileprof.profiler import native, nvtx
+    from tileprof.profiler import native
+    from tileprof.profiler.device import nvtx
 
     why = nvtx.why_not()
     remedy = REBUILD if native.why_not() else f"unset {nvtx.VARIABLE}, or run without that tool"
@@ -125,7 +126,7 @@ def _ranges() -> Finding:
 
 
 def _counters() -> Finding:
-    from tileprof.profiler import permissions
+    from tileprof.profiler.cupti import permissions
 
     purpose = f"counters and stall reasons of a GPU; {permissions.why_no_counters()}"
     remedy = f"{permissions.counters_remedy()}\n{_WITHOUT_COUNTERS}"

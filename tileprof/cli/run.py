@@ -147,8 +147,8 @@ def main(argv: Sequence[str]) -> int:
     if split.module is None and not split.program:
         raise UsageError("there is no program to run", hint=f"usage: {parser.usage}")
     from tileprof.profiler import check_target
-    from tileprof.profiler.instruments import parse_instrument
-    from tileprof.profiler.pc_options import parse_pc_sampling
+    from tileprof.profiler.pcs.options import parse_pc_sampling
+    from tileprof.profiler.session.instruments import parse_instrument
     from tileprof.runtime.record_options import parse_record_options
 
     parse_instrument(args.instrument)
@@ -161,8 +161,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check_counters(args: argparse.Namespace) -> None:
-    from tileprof.profiler.counters.asked import parse_metrics
-    from tileprof.profiler.counters.series_asked import parse_pm_sampling
+    from tileprof.profiler.counters.requests import parse_metrics
+    from tileprof.profiler.counters.series_requests import parse_pm_sampling
 
     over_time = parse_pm_sampling(args.pm_sampling, args.metrics)
     if args.pc_sampling is not None or args.pc_sampling_exact:

@@ -6,12 +6,12 @@ it aggregates by call path, so its size does not depend on how long it runs.
 """
 
 from tileprof.profiler.api import Profiling, activate, deactivate, finalize, profile
+from tileprof.profiler.host.scopes import Scope, scope
 from tileprof.profiler.options import Options, parse_options, tagged
-from tileprof.profiler.program import ProgramTarget, check_target, run_program
-from tileprof.profiler.recording import start
-from tileprof.profiler.scopes import Scope, scope
-from tileprof.profiler.session import Session
-from tileprof.profiler.steps import step
+from tileprof.profiler.session.program import ProgramTarget, check_target, run_program
+from tileprof.profiler.session.recording import start
+from tileprof.profiler.session.session import Session
+from tileprof.profiler.session.steps import step
 
 __all__ = [
     "Options",

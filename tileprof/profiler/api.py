@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tileprof.profile import Profile
-from tileprof.profiler.decorate import wrapped
+from tileprof.profiler.host.decorate import wrapped
 from tileprof.profiler.options import parse_options
-from tileprof.profiler.recording import open_sessions, start
-from tileprof.profiler.session import Session
+from tileprof.profiler.session.recording import open_sessions, start
+from tileprof.profiler.session.session import Session
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

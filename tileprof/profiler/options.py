@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
-from tileprof.profiler.counters.asked import Asked, AskedInstructions, parse_metrics
-from tileprof.profiler.counters.series_asked import SeriesAsked, parse_pm_sampling
-from tileprof.profiler.instruments import Inside, parse_instrument
-from tileprof.profiler.pc_options import PcOptions, parse_pc_sampling
+from tileprof.profiler.counters.requests import Asked, AskedInstructions, parse_metrics
+from tileprof.profiler.counters.series_requests import SeriesAsked, parse_pm_sampling
+from tileprof.profiler.pcs.options import PcOptions, parse_pc_sampling
+from tileprof.profiler.session.instruments import Inside, parse_instrument
 from tileprof.runtime.record_options import RecordOptions, parse_record_options
 
 Context = Literal["scopes", "python", "full"]

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "gpu.h"
-#include "host.h"
+#include "cupti/gpu.h"
+#include "host/host.h"
 
 // A call is a context, and has no callers.
 namespace tileprof {

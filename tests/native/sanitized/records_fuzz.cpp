@@ -12,7 +12,7 @@
 #include <string>
 
 #include "bare_host.h"
-#include "pc_modules.h"
+#include "pcs/pc_modules.h"
 
 using namespace tileprof;
 

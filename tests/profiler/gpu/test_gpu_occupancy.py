@@ -12,7 +12,7 @@ from tests.profiler.gpu.running import profiled, succeeded
 from tileprof.binary.occupancy import MULTIPROCESSORS, occupancy
 from tileprof.compiler.cuda.build import compile_cubin
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.profiler import devices
+from tileprof.profiler.device import devices
 from tileprof.runtime.cuda_device import find_device
 from tileprof.runtime.cuda_driver import MAX_DYNAMIC_SHARED
 

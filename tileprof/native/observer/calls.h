@@ -13,7 +13,7 @@
 
 #include <ATen/record_function.h>
 
-#include "../recorder/observer_api.h"
+#include "../recorder/host/observer_api.h"
 
 namespace tileprof {
 

@@ -2,8 +2,8 @@
 //
 // In: the beginning and the end of operations, of nodes of the backward pass, and of user's ranges
 // (at::RecordFunction).  Out: calls of the recorder's table.  Compiled on the machine where it runs
-// against the headers of the PyTorch that is installed (profiler/observer.py); plain C at its
-// border, and it stays loaded once it is.
+// against the headers of the PyTorch that is installed (profiler/frameworks/observer.py); plain C at
+// its border, and it stays loaded once it is.
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 

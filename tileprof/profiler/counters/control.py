@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from .asked import Asked, AskedInstructions
 from .host import CuptiFailure
 from .instructions import InstructionPlan, make_instruction_plan
 from .planning import Plan, make_plan
 from .problems import NOT_READ, or_why_not, problem
+from .requests import Asked, AskedInstructions
 
 __all__ = ["CounterControl", "Prepared", "prepare"]
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile.instruction_counts import SET, name_of
-from tileprof.profiler import cupti_library
-from tileprof.profiler.held_cubins import ModuleCubins
-from tileprof.profiler.pc_raw import RawCounts
+from tileprof.profiler.cupti import cupti_library
+from tileprof.profiler.pcs.held_cubins import ModuleCubins
+from tileprof.profiler.pcs.raw import RawCounts
 
-from .asked import AskedInstructions
 from .lookup import find_instruction_metrics
 from .problems import NOT_READ, problem
+from .requests import AskedInstructions
 
 __all__ = ["InstructionCounting", "InstructionPlan", "make_instruction_plan"]
 

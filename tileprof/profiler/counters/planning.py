@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tileprof.errors import MissingDependencyError, UsageError
-from tileprof.profiler import cupti_library
+from tileprof.profiler.cupti import cupti_library
 
-from .asked import Asked
 from .host import CuptiFailure, Host, Kind, base_metrics, open_library
 from .lookup import find_chip
+from .requests import Asked
 
 __all__ = ["Plan", "Wanted", "make_plan", "open_found", "planned"]
 

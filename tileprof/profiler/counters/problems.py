@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tileprof.errors import MissingDependencyError
-from tileprof.profiler import native, permissions
+from tileprof.profiler import native
+from tileprof.profiler.cupti import permissions
 
 __all__ = ["NOT_READ", "or_why_not", "problem"]
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from tileprof.profile import KernelInfo, Sketch
 from tileprof.profile.counters import TIME
-from tileprof.profiler.native import Contexts
-from tileprof.profiler.totals import DeviceTotals
-from tileprof.profiler.tree import Node, Tree
+from tileprof.profiler.tree.contexts import Contexts
+from tileprof.profiler.tree.totals import DeviceTotals
+from tileprof.profiler.tree.tree import Node, Tree
 
 from .control import CounterControl
 from .host import CuptiFailure, Host, open_library

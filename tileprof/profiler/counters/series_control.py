@@ -14,8 +14,8 @@ import numpy as np
 from tileprof.profile import CounterSeries
 
 from .problems import or_why_not, problem
-from .series_asked import SeriesAsked
 from .series_planning import SeriesPlan, make_series_plan
+from .series_requests import SeriesAsked
 
 __all__ = ["NOT_SAMPLED", "PreparedSeries", "SeriesControl", "prepare_series"]
 

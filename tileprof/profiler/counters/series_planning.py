@@ -15,7 +15,7 @@ from tileprof.errors import UsageError
 
 from .lookup import find_chip
 from .planning import open_found, planned
-from .series_asked import SeriesAsked
+from .series_requests import SeriesAsked
 
 __all__ = ["SeriesPlan", "make_series_plan"]
 

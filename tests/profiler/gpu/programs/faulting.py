@@ -88,7 +88,7 @@ def replays() -> None:
 
 def subscribed() -> None:
     """Subscribe to CUPTI, as another tool does, and record."""
-    from tileprof.profiler.cupti_library import find_cupti
+    from tileprof.profiler.cupti.cupti_library import find_cupti
 
     found = find_cupti()
     assert found is not None

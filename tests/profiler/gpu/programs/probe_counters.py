@@ -14,8 +14,8 @@ import sys
 import torch
 from known_kernels import Kernels
 
-from tileprof.profiler import cupti_library
 from tileprof.profiler.counters import host
+from tileprof.profiler.cupti import cupti_library
 
 MOST = 64
 records: list[int] = []

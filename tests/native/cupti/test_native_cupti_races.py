@@ -1,0 +1,78 @@
+"""The recorder of GPUs under ThreadSanitizer: eight threads launch while all else goes on."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joined
+
+RECORDER_OF_GPUS = (
+    (
+        "records/activities", "records/buffers", "host/clock", "host/contexts",
+        "records/correlations", "cupti/cupti_loading", "cupti/gpu", "records/graphs",
+        "records/idle", "pcs/pc_context", "pcs/pc_counts", "pcs/pc_modules", "pcs/pc_sampling",
+    ),
+    (
+        "counters/counters", "pm/pm_device", "counters/sass_metrics", "cupti/subscriber",
+        "records/totals", "records/variants",
+    ),
+    ("pm/pm_sampling",),
+)  # fmt: skip
+"""The recorder of GPUs, which needs no interpreter, in groups without a name that two of them
+define."""
+LAUNCHES, LEAST = 10_000, 1000
+"""Launches that are enough; ranges or samples that are."""
+FLAGS = ("-O0", "-fsanitize=thread", f"-I{RECORDER}")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recorder and the played CUPTI, which take the most time to compile."""
+    if shutil.which("g++") is None:
+        pytest.skip("could not import 'g++': no compiler")
+    folder = tmp_path_factory.mktemp("races")
+    # Functions of the recorder that need an interpreter are the program's.
+    shared = (*FLAGS, "-fPIC", "-shared")
+    compile_cpp(joined(RECORDER, RECORDER_OF_GPUS, folder), folder / "librecorder.so", *shared)
+    compile_cpp(joined(FAKE, PLAYED, folder), folder / "libfake.so", *shared)
+    return folder
+
+
+def numbers(built: Path, name: str, least: int) -> list[int]:
+    """Return what a program prints, once it has done enough without a report of the sanitizer."""
+    recorder = built / "librecorder.so"
+    links = (str(recorder), f"-Wl,-rpath,{built}", "-rdynamic", "-ldl")
+    compile_cpp([FAKE / f"{name}.cpp"], built / name, *FLAGS, *links)
+    command = [str(built / name), str(built / "libfake.so"), "0", str(least)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[:10_000]
+    assert done.stderr == ""
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_threads_do_not_race(built: Path) -> None:
+    """No report of the sanitizer; every launch and every sample is counted once."""
+    launched, counted, lost, status, taken, sampled = numbers(built, "races", LAUNCHES)
+    assert launched == counted >= LAUNCHES
+    assert (lost, status) == (0, 0)
+    assert taken == sampled >= LEAST
+
+
+def test_counters_do_not_race(built: Path) -> None:
+    """No report of the sanitizer; each range has the function of its launch, or it shows that the
+    numbers do not fit, as after some interruptions."""
+    launched, taken, unfit, wrong, lost, code, misuses = numbers(built, "counter_races", LEAST)
+    assert launched >= taken >= LEAST
+    assert unfit < taken / 2
+    assert (wrong, lost, code, misuses) == (0, 0, 0, 0)
+
+
+def test_counters_over_time_do_not_race(built: Path) -> None:
+    """No report of the sanitizer; each sample that the device made is read once."""
+    made, read, missed, code, misuses = numbers(built, "pm_races", LEAST)
+    assert made == read >= LEAST
+    assert (missed, code, misuses) == (0, 0, 0)

@@ -1,0 +1,320 @@
+"""What samples say: exact on a clock of the test's own, plausible on the real one."""
+
+from __future__ import annotations
+
+import gc
+import queue
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+import tileprof.profiler as profiler
+from tests.profiler_programs import Clock, FakeKernel, as_ours
+from tileprof.profile import Profile
+from tileprof.profiler.host.sampler import Sampler
+from tileprof.profiler.worker import PERIOD_S, Worker
+from tileprof.runtime import hooks
+
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("no_other_threads")]
+
+
+class Sampled:
+    """A session on a fake clock; `at(ns)` lets time pass and takes a sample."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self.clock = Clock()
+        self.session = profiler.start(clock=self.clock)
+        self.session.recording.recorder.set_base(frame)
+        self.sampler = Sampler(self.session.recording.recorder)
+
+    def at(self, ns: int) -> None:
+        """Wait, and look from another thread."""
+        self.clock.spend(ns)
+        helper = threading.Thread(target=self.sampler.sample)
+        helper.start()
+        helper.join()
+
+    def end(self) -> Profile:
+        """Finalize and check."""
+        self.sampler.finish()
+        profile = self.session.finalize()
+        profile.check()
+        return profile
+
+
+def _run(program: Callable[[Sampled], None]) -> Profile:
+    sampled = Sampled(sys._getframe())
+    try:
+        program(sampled)
+    finally:
+        profile = sampled.end()
+    return profile
+
+
+def test_outside_of_scopes_samples_are_wall_time() -> None:
+    """Between samples all time goes to where the later sample finds the thread."""
+
+    def program(sampled: Sampled) -> None:
+        def slow() -> None:
+            sampled.at(100)
+
+        def slower() -> None:
+            sampled.at(1000)
+            sampled.clock.spend(10)
+
+        slow()
+        slower()
+        slow()
+
+    profile = _run(program)
+    by_function: dict[str, float] = {}
+    for index in range(len(profile)):
+        path = {profile.names[i].rpartition(".")[2] for i in profile.path(index)}
+        for name in ("slow", "slower"):
+            if name in path:
+                own = profile.node(index).own("cpu_time")
+                by_function[name] = by_function.get(name, 0) + own
+    assert by_function == {"slow": 210, "slower": 1000}
+    assert profile.whole["cpu_time"] == 1210
+    assert profile.whole["samples"] == 3
+
+
+def test_inside_a_scope_samples_are_shares() -> None:
+    """The measured own time of a scope is dealt out over what samples saw below it."""
+
+    def program(sampled: Sampled) -> None:
+        def often() -> None:
+            sampled.at(2)
+            sampled.at(1)
+
+        def seldom() -> None:
+            sampled.at(1)
+
+        with profiler.scope("measured"):
+            often()
+            seldom()
+            sampled.clock.spend(96)
+        with profiler.scope("never sampled"):
+            sampled.clock.spend(5)
+
+    profile = _run(program)
+    (scope,) = profile.find("measured")
+    assert profile.node(scope).total("cpu_time") == 100
+    shares = {
+        profile.names[child].rpartition(".")[2]: profile.node(child).total("cpu_time")
+        for child in profile.children(scope)
+    }
+    # Two lines of `often`, 2 and 1 ns of the 4 ns between samples, and `seldom` with 1.
+    lines = sorted(profile.node(c).total("cpu_time") for c in profile.children(scope))
+    assert lines == [25, 25, 50]
+    assert shares["seldom"] == 25
+    (other,) = profile.find("never sampled")
+    assert profile.node(other).own("cpu_time") == 5
+
+
+def test_launches_are_not_sampled_twice() -> None:
+    """While a launch runs, its own clock covers the time; before and after, samples do."""
+
+    def program(sampled: Sampled) -> None:
+        kernel = FakeKernel("k")
+
+        @as_ours
+        def long_launch() -> None:
+            listener = hooks.listener
+            assert listener is not None
+            token = listener.begin(kernel)
+            sampled.at(500)
+            sampled.at(500)
+            listener.end(token, hooks.Launch(kernel, "cpu", (1,), 1, 900, 1000))
+
+        @as_ours
+        def failed_launch() -> None:
+            assert hooks.listener is not None
+            hooks.listener.begin(kernel)
+            sampled.at(30)
+
+        long_launch()
+        sampled.at(7)
+        failed_launch()
+        sampled.at(20)
+
+    profile = _run(program)
+    kernels = profile.find("k")
+    assert sum(profile.node(k).own("cpu_time") for k in kernels) == 1000
+    assert profile.whole["cpu_time"] == 1057
+
+
+def test_idle_workers_are_left_out() -> None:
+    """A thread that waits in the standard library does not count; one that runs does."""
+
+    def program(sampled: Sampled) -> None:
+        tasks: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        running, done = threading.Event(), threading.Event()
+
+        def busy() -> None:
+            running.set()
+            while not done.is_set():
+                time.sleep(0.0005)
+
+        def worker() -> None:
+            while (task := tasks.get()) is not None:
+                task()
+
+        thread = threading.Thread(target=worker)
+        thread.start()
+        sampled.at(1)
+        sampled.at(10)
+        tasks.put(busy)
+        running.wait()
+        time.sleep(0.002)
+        sampled.at(100)
+        done.set()
+        tasks.put(None)
+        thread.join()
+
+    profile = _run(program)
+    workers = [i for i in profile.roots() if profile.names[i].endswith(".worker")]
+    assert sum(profile.node(i).total("samples") for i in workers) == 1
+    assert sum(profile.node(i).total("cpu_time") for i in workers) == 100
+
+
+def test_a_real_program_shows_where_time_went() -> None:
+    """Of two functions, one ten times as long, the tree tells which; all time is accounted for."""
+
+    def spin(seconds: float) -> None:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+
+    def long() -> None:
+        spin(0.4)
+
+    def short() -> None:
+        spin(0.04)
+
+    with profiler.profile() as session:
+        begin = time.perf_counter_ns()
+        long()
+        short()
+        with profiler.scope("measured"):
+            long()
+        wall = time.perf_counter_ns() - begin
+    profile = session.profile
+    assert profile is not None
+    total = {
+        name: sum(
+            profile.node(i).total("cpu_time")
+            for i in range(len(profile))
+            if profile.names[i].endswith(f".{name}")
+        )
+        for name in ("long", "short")
+    }
+    assert total["long"] > 0.8 * wall
+    assert total["short"] < 0.25 * wall
+    assert 0.9 * wall < profile.whole["cpu_time"] < 1.1 * wall
+    assert "spin" in {name.rpartition(".")[2] for name in profile.names}
+    assert __file__ in profile.tables.sources
+    assert not any("site-packages" in file for file in profile.tables.sources)
+
+
+def test_samples_keep_nothing_alive() -> None:
+    """What a sampled function held is freed when the function ends, as if nobody had looked."""
+
+    class Held:
+        pass
+
+    def program(sampled: Sampled) -> weakref.ref[Held]:
+        held = Held()
+        sampled.at(1)
+        with profiler.scope("a"):
+            sampled.at(1)
+        return weakref.ref(held)
+
+    sampled = Sampled(sys._getframe())
+    gc.disable()
+    try:
+        assert program(sampled)() is None
+    finally:
+        gc.enable()
+        sampled.end()
+
+
+def test_no_sampling_where_nobody_asked() -> None:
+    """With context scopes, and with a clock of the caller's, there is no helping thread."""
+    before = threading.active_count()
+    with profiler.profile(context="scopes"):
+        assert threading.active_count() == before
+    with profiler.profile(clock=Clock()):
+        assert threading.active_count() == before
+    with profiler.profile():
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+
+
+@pytest.mark.alone
+def test_the_helping_thread_looks_often_only_while_it_is_to() -> None:
+    """Seldom with nothing to look at; and a new period begins at any phase."""
+    ticks: list[float] = []
+    worker = Worker(lambda: ticks.append(time.perf_counter()))
+    worker.start()
+    time.sleep(0.3)
+    seldom = len(ticks)
+    ticks.clear()
+    worker.pace(often=True)
+    time.sleep(0.3)
+    assert len(ticks) > 3 * seldom
+    waits = []
+    for _ in range(60):
+        worker.pace(often=False)
+        time.sleep(0.002)
+        ticks.clear()
+        began = time.perf_counter()
+        worker.pace(often=True)
+        time.sleep(0.012)
+        waits += [ticks[0] - began] if ticks else []
+    worker.stop()
+    assert not worker.is_alive()
+    early = sum(wait < PERIOD_S / 2 for wait in waits)
+    assert 5 < early < 55
+
+
+COLLECTING = """
+import gc, threading, time
+from tileprof.profiler.host.sampler import frames_of_threads
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+        self.held = threading.local()
+        self.held.value = 1
+
+def deeper(levels):
+    return time.sleep(0.0005) if levels == 0 else deeper(levels - 1)
+
+def work():
+    while True:
+        deeper(10)
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+gc.set_threshold(5)
+for _ in range(2000):
+    Cycle()
+    assert threading.get_ident() in frames_of_threads()
+print(gc.isenabled(), gc.get_count()[0] < 100)
+"""
+
+
+def test_a_collection_does_not_stop_the_interpreter() -> None:
+    """Looking at frames makes objects, and so may collect; what is freed may want what is looked
+    at. Without care this stops for ever within a second."""
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTING], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr

@@ -1,0 +1,283 @@
+#include "cupti/subscriber.h"
+
+#include <string_view>
+
+#include "host/host.h"
+#include "cupti/own_calls.h"
+
+namespace tileprof {
+namespace {
+
+using cupti::read;
+
+// The driver's calls that this thread is in, and what it did last. Nothing in it needs destroying:
+// callbacks come until the thread's very end.
+struct Open {
+  uint32_t correlation, epoch;
+  ContextId context;
+  Blocked blocks;
+  Wait wait;
+  uint64_t entered_ns;
+};
+struct Calling {
+  static constexpr uint32_t kDeepest = 8;
+  Open open[kDeepest];
+  uint32_t depth, listening;  // calls that are open; when they began, see Subscriber::round_
+  uint32_t number;  // of the thread, from 1; 0: not numbered yet
+  uint64_t blocked_until_ns;
+  Blocked blocked;
+  // The launch that went through the gate, and what its end has to tell there.
+  bool gated;
+  uint32_t gated_correlation, gated_round;
+};
+thread_local Calling calling;
+std::atomic<uint32_t> threads_numbered{0}, rounds{0};
+
+// A call's name without what tells its versions apart: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
+std::string_view without_version(std::string_view name) {
+  return name.substr(0, name.find('_'));
+}
+
+} // namespace
+
+Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
+                       PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), gate_(gate), pcs_(pcs),
+      pms_(pms), sass_(sass), counters_(counters), calls_(new Call[kCalls]) {}
+
+// -- which calls
+
+// By name, so that versions of the driver that number or version their calls anew are understood.
+Subscriber::Call Subscriber::call_of(const char *full_name) {
+  static constexpr struct {
+    std::string_view start;
+    CallKind kind;
+    Wait wait = Wait::none;
+  } kStarts[] = {
+      {"cuLaunchHostFunc", CallKind::none},  // runs on the host, leaves no record
+      {"cuLaunch", CallKind::launch},
+      {"cuGraphLaunch", CallKind::graph},
+      {"cuMemcpy", CallKind::memcpy},
+      {"cuMemset", CallKind::memset},
+      {"cuStreamSynchronize", CallKind::sync, Wait::stream},
+      {"cuCtxSynchronize", CallKind::sync, Wait::device},
+      {"cuEventSynchronize", CallKind::sync, Wait::event},
+      {"cuMemAlloc", CallKind::memory},
+      {"cuMemFree", CallKind::memory},
+  };
+  const std::string_view name = without_version(full_name);
+  for (const auto &[start, kind, wait] : kStarts) {
+    if (name.substr(0, start.size()) != start) continue;
+    const bool copies = kind == CallKind::memcpy && name.find("Async") == name.npos;
+    const Blocked blocks = kind == CallKind::sync ? Blocked::sync
+                           : copies               ? Blocked::copy
+                                                  : Blocked::never;
+    return {kind, blocks, wait, kind == CallKind::none ? 0 : host::names().intern(name)};
+  }
+  return {};
+}
+
+void Subscriber::find_calls() {
+  numbers_.clear();
+  for (uint32_t number = 1; number < kCalls; ++number) {
+    const char *name = nullptr;
+    calls_[number] = Call{};
+    if (cupti_.callback_name(cupti::kDriver, number, &name) != cupti::kSuccess || !name) continue;
+    calls_[number] = call_of(name);
+    if (calls_[number].kind != CallKind::none) numbers_.push_back(number);
+  }
+}
+
+// -- subscribing
+
+void Subscriber::abandon() { listening_ = false; }
+
+CuptiResult Subscriber::subscribe(const Cupti &cupti, std::string &other) {
+  cupti_ = cupti;
+  find_calls();
+  CuptiResult result = cupti_.subscribe(&handle_, &Subscriber::called, this);
+  if (result == cupti::kOtherSubscriber && cupti_.subscribe_named) {
+    // The second way to subscribe fails as well, but tells who is there.
+    char name[128] = {};
+    cupti::SubscriberParameters parameters{sizeof(parameters), "tileprof", name, sizeof(name)};
+    result = cupti_.subscribe_named(&handle_, &Subscriber::called, this, &parameters);
+    name[sizeof(name) - 1] = 0;
+    other = name;
+  }
+  if (result != cupti::kSuccess) handle_ = nullptr;
+  return result;
+}
+
+void Subscriber::unsubscribe() {
+  listening_ = false;
+  if (handle_) cupti_.unsubscribe(handle_);
+  handle_ = nullptr;
+  gate_.reset();
+}
+
+CuptiResult Subscriber::listen(bool on) {
+  if (on) round_.store(++rounds, std::memory_order_relaxed);
+  listening_ = on;
+  CuptiResult worst = cupti::kSuccess;
+  auto enable = [&](uint32_t domain, uint32_t number) {
+    const CuptiResult result = cupti_.enable_callback(on, handle_, domain, number);
+    if (result != cupti::kSuccess) worst = result;
+  };
+  // Samples can go on without a recording, and then launches have to pass their gate.
+  for (uint32_t number : numbers_)
+    if (on || !gated() || !calls_[number].launches()) enable(cupti::kDriver, number);
+  if (!on && !gated()) gate_.reset();
+  // Never "module profiled": with it there are no samples of program counters. Graphs that are
+  // captured during an interruption are replayed after it, so these two stay.
+  if (on && cupti_.graph_node_id) {
+    enable(cupti::kResource, cupti::kNodeCreated);
+    enable(cupti::kResource, cupti::kNodeCloned);
+  }
+  if (on && (pcs_.wanted() || counters_.wanted() || sass_.wanted()))
+    enable(cupti::kResource, cupti::kContextEnds);
+  if (worst != cupti::kSuccess) listening_ = false;
+  return worst;
+}
+
+CuptiResult Subscriber::state() const {
+  uint32_t on = 0;
+  if (numbers_.empty()) return cupti::kSuccess;
+  return cupti_.callback_state(&on, handle_, cupti::kDriver, numbers_.front());
+}
+
+uint64_t Subscriber::launches() const {
+  uint64_t sum = 0;
+  for (const Count &count : counts_) sum += count.value.load(std::memory_order_relaxed);
+  return sum;
+}
+
+// -- callbacks
+
+void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void *data) {
+  Subscriber &subscriber = *static_cast<Subscriber *>(self);
+  if (OwnCall::under_way()) return;
+  try {
+    if (domain == cupti::kDriver) {
+      if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
+        subscriber.enter(number, data);
+      else
+        subscriber.leave(data);
+    } else if (domain == cupti::kResource) {
+      subscriber.resource(number, data);
+    }
+  } catch (...) {
+    // No memory for a context: the call stays unattributed, the program goes on.
+  }
+}
+
+void Subscriber::enter(uint32_t number, const void *data) {
+  if (number >= kCalls) return;
+  const Call &call = calls_[number];
+  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
+  const bool sampled = call.launches() && gated();
+  if (sampled) {
+    // Of a thread's launch before, the end may not have been told.
+    if (calling.gated) gate_.leave(calling.gated_round);
+    calling.gated = true;
+    calling.gated_correlation = correlation;
+    calling.gated_round = gate_.enter();
+  }
+  if (call.kind == CallKind::none || !listening()) return;
+  const uint32_t round = round_.load(std::memory_order_relaxed);
+  if (calling.listening != round) {
+    // The ends of calls that were open when the callbacks went off were not told.
+    if (calling.depth && calling.open[0].context) host::leave(calling.open[0].context);
+    calling.depth = 0;
+    calling.listening = round;
+  }
+  if (calling.depth == Calling::kDeepest) return;
+  Launch launch;
+  launch.kind = call.kind;
+  launch.epoch = host::unrecorded() ? 0 : host::epoch();
+  if (launch.epoch) {
+    // A kernel of ours that is being launched has said so itself, and has a node.
+    const ContextId ours = call.kind == CallKind::launch ? host::kernel() : 0;
+    const ContextId entered = ours ? 0 : host::enter(call.name);
+    launch.context = ours ? ours : entered;
+    if (entered && call.kind == CallKind::launch) host::add_announced(entered);
+    launch.entered_ns = ours ? now_ns() : host::began_ns();
+    calling.open[calling.depth++] = {correlation, launch.epoch, entered,
+                                     call.blocks, call.wait,    launch.entered_ns};
+    launch.blocked_until_ns = calling.blocked_until_ns;
+    launch.blocked = calling.blocked;
+  }
+  // With counters there are no records, which would come for each repetition of a launch.
+  if (call.wait == Wait::none && !counters_.wanted()) correlations_.put(correlation, launch);
+  if (call.launches() && counters_.wanted()) count(data, launch);
+  if (!call.launches() || !launch.epoch) return;
+  if (sampled) {
+    void *context = read<void *>(data, cupti::CallbackData::context);
+    pcs_.see(context);
+    pms_.see(context);
+    sass_.see(context);
+  }
+  if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
+  counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Also launches that are not recorded: CUPTI counts them.
+void Subscriber::count(const void *data, const Launch &launch) {
+  const char *symbol = read<const char *>(data, cupti::CallbackData::symbol);
+  const NameId function =
+      launch.kind == CallKind::launch && symbol ? host::names().intern(symbol) : 0;
+  counters_.enter(read<void *>(data, cupti::CallbackData::context),
+                  read<uint32_t>(data, cupti::CallbackData::correlation),
+                  {launch.epoch, launch.context, function});
+}
+
+void Subscriber::leave(const void *data) {
+  const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
+  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
+  if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
+  if (calling.gated && calling.gated_correlation == correlation) {
+    calling.gated = false;
+    gate_.leave(calling.gated_round);
+  }
+  uint32_t at = calling.depth;
+  while (at && calling.open[at - 1].correlation != correlation) --at;
+  if (!at) return;  // entered before the callbacks were on
+  const Open open = calling.open[at - 1];
+  calling.depth = at - 1;
+  if (open.context) host::leave(open.context);
+  if (returned && *returned) correlations_.forget(correlation);
+  if (open.blocks == Blocked::never) return;
+  calling.blocked = open.blocks;
+  calling.blocked_until_ns = now_ns();
+  if (open.wait != Wait::none)
+    waits_.add(open.epoch, open.context, open.wait, calling.blocked_until_ns - open.entered_ns);
+}
+
+void Subscriber::resource(uint32_t number, const void *data) {
+  if (number == cupti::kContextEnds) {
+    void *context = read<void *>(data, cupti::ResourceData::context);
+    if (pcs_.wanted()) pcs_.gone(context);
+    if (counters_.wanted()) counters_.gone(context);
+    if (sass_.wanted()) sass_.gone(context);
+  } else {
+    graph_node(number, data);
+  }
+}
+
+void Subscriber::graph_node(uint32_t number, const void *data) {
+  const void *graph = read<const void *>(data, cupti::ResourceData::descriptor);
+  if (!graph) return;
+  uint64_t node = 0, original = 0;
+  if (cupti_.graph_node_id(read<void *>(graph, cupti::GraphData::node), &node)) return;
+  if (number == cupti::kNodeCloned) {
+    if (!cupti_.graph_node_id(read<void *>(graph, cupti::GraphData::original_node), &original))
+      graphs_.cloned(node, original);
+    return;
+  }
+  if (!host::epoch()) return;
+  graphs_.created(node, host::here());
+  // A call that is captured leaves no record of its own.
+  if (calling.depth) correlations_.forget(calling.open[calling.depth - 1].correlation);
+  counters_.captured();
+}
+
+} // namespace tileprof

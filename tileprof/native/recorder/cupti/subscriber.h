@@ -1,0 +1,84 @@
+// Callbacks of the driver's calls: where each launch, copy, fill, wait and allocation was made.
+//
+// In: CUPTI's callbacks, on the threads that call. Out: entries of these threads (host time), a
+// correlation for every call that leaves records, and the time of every wait.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "records/correlations.h"
+#include "counters/counters.h"
+#include "cupti/cupti_api.h"
+#include "cupti/gate.h"
+#include "records/graphs.h"
+#include "pcs/pc_sampling.h"
+#include "pm/pm_sampling.h"
+#include "counters/sass_metrics.h"
+#include "records/waits.h"
+
+namespace tileprof {
+
+class Subscriber {
+public:
+  Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
+             PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters);
+
+  // Subscribes, with all callbacks off. The result, and of another subscriber its name.
+  CuptiResult subscribe(const Cupti &cupti, std::string &other);
+  void unsubscribe();
+  // Does nothing more, without telling the library.
+  void abandon();
+  // Turns the callbacks on or off.
+  CuptiResult listen(bool on);
+  // What CUPTI says about the subscription: kSuccess while it is there.
+  CuptiResult state() const;
+  bool listening() const { return listening_.load(std::memory_order_relaxed); }
+  // Launches of kernels and graphs that were recorded.
+  uint64_t launches() const;
+
+private:
+  struct Call {
+    CallKind kind = CallKind::none;
+    Blocked blocks = Blocked::never;  // what the thread waits for until it returns
+    Wait wait = Wait::none;
+    NameId name = 0;
+    bool launches() const { return kind == CallKind::launch || kind == CallKind::graph; }
+  };
+  static constexpr uint32_t kCalls = 2048;
+
+  Correlations &correlations_;
+  Graphs &graphs_;
+  Waits &waits_;
+  Gate &gate_;
+  PcSampling &pcs_;
+  PmSampling &pms_;
+  SassMetrics &sass_;
+  Counters &counters_;
+  Cupti cupti_;
+  void *handle_ = nullptr;
+  std::atomic<bool> listening_{false};
+  std::atomic<uint32_t> round_{0};  // number of the time for which callbacks are on
+  std::unique_ptr<Call[]> calls_;
+  std::vector<uint32_t> numbers_;  // of the calls that are listened to
+  // Counted in several places, so that threads do not share one.
+  struct alignas(64) Count {
+    std::atomic<uint64_t> value{0};
+  };
+  Count counts_[16];
+
+  // Whether launches go through the gate: something samples.
+  bool gated() const { return pcs_.wanted() || pms_.wanted() || sass_.wanted(); }
+  void find_calls();
+  static Call call_of(const char *name);
+  static void called(void *self, uint32_t domain, uint32_t number, const void *data);
+  void enter(uint32_t number, const void *data);
+  void count(const void *data, const Launch &launch);
+  void leave(const void *data);
+  void resource(uint32_t number, const void *data);
+  void graph_node(uint32_t number, const void *data);
+};
+
+} // namespace tileprof

@@ -1,0 +1,121 @@
+// What is open in a thread: entered, counted, timed, left, and put on the timeline.
+#include <algorithm>
+
+#include "host/recorder.h"
+#include "host/threads.h"
+
+namespace tileprof {
+
+ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
+  return child(0, Kind::scope, recorder().numbered(scope.node), apart);
+}
+
+ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const Moment &moment) {
+  const PythonScope &scope = moment.scope;
+  const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
+  const ContextId claims = outermost ? scope_context(scope, false) : 0;
+  Entry &entry = entries_.emplace_back();
+  entry.context = entry.entered = context;
+  entry.under = under;
+  entry.scope = scope.identity;
+  entry.claims = claims;
+  entry.by_frames = by_frames;
+  if (by_frames)
+    entry.stop = moment.frame;
+  else
+    collect_frames(nullptr, entry.frames);
+  entry.began_ns = now_ns();
+  count_in(entry);
+  return context;
+}
+
+void Thread::pop(uint64_t now) {
+  const Entry &entry = entries_.back();
+  const uint64_t took = now - std::min(now, entry.began_ns);
+  HostTime &time = times_.make(entry.context);
+  count(entry);
+  add(time.own_ns, took - std::min(took, entry.inside_ns));
+  if (entry.claims) add(works_.make(entry.claims).claimed_ns, took);
+  count_out(entry, now);
+  trace(entry.context, entry.began_ns, now);
+  entries_.pop_back();
+  if (!entries_.empty()) entries_.back().inside_ns += took;
+}
+
+// An operation that does nothing but call one of the same name is counted once, as PyTorch's
+// profiler does.
+void Thread::count(const Entry &entry) {
+  if (!entry.again) add(times_.make(entry.context).count, uint64_t(1));
+  if (entry.entries == 1 && entry.twin)
+    add(times_.make(entry.twin).count, ~uint64_t(0));
+  if (entries_.size() < 2 || entry.again) return;
+  Entry &around = entries_[entries_.size() - 2];
+  ++around.entries;
+  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
+}
+
+void Thread::count_in(const Entry &entry) {
+  if (entry.by_frames && operations_++ == 0)
+    open_since_.store(entry.began_ns, std::memory_order_relaxed);
+}
+
+void Thread::count_out(const Entry &entry, uint64_t now) {
+  if (!entry.by_frames || --operations_) return;
+  const uint64_t since = open_since_.load(std::memory_order_relaxed);
+  open_since_.store(0, std::memory_order_relaxed);
+  add(claimed_ns_, now - std::min(now, since));
+}
+
+void Thread::add_work(ContextId context, double flops, double bytes) {
+  HostWork &work = works_.make(context);
+  add(work.flops, flops);
+  add(work.bytes, bytes);
+}
+
+ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
+  const Moment now = moment();
+  const ContextId parent = path(now);
+  push(child(parent, kind, name, b), parent, true, now);
+  if (kind == Kind::op) entries_.back().operation = name + 1;
+  return entries_.back().context;
+}
+
+ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b) {
+  return push(child(parent, kind, name, b), parent, true, moment());
+}
+
+void Thread::leave(ContextId context) {
+  settle();
+  size_t at = entries_.size();
+  while (at && (entries_[at - 1].range || entries_[at - 1].entered != context)) --at;
+  if (at) close(at - 1, now_ns());  // else it began before the recording
+}
+
+// -- the timeline
+
+void Thread::trace(ContextId context, uint64_t start, uint64_t end) {
+  Recorder &shared = recorder();
+  const uint32_t epoch = shared.epoch.load(std::memory_order_relaxed);
+  if (!shared.room.wanted() || !epoch) return;
+  const uint32_t generation = shared.room.generation();
+  if (!ring_ || ring_->generation() != generation) {
+    std::lock_guard lock(ring_mutex_);
+    ring_ = std::make_shared<HostRing>(generation);
+  }
+  ring_->add({start, std::max(start, end), context, epoch, ident()}, shared.room);
+}
+
+void Thread::trace_scope(uint64_t node, uint64_t start, uint64_t end) {
+  trace(scope_context({nullptr, node}, false), start, end);
+}
+
+uint64_t Thread::take_traced(std::vector<HostEvent> &into) {
+  std::shared_ptr<HostRing> ring;
+  {
+    std::lock_guard lock(ring_mutex_);
+    ring = ring_;
+  }
+  return ring ? ring->take(into) : 0;
+}
+
+} // namespace tileprof

@@ -1,0 +1,31 @@
+#include "host/host.h"
+
+#include "host/recorder.h"
+
+namespace tileprof::host {
+
+static thread_local bool is_unrecorded = false;
+
+Contexts &contexts() { return recorder().contexts; }
+
+Names &names() { return recorder().names; }
+
+uint32_t epoch() { return recorder().epoch.load(std::memory_order_relaxed); }
+
+ContextId here() { return this_thread().here(); }
+
+ContextId kernel() { return this_thread().kernel(); }
+
+ContextId enter(NameId call) { return this_thread().enter(Kind::api, call); }
+
+void leave(ContextId context) { this_thread().leave(context); }
+
+bool unrecorded() { return is_unrecorded; }
+
+void set_unrecorded(bool on) { is_unrecorded = on; }
+
+uint64_t began_ns() { return this_thread().began_ns(); }
+
+void add_announced(ContextId context) { this_thread().add_announced(context); }
+
+} // namespace tileprof::host

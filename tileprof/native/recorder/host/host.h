@@ -1,0 +1,31 @@
+// What the recorder of GPUs asks of the host's side: contexts, names, the calling thread, the time.
+#pragma once
+
+#include <cstdint>
+
+#include "host/clock.h"
+#include "host/contexts.h"
+
+namespace tileprof {
+namespace host {
+
+Contexts &contexts();
+Names &names();
+uint32_t epoch();
+
+// Of the calling thread: where it is; the kernel of ours that it is launching, 0 for none.
+ContextId here();
+ContextId kernel();
+// Enters a call into the driver, and leaves it.
+ContextId enter(NameId call);
+void leave(ContextId context);
+// Whether what the calling thread does is the measurement's own, and is not recorded.
+bool unrecorded();
+void set_unrecorded(bool on);
+// When the innermost call was entered.
+uint64_t began_ns();
+// Adds the work that was announced for the next launch to the context that launches.
+void add_announced(ContextId context);
+
+} // namespace host
+} // namespace tileprof

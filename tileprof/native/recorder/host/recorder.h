@@ -1,0 +1,75 @@
+// What all parts of the recorder share: contexts, names, threads, and who is recording.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "host/contexts.h"
+#include "host/threads.h"
+
+namespace tileprof {
+
+class Recorder {
+public:
+  Contexts contexts;
+  Names names;
+
+  // Numbers what is recorded now: a change of sessions begins a new epoch. 0: nobody listens.
+  std::atomic<uint32_t> epoch{0};
+  // Counts the recordings of this process, in the upper half of a number: each has a tree of its
+  // own, whose nodes it numbers from 0.
+  std::atomic<uint64_t> recording{0};
+  uint64_t numbered(uint64_t node) const {
+    return recording.load(std::memory_order_relaxed) | node;
+  }
+  // Whether contexts hold Python frames.
+  std::atomic<bool> frames{true};
+  // The frame that runs the user's program and its thread: the program's path ends there.
+  std::atomic<const void *> base_frame{nullptr};
+  std::atomic<uint64_t> base_thread{0};
+  // Where a backward pass was asked for last: of gradients that no operation made (accumulation).
+  std::atomic<ContextId> backward_root{0};
+  // The framework's word on what a thread does that is in nothing that was entered and has no
+  // frames: its context, or 0.
+  std::atomic<ContextId (*)()> besides{nullptr};
+  // Of the threads' timelines.
+  HostRoom room;
+
+  // The context of a frame, made if it is new; its code is held. At the end of the interpreter,
+  // which holds nothing any more, `parent`. A new one takes the GIL.
+  ContextId frame(ContextId parent, const Frame &frame);
+
+  Thread &add_thread();
+  // Keeps the state of a thread that ends for one that begins later.
+  void end_thread(Thread &thread);
+  std::vector<Thread *> threads();
+  // The thread that a framework knows under a number of its own (PyTorch counts its threads).
+  void name_thread(uint64_t framework_number, Thread &thread);
+  Thread *named_thread(uint64_t framework_number);
+  void after_fork();
+  // Counts the processes from which this one is forked.
+  uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
+
+private:
+  std::mutex mutex_;
+  // Threads stay when they end: their times are wanted later, and so may be their forward passes.
+  // So the state of one that has ended is used again only after some others have.
+  static constexpr size_t kEnded = 32;
+  std::deque<Thread *> ended_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::unordered_map<uint64_t, Thread *> by_number_;
+  std::atomic<uint32_t> generation_{0};
+};
+
+// One in a process, never destroyed. Here, because each operation asks for it several times.
+inline Recorder &recorder() {
+  static Recorder &one = *new Recorder;
+  return one;
+}
+
+} // namespace tileprof

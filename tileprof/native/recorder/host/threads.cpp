@@ -1,0 +1,234 @@
+#include "host/threads.h"
+
+#include <algorithm>
+
+#include "host/recorder.h"
+
+namespace tileprof {
+
+// -- forward passes
+
+void ForwardPasses::put(int64_t sequence, ContextId context) {
+  if (!slots_) {
+    // Zeroed pages that are touched only as sequence numbers reach them.
+    void *pages = std::calloc(kSlots, sizeof(std::atomic<uint64_t>));
+    if (!pages) return;
+    slots_.reset(static_cast<std::atomic<uint64_t> *>(pages));
+    ready_.store(slots_.get(), std::memory_order_release);
+  }
+  const uint64_t number = uint64_t(sequence);
+  least_ = std::min(least_, number), most_ = std::max(most_, number);
+  slots_[number % kSlots].store(number << 32 | context, std::memory_order_release);
+}
+
+ContextId ForwardPasses::find(int64_t sequence) const {
+  const std::atomic<uint64_t> *slots = ready_.load(std::memory_order_acquire);
+  if (!slots) return 0;
+  const uint64_t number = uint64_t(sequence);
+  const uint64_t slot = slots[number % kSlots].load(std::memory_order_acquire);
+  return slot >> 32 == (number & 0xFFFFFFFFu) ? ContextId(slot) : 0;
+}
+
+void ForwardPasses::forget() {
+  if (!slots_ || least_ > most_) return;
+  // Only those that were put: the other pages are not touched.
+  const uint64_t count = std::min<uint64_t>(most_ - least_ + 1, kSlots);
+  for (uint64_t i = 0; i < count; ++i)
+    slots_[(least_ + i) % kSlots].store(0, std::memory_order_relaxed);
+  least_ = UINT64_MAX, most_ = 0;
+}
+
+// -- contexts
+
+Thread::Thread(uint64_t ident)
+    : ident_(ident), known_(static_cast<Known *>(std::calloc(kKnown, sizeof(Known)))) {
+  if (!known_) throw std::bad_alloc();
+}
+
+void Thread::begin(uint64_t ident) {
+  ident_.store(ident, std::memory_order_relaxed);
+  number_ = 0;
+  forward_.forget();
+  scope_.forget();
+  recording_ = 0;
+}
+
+// A context that was met before, 0 where it is not remembered. A program that repeats itself asks in
+// the order in which it asked first, which is the order of the numbers.
+ContextId Thread::known(const Context &key, size_t place) {
+  const Contexts &all = recorder().contexts;
+  const ContextId next = last_ + 1;
+  if (next < all.size() && all.at(next) == key) return last_ = next;
+  const Known &known = known_[place];
+  return known.id && known.key == key ? last_ = known.id : 0;
+}
+
+ContextId Thread::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
+  const Context key{parent, kind, a, b};
+  const size_t place = HashContext()(key) % kKnown;
+  if (const ContextId id = known(key, place)) return id;
+  const ContextId id = recorder().contexts.child(parent, kind, a, b);
+  if (id != parent) known_[place] = {key, last_ = id};
+  return id;
+}
+
+ContextId Thread::frame_child(ContextId parent, const Frame &frame) {
+  const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(frame.code));
+  const Context key{parent, Kind::frame, code, uint64_t(frame.offset)};
+  const size_t place = HashContext()(key) % kKnown;
+  if (const ContextId id = known(key, place)) return id;
+  const ContextId id = recorder().frame(parent, frame);
+  if (id != parent) known_[place] = {key, last_ = id};
+  return id;
+}
+
+// The context of the outermost `count` of the frames met, under a base. Frames that stand where
+// they stood last time cost a comparison; below the first that differs, a lookup each.
+ContextId Thread::through_frames(ContextId base, size_t count, size_t chain_number) {
+  if (!count) return base;
+  Chain &chain = chains_[chain_number % kChains];
+  if (chain.base != base) {
+    chain.base = base;
+    chain.frames.clear();
+    chain.contexts.clear();
+  }
+  const size_t known = std::min(count, chain.frames.size());
+  size_t same = 0;
+  while (same < known && chain.frames[same].same_place(met_[count - 1 - same])) ++same;
+  chain.frames.resize(same);
+  chain.contexts.resize(same);
+  ContextId at = same ? chain.contexts[same - 1] : base;
+  for (size_t depth = same; depth < count; ++depth) {
+    const Frame &frame = met_[count - 1 - depth];
+    at = frame_child(at, frame);
+    chain.frames.push_back(frame);
+    chain.contexts.push_back(at);
+  }
+  return at;
+}
+
+size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now) {
+  size_t shared = 0;
+  const size_t most = std::min(then.size(), now.size());
+  while (shared < most) {
+    const Frame &before = then[then.size() - 1 - shared];
+    const Frame &after = now[now.size() - 1 - shared];
+    if (before.id != after.id || before.code != after.code) break;
+    ++shared;
+    if (before.offset != after.offset) break;
+  }
+  return now.size() - shared;
+}
+
+// The innermost entry, unless a scope was opened since it began, and so is inside it.
+const Entry *Thread::innermost(const PythonScope &scope) const {
+  if (entries_.empty()) return nullptr;
+  const Entry &entry = entries_.back();
+  return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
+}
+
+ContextId Thread::kernel() const {
+  const ContextId context = entries_.empty() ? 0 : entries_.back().context;
+  return recorder().contexts.at(context).kind == Kind::kernel ? context : 0;
+}
+
+bool Thread::is_right_in(Kind kind) const {
+  if (entries_.empty()) return false;
+  const Entry &entry = entries_.back();
+  return recorder().contexts.at(entry.context).kind == kind && entry.by_frames &&
+         entry.stop == innermost_frame();
+}
+
+bool Thread::inside() {
+  settle();
+  return !entries_.empty() && innermost(scope_.read());
+}
+
+uint64_t Thread::claimed_ns() const {
+  const uint64_t open = open_since_.load(std::memory_order_relaxed);
+  const uint64_t closed = claimed_ns_.load(std::memory_order_relaxed);
+  if (!open) return closed;
+  // Another thread's `open` may be ahead of what this one reads.
+  return closed + std::max(now_ns(), open) - open;
+}
+
+void Thread::settle() {
+  const uint64_t recording = recorder().recording.load(std::memory_order_relaxed);
+  if (recording_ != recording) begin_recording(recording);
+  if (ended_.load(std::memory_order_relaxed)) settle_ended();
+}
+
+// What is open from before is not in it: its path is that of another tree.
+void Thread::begin_recording(uint64_t recording) {
+  entries_.clear();
+  operations_ = 0;
+  publish();
+  open_since_.store(0, std::memory_order_relaxed);
+  recording_ = recording;
+}
+
+Moment Thread::moment() {
+  settle();
+  _ts *python = python_thread();
+  return {scope_.read(python), innermost_frame(python)};
+}
+
+ContextId Thread::here() { return path(moment()); }
+
+ContextId Thread::path(const Moment &moment) {
+  const Recorder &shared = recorder();
+  const PythonScope &scope = moment.scope;
+  const Entry *entry = innermost(scope);
+  if (!entry && !moment.frame)
+    if (auto *besides = shared.besides.load(std::memory_order_relaxed))
+      if (const ContextId told = besides()) return told;
+  const ContextId base = entry ? entry->context : scope_context(scope, false);
+  if (!shared.frames.load(std::memory_order_relaxed)) return base;
+
+  if (entry && entry->by_frames && moment.frame == entry->stop) return base;
+  const void *stop = entry ? (entry->by_frames ? entry->stop : nullptr) : scope_.stop();
+  if (!stop && !entry && !scope.node &&
+      shared.base_thread.load(std::memory_order_relaxed) == ident())
+    stop = shared.base_frame.load(std::memory_order_relaxed);
+  met_.clear();
+  const bool met = collect_frames(stop, met_);
+  size_t count = met_.size();
+  ContextId from = base;
+  if (entry && !entry->by_frames)
+    count = called_since(entry->frames, met_);
+  else if (!entry && scope.node && !(stop && met))
+    // The scope's frame is not among the callers: Python finds out what they share with its path.
+    from = scope_context(scope, true);
+  return through_frames(from, count, entries_.size());
+}
+
+// -- the calling thread
+
+namespace {
+
+thread_local Thread *mine = nullptr;
+thread_local uint32_t mine_generation = 0;
+
+// Gives the thread's state back when it ends.
+struct Ending {
+  bool armed = false;
+  ~Ending() {
+    if (mine && mine_generation == recorder().generation()) recorder().end_thread(*mine);
+    mine = nullptr;
+  }
+};
+thread_local Ending ending;
+
+} // namespace
+
+Thread &this_thread() {
+  const uint32_t now = recorder().generation();
+  if (!mine || mine_generation != now) {
+    mine = &recorder().add_thread();
+    mine_generation = now;
+    ending.armed = true;  // makes it, so that it is destroyed
+  }
+  return *mine;
+}
+
+} // namespace tileprof

@@ -1,0 +1,219 @@
+// What each thread is in: operations, ranges and driver calls that are open, and their time.
+//
+// In: `enter` and `leave` by an observer of a framework, by NVTX, by callbacks of the driver.  Out:
+// `here()`, the calling context of this moment, host time by context, and a timeline where one is
+// wanted.  All of it belongs to the calling thread and takes no lock; what others read (times,
+// forward passes, the timeline) is atomic.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "host/clock.h"
+#include "host/contexts.h"
+#include "host/frames.h"
+#include "host/host_timeline.h"
+
+namespace tileprof {
+
+// Host time at a context; cumulative, written by one thread, read by any. Small, for contexts are
+// numbered in the order in which the program came to them: what follows is in memory already.
+struct HostTime {
+  std::atomic<uint64_t> count{0}, own_ns{0};
+};
+
+// What few contexts have.
+struct HostWork {
+  // Of a scope: what entries right in it took, which is not the scope's own.
+  std::atomic<uint64_t> claimed_ns{0};
+  // What the operations worked on, as their shapes tell.
+  std::atomic<double> flops{0}, bytes{0};
+};
+
+template <typename T> void add(std::atomic<T> &to, T what) {
+  to.store(to.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
+}
+
+// Something open: an operation, a range, a call.
+struct Entry {
+  ContextId context = 0;        // moves where a range around it ends first
+  ContextId entered = 0;        // what it was when it began
+  ContextId under = 0;          // what led to it
+  uint64_t range = 0;           // number of a range; 0: an operation or a call
+  bool again = false;           // whether it has been counted
+  ContextId claims = 0;         // context of the scope around, if nothing else encloses the entry
+  const void *scope = nullptr;  // identity of Python's scope when it began
+  const void *stop = nullptr;   // innermost frame when it began
+  uint64_t began_ns = 0, inside_ns = 0;  // time of entries within
+  bool by_frames = true;        // whether what is called in it can be told by `stop`, not `frames`
+  NameId operation = 0;         // of an operation: its name's number and 1
+  uint32_t entries = 0;         // how many began right in it
+  ContextId twin = 0;           // context of the last of them, if it is an operation of this name
+  std::vector<Frame> frames;    // of a range: where it began, innermost first
+};
+
+struct Free {
+  void operator()(void *pages) const { std::free(pages); }
+};
+
+// Which context each operation of the forward pass had, by the sequence number it shares with its
+// backward; the newest `kSlots` are known.
+class ForwardPasses {
+public:
+  void put(int64_t sequence, ContextId context);
+  ContextId find(int64_t sequence) const;
+  void forget();
+
+private:
+  static constexpr uint32_t kSlots = 1u << 20;
+  std::unique_ptr<std::atomic<uint64_t>[], Free> slots_;
+  uint64_t least_ = UINT64_MAX, most_ = 0;  // of the numbers that were put
+  std::atomic<std::atomic<uint64_t> *> ready_{nullptr};
+};
+
+// How many of some frames, from the innermost, were called since a time at which the frames were
+// others: outer ones are shared, and so is the first that has gone on to another line.
+size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now);
+
+// What Python is doing in a thread, at one event.
+struct Moment {
+  const PythonScope &scope;
+  const void *frame;  // the innermost
+};
+
+class Thread {
+public:
+  explicit Thread(uint64_t ident);
+  // Becomes another thread's, when its own has ended: times stay, they are added up over all.
+  void begin(uint64_t ident);
+
+  // The context of this moment; frames are left out where the recorder is told so.
+  ContextId here();
+
+  ContextId enter(Kind kind, NameId name, uint64_t b = 0);
+  // Enters under a given context instead of the path that leads here.
+  ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0);
+  // Leaves the innermost entry that had this context; operations above it are left too.
+  void leave(ContextId context);
+
+  // A range has no frame that lasts: what is called later is told by the frames that it shares.
+  // Its number is the thread's own; 0: too much is open, and it is left out.
+  uint64_t open_range(NameId name, NameId domain);
+  void close_range(uint64_t range);
+  // Another thread ended it; this one closes it when it comes by.
+  void ended_elsewhere(uint64_t range);
+
+  ContextId child(ContextId parent, Kind kind, uint64_t a, uint64_t b = 0);
+
+  uint64_t ident() const { return ident_.load(std::memory_order_relaxed); }
+  // Host time in operations and calls, cumulative; one that is open counts until now.
+  uint64_t claimed_ns() const;
+  // For a sampler, in another thread that holds the GIL: the context of a frame of this thread, if
+  // it is in a range that is inside the scope of that identity; else 0.
+  ContextId sampled(const void *frame, const void *scope);
+  // Whether an entry is open that is inside the innermost scope of Python's.
+  bool inside();
+  Blocks<HostTime> &times() { return times_; }
+  Blocks<HostWork> &works() { return works_; }
+  // When the innermost entry began, 0 where there is none.
+  uint64_t began_ns() const { return entries_.empty() ? 0 : entries_.back().began_ns; }
+  // Puts something of this thread on the timeline, if one is wanted.
+  void trace(ContextId context, uint64_t start, uint64_t end);
+  void trace_scope(uint64_t node, uint64_t start, uint64_t end);
+  // For another thread, one at a time: the newest of it; how many were overwritten before.
+  uint64_t take_traced(std::vector<HostEvent> &into);
+  void add_work(ContextId context, double flops, double bytes);
+  // Work of the kernel that this thread launches next, as its author tells; `add_announced` adds it
+  // to that launch.
+  void announce_work(double flops, double bytes) { announced_[0] = flops, announced_[1] = bytes; }
+  void add_announced(ContextId context) {
+    if (announced_[0] || announced_[1]) add_work(context, announced_[0], announced_[1]);
+    announce_work(0, 0);
+  }
+  ForwardPasses &forward() { return forward_; }
+  // What a framework calls this thread; 0 where it has not said.
+  uint64_t number() const { return number_; }
+  void set_number(uint64_t number) { number_ = number; }
+  bool has_frames() const { return innermost_frame() != nullptr; }
+  // The context of the kernel of ours that is being launched, 0 where there is none.
+  ContextId kernel() const;
+  // Whether the innermost entry is of that kind and has called nothing in Python.
+  bool is_right_in(Kind kind) const;
+
+private:
+  struct Known {
+    Context key{};
+    ContextId id = 0;
+  };
+  // The chain of frames that was last met under a base, outermost first.
+  struct Chain {
+    ContextId base = 0;
+    std::vector<Frame> frames;
+    std::vector<ContextId> contexts;
+  };
+  struct Ended {
+    uint64_t range, ns;
+    Ended *next;
+  };
+  // The innermost range, for the sampler.
+  struct Published {
+    ContextId context = 0;
+    const void *scope = nullptr;
+    std::vector<Frame> frames;
+  };
+  static constexpr size_t kKnown = 4096, kChains = 8, kDeepest = 256;
+
+  std::atomic<uint64_t> ident_;
+  uint64_t number_ = 0;
+  double announced_[2] = {0, 0};
+  std::vector<Entry> entries_;
+  uint64_t ranges_ = 0;
+  std::atomic<Ended *> ended_{nullptr};
+  // Operations and calls that are open, ranges not counted.
+  uint32_t operations_ = 0;
+  std::atomic<uint64_t> claimed_ns_{0}, open_since_{0};
+  std::vector<Frame> met_;
+  std::unique_ptr<Known[], Free> known_;
+  ContextId last_ = 0;  // that was asked for
+  Chain chains_[kChains];
+  ScopeReader scope_;
+  Blocks<HostTime> times_;
+  Blocks<HostWork> works_;
+  ForwardPasses forward_;
+  uint64_t recording_ = 0;
+  std::mutex published_mutex_;
+  Published published_;
+  // Replaced by the thread, under the lock; what is in it is written without.
+  std::mutex ring_mutex_;
+  std::shared_ptr<HostRing> ring_;
+
+  ContextId through_frames(ContextId base, size_t count, size_t chain);
+  ContextId frame_child(ContextId parent, const Frame &frame);
+  ContextId known(const Context &key, size_t place);
+  const Entry *innermost(const PythonScope &scope) const;
+  ContextId scope_context(const PythonScope &scope, bool apart);
+  Moment moment();
+  ContextId path(const Moment &moment);
+  ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment);
+  void pop(uint64_t now);
+  void count(const Entry &entry);
+  void close(size_t at, uint64_t now);
+  ContextId past(ContextId context, const Entry &gone);
+  size_t find_range(uint64_t range) const;
+  // Sees to what has changed since the thread's last event: a new recording, ranges that another
+  // thread ended.
+  void settle();
+  void begin_recording(uint64_t recording);
+  void settle_ended();
+  void publish();
+  void count_in(const Entry &entry);
+  void count_out(const Entry &entry, uint64_t now);
+};
+
+Thread &this_thread();
+
+} // namespace tileprof

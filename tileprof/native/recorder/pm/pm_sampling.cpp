@@ -1,0 +1,154 @@
+#include "pm/pm_sampling.h"
+
+#include "cupti/own_calls.h"
+
+namespace tileprof {
+namespace {
+
+// For the lock of a thread that is in a call of CUPTI's.
+constexpr double kPatience_s = 10;
+// For launches to return, where it can be tried again.
+constexpr double kPatienceBetween_s = 0.5;
+
+} // namespace
+
+PmSampling::PmSampling(Gate &gate)
+    : gate_(gate), worker_(gate, [this](int order) { obey(order); }) {}
+
+// The lock; without it where it was not to be had in time.
+PmSampling::Lock PmSampling::locked() {
+  Lock lock(mutex_, std::defer_lock);
+  if (!worker_.hung()) taken_within(lock, kPatience_s);
+  return lock;
+}
+
+// -- what is wanted
+
+void PmSampling::configure(PmOptions options) {
+  end();
+  Lock lock = locked();
+  if (!lock) return;
+  devices_.clear();
+  options_ = std::move(options);
+  options_.counted.resize(options_.metrics.size());
+  status_ = {};
+  seen_ = nullptr;
+  wanted_ = !options_.metrics.empty();
+  worker_.pace(options_.read_ms, options_.patience_s);
+}
+
+void PmSampling::attach(const Cupti &cupti) {
+  if (Lock lock = locked()) cupti_ = cupti;
+}
+
+void PmSampling::begin() {
+  if (!wanted()) return;
+  worker_.begin();
+  tell(kStart);
+}
+
+void PmSampling::pause() { tell(kStop); }
+
+void PmSampling::end() { tell(kDisable); }
+
+void PmSampling::abandon() {
+  sampling_ = false;
+  worker_.abandon();
+}
+
+void PmSampling::tell(Order order) {
+  sampling_ = false;  // no callback begins something meanwhile
+  worker_.tell(order, order == kDisable);
+}
+
+// -- the thread
+
+void PmSampling::obey(int order) {
+  std::lock_guard lock(mutex_);
+  OwnCall ours;
+  try {
+    if (order == kRead)
+      read_all();
+    else if (!devices_.empty() && !gate_.closed_while(kPatience_s, [&] { for_all(order); }))
+      note_busy();
+  } catch (...) {
+    // No memory for more rows: those that there are stay.
+  }
+  note_problems();
+  if (order == kDisable) seen_ = nullptr;
+  if (order != kStart) return;
+  sampling_ = cupti_.samples_pms() && !worker_.hung();
+  if (cupti_.samples_pms() || status_.code) return;
+  status_.code = kNoPmSampling;
+  status_.text = "this version of CUPTI has no PM sampling";
+}
+
+void PmSampling::for_all(int order) {
+  for (PmDevice &each : devices_) {
+    if (order == kStart && each.enable()) each.start();
+    if (order != kStart) each.stop();
+    if (order == kDisable) each.disable();
+  }
+}
+
+void PmSampling::read_all() {
+  for (PmDevice &each : devices_)
+    // A buffer that was full stays so.
+    if (!each.read()) gate_.closed_while(kPatienceBetween_s, [&] { each.reopen(); });
+}
+
+void PmSampling::note_busy() {
+  if (status_.code) return;
+  status_.code = kNeverIdle;
+  status_.text = "sampling was not started or stopped: a launch did not return";
+}
+
+void PmSampling::note_problems() {
+  for (const PmDevice &each : devices_)
+    if (each.problem() && !status_.code) {
+      status_.code = each.problem();
+      status_.text = each.tried();
+    }
+}
+
+// -- callbacks
+
+void PmSampling::see_closely(void *context) {
+  if (!context) return;
+  Lock lock(mutex_, std::try_to_lock);
+  if (!lock || !sampling_) return;
+  OwnCall ours;
+  uint32_t device = 0;
+  if (cupti_.device_of(context, &device) != cupti::kSuccess) return;
+  seen_ = context;
+  for (const PmDevice &each : devices_)
+    if (each.number() == device) return;
+  PmDevice &fresh = devices_.emplace_back(cupti_, device, options_);
+  if (fresh.enable() && fresh.start()) ++status_.sampled;
+  note_problems();
+}
+
+// -- reading
+
+std::vector<PmSampling::Part> PmSampling::rows() {
+  std::vector<Part> all;
+  if (Lock lock = locked())
+    for (const PmDevice &each : devices_) all.push_back({each.number(), each.rows()});
+  return all;
+}
+
+PmStatus PmSampling::status() {
+  PmStatus status;
+  if (Lock lock = locked()) {
+    status = status_;
+    for (const PmDevice &each : devices_) {
+      status.totals.samples += each.totals().samples;
+      status.totals.missed += each.totals().missed;
+      status.totals.overflows += each.totals().overflows;
+    }
+  }
+  status.hung = worker_.hung();
+  return status;
+}
+
+} // namespace tileprof

@@ -1,0 +1,51 @@
+#include "records/buffers.h"
+
+#include "records/pages.h"
+
+namespace tileprof {
+
+void Buffers::set_size(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes == size_) return;
+  for (uint8_t *buffer : spare_) release(buffer, size_);
+  spare_.clear();
+  size_ = bytes;
+}
+
+uint8_t *Buffers::take(size_t &size) {
+  std::lock_guard lock(mutex_);
+  size = size_;
+  if (out_ >= kMost) return nullptr;
+  uint8_t *buffer = nullptr;
+  if (!spare_.empty()) {
+    buffer = spare_.back();
+    spare_.pop_back();
+  } else {
+    buffer = static_cast<uint8_t *>(take_pages(size_));
+    if (!buffer) return nullptr;
+    bytes_ += size_;
+  }
+  ++out_;
+  return buffer;
+}
+
+void Buffers::give_back(uint8_t *buffer, size_t size) {
+  std::lock_guard lock(mutex_);
+  if (out_) --out_;
+  if (spare_.size() < kSpare && size == size_)
+    spare_.push_back(buffer);
+  else
+    release(buffer, size);
+}
+
+size_t Buffers::bytes() {
+  std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+void Buffers::release(uint8_t *buffer, size_t size) {
+  munmap(buffer, size);
+  bytes_ -= size;
+}
+
+} // namespace tileprof

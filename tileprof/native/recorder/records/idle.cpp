@@ -1,0 +1,157 @@
+#include "records/idle.h"
+
+#include <algorithm>
+
+namespace tileprof {
+namespace {
+
+Reason reason_of(uint64_t gap_began, const Interval &ended_by) {
+  const Launch &launch = ended_by.launch;
+  if (!ended_by.known) return Reason::unknown;
+  if (ended_by.from_host) return Reason::copy;
+  if (launch.entered_ns <= gap_began) return Reason::queue;
+  const bool waited = launch.blocked != Blocked::never && launch.blocked_until_ns >= gap_began &&
+                      launch.blocked_until_ns <= launch.entered_ns;
+  if (!waited) return Reason::launch;
+  return launch.blocked == Blocked::copy ? Reason::copy : Reason::sync;
+}
+
+TotalKey key_of(const Interval &interval, Reason reason, uint32_t device) {
+  return {interval.launch.epoch, interval.launch.context, uint32_t(reason) | device << 16,
+          What::idle};
+}
+
+} // namespace
+
+void Idle::add(uint32_t device_number, const Interval &interval, Totals &totals) {
+  Device &device = devices_[device_number];
+  device.pending.reserve(2 * window_);
+  if (interval.start < device.counted) {
+    ++late_;
+    too_small_ = true;
+    device.busy_until = std::max(device.busy_until, interval.end);
+    if (interval.computes) device.compute_until = std::max(device.compute_until, interval.end);
+    return;
+  }
+  append(device, interval);
+  if (device.pending.size() >= 2 * window_)
+    count(device_number, device, device.pending.size() - window_, totals);
+}
+
+// Streams that run side by side are slightly out of order, buffers of several threads grossly.
+void Idle::append(Device &device, const Interval &interval) {
+  Intervals &pending = device.pending;
+  const size_t run = device.runs.empty() ? 0 : device.runs.back();
+  size_t place = pending.size();
+  const size_t nearest = std::max(run, place > kNear ? place - kNear : 0);
+  pending.push_back(interval);
+  while (place > nearest && interval.start < pending[place - 1].start) --place;
+  if (place > run && interval.start < pending[place - 1].start) {
+    device.runs.push_back(pending.size() - 1);
+    return;
+  }
+  std::move_backward(pending.begin() + ptrdiff_t(place), pending.end() - 1, pending.end());
+  pending[place] = interval;
+}
+
+// Merges runs with their neighbours until there is one, into a vector that is kept.
+void Idle::put_in_order(Device &device) {
+  auto by_start = [](const Interval &a, const Interval &b) { return a.start < b.start; };
+  auto at = [&](size_t i) { return device.pending.begin() + ptrdiff_t(i); };
+  std::vector<size_t> ends = std::move(device.runs);
+  device.runs = {};
+  ends.push_back(device.pending.size());
+  merged_.reserve(2 * window_);
+  while (ends.size() > 1) {
+    std::vector<size_t> merged;
+    merged_.resize(device.pending.size());
+    auto to = merged_.begin();
+    size_t start = 0;
+    for (size_t i = 0; i + 1 < ends.size(); i += 2) {
+      to = std::merge(at(start), at(ends[i]), at(ends[i]), at(ends[i + 1]), to, by_start);
+      merged.push_back(start = ends[i + 1]);
+    }
+    if (ends.size() % 2) {
+      std::copy(at(start), device.pending.end(), to);
+      merged.push_back(ends.back());
+    }
+    device.pending.swap(merged_);
+    ends = std::move(merged);
+  }
+}
+
+void Idle::settle(Totals &totals) {
+  for (auto &[number, device] : devices_) count(number, device, device.pending.size(), totals);
+}
+
+size_t Idle::bytes() const {
+  size_t held = merged_.capacity();
+  for (const auto &[number, device] : devices_) held += device.pending.capacity();
+  return held * sizeof(Interval);
+}
+
+void Idle::interrupt(uint64_t time_ns) {
+  uint64_t counted = UINT64_MAX;
+  for (const auto &[number, device] : devices_) counted = std::min(counted, device.busy_until);
+  std::erase_if(interruptions_, [&](uint64_t time) { return time < counted; });
+  interruptions_.push_back(time_ns);
+}
+
+bool Idle::interrupted(uint64_t from, uint64_t to) const {
+  auto first = std::lower_bound(interruptions_.begin(), interruptions_.end(), from);
+  return first != interruptions_.end() && *first <= to;
+}
+
+void Idle::count(uint32_t number, Device &device, size_t how_many, Totals &totals) {
+  put_in_order(device);
+  for (size_t i = 0; i < how_many; ++i) step(number, device, device.pending[i], totals);
+  device.pending.erase(device.pending.begin(), device.pending.begin() + ptrdiff_t(how_many));
+  if (too_small_) window_ = std::min(window_ * 2, kMostWindow);
+  too_small_ = false;
+}
+
+void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &totals) {
+  device.counted = now.start;
+  if (device.busy_until && now.start > device.busy_until) {
+    if (interrupted(device.busy_until, now.start)) {
+      device.busy_until = device.compute_until = now.start;
+      device.copy_ns = 0;
+    } else {
+      gap(number, device.busy_until, now, totals);
+    }
+  }
+  if (now.computes)
+    compute(number, device, now, totals);
+  else
+    copy(device, now);
+  device.busy_until = std::max(device.busy_until, now.end);
+}
+
+void Idle::gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals &totals) {
+  const Reason reason = reason_of(from, ended_by);
+  const TotalKey key = key_of(ended_by, reason, number);
+  const uint64_t took = ended_by.start - from;
+  const bool by_host = reason == Reason::launch || reason == Reason::sync || reason == Reason::copy;
+  if (by_host && took >= kLong && gaps_.size() < kMostGaps)
+    gaps_.push_back({from, ended_by.start, key});
+  else
+    totals.at(key).add(took);
+}
+
+void Idle::copy(Device &device, const Interval &now) {
+  const uint64_t from = std::max({now.start, device.compute_until, device.copy_until});
+  if (now.end > from) device.copy_ns += now.end - from;
+  device.copy_until = std::max(device.copy_until, now.end);
+}
+
+void Idle::compute(uint32_t number, Device &device, const Interval &now, Totals &totals) {
+  // Copies that go on beside it were not alone then.
+  const uint64_t beside = device.copy_until > now.start ? device.copy_until - now.start : 0;
+  if (device.compute_until && now.start > device.compute_until && device.copy_ns > beside)
+    totals.at(key_of(now, Reason::waiting_copy, number)).add(device.copy_ns - beside);
+  device.compute_until = std::max(device.compute_until, now.end);
+  const bool longer = device.copy_until > device.compute_until;
+  device.copy_ns = longer ? device.copy_until - device.compute_until : 0;
+}
+
+} // namespace tileprof

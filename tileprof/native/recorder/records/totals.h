@@ -1,0 +1,83 @@
+// What happened on devices, added up by epoch, calling context and kind of work.
+//
+// In: one call per record, by the parser alone. Out: all totals at once, when a profile is taken.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "host/contexts.h"
+#include "records/sketch.h"
+
+namespace tileprof {
+
+// The numbers are part of the module's interface (`_recorder.WHATS`).
+enum class What : uint8_t {
+  kernel = 1,    // detail: number of the variant
+  memcpy = 2,    // detail: see copy_detail
+  memset = 3,    // detail: see memory_detail, 0 operation
+  sync = 4,      // detail: what was waited for, see Wait
+  overhead = 5,  // detail: kind of the overhead
+  memory = 6,    // detail: see memory_detail; values are bytes, not times
+  idle = 7,      // detail: reason | device << 16
+};
+
+// Direction and the kinds of memory, whether asynchronous, the device, the other device.
+constexpr uint32_t copy_detail(uint32_t kind, uint32_t source, uint32_t target, bool async,
+                               uint32_t device, uint32_t peer) {
+  return (kind & 15) | (source & 15) << 4 | (target & 15) << 8 | uint32_t(async) << 12 |
+         (device & 255) << 16 | (peer & 255) << 24;
+}
+constexpr uint32_t memory_detail(uint32_t memory, uint32_t operation, bool async, uint32_t device) {
+  return (memory & 15) | (operation & 15) << 4 | uint32_t(async) << 12 | (device & 255) << 16;
+}
+
+struct TotalKey {
+  uint32_t epoch;
+  ContextId context;
+  uint32_t detail;
+  What what;
+  bool operator==(const TotalKey &) const = default;
+};
+
+struct Total {
+  TotalKey key;
+  uint64_t count = 0;    // of all, those without a time included
+  uint64_t untimed = 0;  // whose times were not recorded
+  uint64_t sum = 0, least = UINT64_MAX, most = 0;
+  uint64_t bytes = 0;
+  uint64_t blocks = 0;
+  uint32_t grid[3] = {};  // of the last launch
+  Sketch sketch = {};
+
+  void add(uint64_t value) {
+    ++count;
+    sum += value;
+    if (value < least) least = value;
+    if (value > most) most = value;
+    sketch.add(value);
+  }
+  void add_untimed() {
+    ++count;
+    ++untimed;
+  }
+};
+
+class Totals {
+public:
+  Totals();
+  // The total of a key, made if it is new; stays valid until the next call.
+  Total &at(const TotalKey &key);
+  // Hands everything over and begins anew.
+  std::vector<Total> take();
+  size_t size() const { return totals_.size(); }
+
+private:
+  std::vector<Total> totals_;
+  std::vector<uint32_t> places_;  // 1 + index; open addressing, at most half full
+
+  size_t first_place(const TotalKey &key) const;
+  void grow();
+};
+
+} // namespace tileprof

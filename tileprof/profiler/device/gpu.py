@@ -1,0 +1,261 @@
+"""Recording of what GPUs do, switched on and off: CUPTI behind the native recorder.
+
+In: sessions that begin and end, other profilers that come and go.  Out: records in the native
+recorder's totals (`activities` reads them), and in words what is missing or was lost.
+
+The recorder stays CUPTI's one subscriber from the first session on; between sessions it is paused,
+which costs nothing. When another profiler starts in the process, it is given what only one can have
+and the gap is noted; afterwards recording goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from tileprof.profiler.counters.control import CounterControl, Prepared
+from tileprof.profiler.counters.instructions import InstructionCounting
+from tileprof.profiler.counters.series_control import PreparedSeries, SeriesControl
+from tileprof.profiler.cupti.cupti_library import VARIABLE, find_cupti, why_not
+from tileprof.profiler.cupti.other_profilers import OtherProfilers, watch, who_holds, who_may_hold
+from tileprof.profiler.locks import new_lock
+from tileprof.profiler.pcs.options import PcOptions
+from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
+from tileprof.profiler.pcs.sampling import PcSampling
+
+_DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
+"""One of these is there where a GPU of NVIDIA's is (the last: in Windows Subsystem for Linux)."""
+
+_LOSSES = {
+    "dropped": "records that CUPTI had no buffer for",
+    "evicted": "launches whose records came too late to be told apart",
+    "unattributed": "records of launches that are not known",
+    "foreign": "records of kinds that were not asked for",
+    "unreadable": "buffers that could not be read",
+    "uncaptured": "kernels of graphs that were captured before the recording",
+}
+"""Counts of the native recorder that a user should know of when they are not 0."""
+
+
+class Gpu:
+    """CUPTI for the recordings of this process."""
+
+    def __init__(self, native: ModuleType) -> None:
+        self._native = native
+        self._codes: dict[str, int] = native.GPU_CODES
+        self._kinds: list[int] = list(native.RECORD_KINDS.values())
+        self._lock = new_lock()
+        self._wanted = False
+        self._timeline = 0
+        self._given: tuple[str, float] | None = None
+        """Who was given CUPTI, and since when."""
+        self._gaps: list[str] = []
+        self._unread = ""
+        """What became of the last records, where they did not all come."""
+        self._others: OtherProfilers | None = None
+        self._failed = False
+        self._pcs = PcSampling(native)
+        self.counters = CounterControl(native)
+        self.over_time = SeriesControl(native)
+        self._instructions = InstructionCounting(native)
+        self.library = ""
+        """Path of CUPTI, once it is loaded."""
+        self.problem = ""
+        """Why GPUs are not recorded, where there are some."""
+
+    @property
+    def running(self) -> bool:
+        """Whether work on GPUs is recorded."""
+        return bool(self._native.gpu_started())
+
+    def begin(self, sampling: PcOptions | None = None) -> None:
+        """Record from here on, if there is anything to record; with samples of program counters."""
+        with self._lock:
+            self._wanted = True
+            self._pcs.want(sampling)
+            if self._given is not None:
+                return
+            if self.running:
+                self._go_on()
+            elif not self._failed and has_gpu():
+                self._start()
+
+    def want_counters(self, prepared: Prepared | None) -> None:
+        """Read hardware counters of launches from the next `begin` on, and no records meanwhile:
+        CUPTI repeats each launch until all counters are read. Or count instructions."""
+        with self._lock:
+            # Of instructions, what was asked for first stays for all of the recording.
+            plan = prepared.instructions if prepared and not self._instructions.plan else None
+            if prepared is None or not (plan or self.counters.is_news(prepared)):
+                return
+            if self.running:
+                self._native.gpu_stop()
+            if plan is not None:
+                self._instructions.want(plan)
+            else:
+                self.counters.want(prepared)
+
+    def want_series(self, prepared: PreparedSeries | None) -> None:
+        """Sample hardware counters over time from the next `begin` on, beside all else."""
+        with self._lock:
+            self.over_time.want(prepared)
+
+    def limit_timeline(self, most: int) -> None:
+        """Keep so many single events at most; 0: none."""
+        with self._lock:
+            self._timeline = most
+            self._native.gpu_limit_timeline(most)
+
+    def pause(self) -> None:
+        """Record nothing until `begin`."""
+        with self._lock:
+            self._wanted = False
+            if self.running:
+                self._native.gpu_pause()
+
+    def settle(self) -> None:
+        """Wait for what was launched, where its samples would be cut off otherwise."""
+        if self.running and (self._pcs.wanted or self._instructions.plan is not None):
+            self._native.gpu_settle()
+
+    def pc_samples(self) -> RawPcSamples | None:
+        """Return all samples of program counters until now; None if nobody asked or none came."""
+        return self._pcs.samples()
+
+    def instruction_counts(self) -> RawCounts | None:
+        """Return all counts of instructions that were read until now; None where there are none."""
+        return self._instructions.counts()
+
+    def end(self) -> None:
+        """Record nothing more; what other profilers do is no longer watched."""
+        self.pause()
+        self._pcs.want(None)
+        if self.counters.plan is not None:
+            self._native.gpu_stop()
+            self.counters.stop()
+        if self._instructions.plan is not None:
+            self._native.gpu_stop()
+            self._instructions.stop()
+        self.over_time.stop()
+        if self._others is not None:
+            self._others.forget()
+            self._others = None
+
+    def flush(self, force: bool) -> None:
+        """Have records of ended work handed over; with `force` of all work, waiting for it."""
+        if self.running:
+            code, text = self._native.gpu_flush(force)
+            if force:
+                self._unread = text if code else self._missing()
+                self._check()
+
+    def facts(self) -> dict[str, str]:
+        """Return what provenance tells: the library, what is missing, what was lost."""
+        facts: dict[str, str] = {}
+        if self.library:
+            facts["cupti"] = f"{_version(self._native.gpu_version())} ({self.library})"
+            counts = self._native.gpu_counts()
+            lost = [f"{counts[key]:,} {what}" for key, what in _LOSSES.items() if counts.get(key)]
+            if self._unread:
+                lost.append(self._unread)
+            if lost:
+                facts["lost"] = "; ".join(lost)
+            if counts.get("late"):
+                facts["idle time"] = f"{counts['late']:,} records came too late to be put in order"
+        if self._gaps:
+            facts["gaps"] = "; ".join(self._gaps)
+        facts |= self._pcs.facts(recorded=bool(self.library))
+        facts |= self.counters.facts() | self._instructions.facts() | self.over_time.facts()
+        if self.problem:
+            facts["gpu"] = f"not recorded: {self.problem}"
+        return facts
+
+    def after_fork(self) -> None:
+        """Forget, in a forked child, what was the parent's: no GPU works there."""
+        self._native.gpu_after_fork()
+        self._pcs = PcSampling(self._native, forked=True)
+        self.counters = CounterControl(self._native)
+        self.over_time = SeriesControl(self._native)
+        self._instructions = InstructionCounting(self._native)
+        self.library, self._failed = "", True
+
+    def _missing(self) -> str:
+        """Return how many launches left no record although all work was waited for; '' for none."""
+        if self.counters.plan is not None:  # then no launch leaves records
+            return ""
+        counts = self._native.gpu_counts()
+        missing = counts["unsettled"] - counts["dropped"]
+        if missing <= 0:
+            return ""
+        launches = "1 launch" if missing == 1 else f"{missing:,} launches"
+        return f"{launches} of which no record came, as of a kernel that fails or does not end"
+
+    def _check(self) -> None:
+        """Note whether somebody took the calls or the records that were ours; take them back."""
+        code, text = self._native.gpu_health()
+        if code and text not in self._gaps:
+            self._gaps.append(text)
+            self._native.gpu_reclaim()
+
+    def _go_on(self) -> None:
+        """Record with what an earlier recording has started."""
+        if self._succeeded(self._native.gpu_resume()) and not self.library:
+            found = find_cupti()
+            self.library = str(found.path) if found is not None else "loaded before"
+
+    def _start(self) -> None:
+        found = find_cupti()
+        if found is None:
+            self._failed, self.problem = True, why_not()
+            return
+        kinds = self._kinds if self.counters.plan is None else []
+        if self._succeeded(self._native.gpu_start(str(found.path), kinds, self._timeline)):
+            self.library = str(found.path)
+            self._others = self._others or watch(self._give, self._take_back)
+
+    def _give(self, name: str) -> None:
+        """Leave CUPTI to another profiler that is about to start."""
+        with self._lock:
+            if self._given is None:
+                self._given = (name, time.monotonic())
+                if self.running:
+                    self._native.gpu_stop()
+
+    def _take_back(self) -> None:
+        """Go on after another profiler has ended."""
+        with self._lock:
+            if self._given is None:
+                return
+            (name, since), self._given = self._given, None
+            self._gaps.append(f"{name} had CUPTI for {time.monotonic() - since:.1f} s")
+            if self._wanted:
+                self._start()
+
+    def _succeeded(self, answer: tuple[int, str]) -> bool:
+        code, text = answer
+        if code == 0:
+            self.problem = ""
+            return True
+        self.problem = text
+        if code == self._codes["other_subscriber"]:
+            self.problem = f"{who_holds() or who_may_hold()} has CUPTI already"
+        # Another try would find the same, and cost as much.
+        self._failed = True
+        return False
+
+
+def has_gpu() -> bool:
+    """Tell whether there is a GPU of NVIDIA's, without asking its driver."""
+    return bool(os.environ.get(VARIABLE)) or _has_device()
+
+
+@cache
+def _has_device() -> bool:
+    return any(Path(each).exists() for each in _DEVICES)
+
+
+def _version(number: int) -> str:
+    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"

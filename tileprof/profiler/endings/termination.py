@@ -1,0 +1,250 @@
+"""Signals that end a process: its profiles are written first, and it dies of the signal then.
+
+In: SIGTERM and SIGHUP, where nobody else handles them, and crashes, of which the native recorder
+tells (`recorder/host/crashes.cpp`): the crashed thread waits for the others to write.  Out: the
+files of all sessions, or a sentence that says why there are none; then the death that was asked
+for, within `SAVE_S` seconds.
+
+The handler of a signal runs between two instructions of the main thread, which may hold any lock
+there. So it takes none and waits for none: it starts a thread that finalizes, and another one that
+ends the process when the time is over, whatever the first one waits for. Where the main thread
+holds a lock of the profiler, its handler returns and the program goes on until the file is written:
+otherwise the finalizing thread would wait for that lock. Else it sleeps in its handler meanwhile.
+
+Python runs the handler when a blocking call is over, or never, if the call goes on after signals as
+a wait for a GPU does. So signals also ring a bell, and a thread that listens to it does the same.
+It needs the GIL for that: where C code keeps it, the signal waits for the end of that code.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import faulthandler
+import gc
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from tileprof.profiler import locks
+from tileprof.profiler.endings.finalizing import Finalizable, finalize_each, say_unwritten
+from tileprof.profiler.endings.signal_socket import SignalSocket, SignalThread
+from tileprof.profiler.native import native_recorder
+
+SAVE_S = 20.0
+"""How long profiles may take to be written once the process is to end, in seconds. Schedulers kill
+30 s after they have asked."""
+HOLD_S = 2.0
+"""How long the main thread sleeps in its handler, in seconds. It may hold a lock that is not the
+profiler's, which the finalizing thread waits for; so the program goes on after that."""
+CRASH_S = 5.0
+"""How long profiles may take to be written when the process has crashed, in seconds: what they need
+may be damaged, or a lock may be held by the thread that crashed."""
+_CRASH = 0x80
+"""Added by `recorder/host/crashes.cpp` to the signal number of a crash."""
+
+ENDING_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+_leave = os._exit
+"""The function itself, whatever stands in its place while a program runs."""
+
+
+class EndingRecording(Protocol):
+    """Recording whose sessions are finalized when a signal ends the process."""
+
+    @property
+    def sessions(self) -> Sequence[Finalizable]:
+        """Sessions that are open now."""
+
+    def attend(self, termination: Termination | None) -> None:
+        """Take over the handling of signals around forks, or let go of it with None."""
+
+
+class EndingSession(Protocol):
+    """Session whose file is written before a signal ends the process."""
+
+    path: Path | None
+
+    @property
+    def recording(self) -> EndingRecording:
+        """Recording that the session belongs to."""
+
+
+def finalize_on_terminate(session: EndingSession) -> Termination | None:
+    """Let a signal that would kill the process write the profiles first.
+
+    None where the signals are the program's own affair, or there is no file to write.
+    """
+    if threading.current_thread() is not threading.main_thread() or session.path is None:
+        return None
+    free = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    if not free:
+        return None
+    termination = Termination(session.recording, free)
+    termination.install()
+    return termination
+
+
+class Ending:
+    """The end of a process that was asked for by a signal; it happens once."""
+
+    def __init__(self, recording: EndingRecording) -> None:
+        self._recording = recording
+        self._free = threading.Lock()
+        self._over = threading.Lock()
+        self._over.acquire()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the process is about to end."""
+        return self._free.locked()
+
+    def begin(self, die: Callable[[], None], seconds: float) -> bool:
+        """Write the profiles and call `die`, in other threads; False where that is under way.
+
+        `die` is called after `seconds` at the latest.
+        """
+        if not self._free.acquire(blocking=False):
+            return False
+        try:
+            _thread.start_new_thread(self._finish, (die,))
+        except RuntimeError:
+            # No thread can be made: the interpreter ends, or there are too many of them.
+            if locks.held():
+                self._free.release()
+                return False
+            self._finish(die)
+        with suppress(RuntimeError):
+            _thread.start_new_thread(self._watch, (die, seconds))
+        return True
+
+    def _finish(self, die: Callable[[], None]) -> None:
+        # The signal may have come in the middle of anything, and no finalizer was to run any more.
+        gc.disable()
+        finalize_each(self._recording.sessions)
+        with suppress(RuntimeError):
+            self._over.release()
+        die()
+
+    def _watch(self, die: Callable[[], None], seconds: float) -> None:
+        if not self._over.acquire(timeout=seconds):
+            say_unwritten(self._recording.sessions, seconds)
+            die()
+
+
+class Termination:
+    """What a process does about signals that end it while a recording writes files."""
+
+    def __init__(self, recording: EndingRecording, numbers: list[int]) -> None:
+        self._recording = recording
+        self._numbers = numbers
+        self._handler = self._handle
+        self._ending = Ending(recording)
+        self._holds = False
+        """Whether the main thread sleeps in its handler, or has done so."""
+        self._bell: SignalSocket | None = None
+        self._listener: SignalThread | None = None
+
+    def install(self) -> None:
+        """Handle the signals from now on; called in the main thread."""
+        for number in self._numbers:
+            signal.signal(number, self._handler)
+        self._listen()
+        self._recording.attend(self)
+
+    def restore(self) -> None:
+        """Leave the signals as they were found, unless somebody else has taken them since."""
+        if threading.current_thread() is not threading.main_thread() or self._ending.begun:
+            return
+        self._recording.attend(None)
+        for number in self._numbers:
+            if self._handles(number):
+                signal.signal(number, signal.SIG_DFL)
+        if self._bell is not None:
+            self._swap(self._bell, -1)
+            if (native := native_recorder()) is not None:
+                native.forget_crashes()
+        if self.pause() and self._bell is not None:
+            self._bell.close()
+        self._bell = None
+
+    def blocked(self) -> set[int]:
+        """Return the signals that may wait for a fork: those that it handles."""
+        return {number for number in self._numbers if self._handles(number)}
+
+    def pause(self) -> bool:
+        """Have no thread that listens, until `go_on`; tell whether there is none."""
+        listener, self._listener = self._listener, None
+        return listener is None or listener.stop()
+
+    def go_on(self) -> None:
+        """Listen again."""
+        if self._bell is not None and self._listener is None:
+            self._listener = SignalThread(self._bell, self._hear)
+            self._listener.start()
+
+    def after_fork(self) -> None:
+        """Have a bell of its own in a forked child, where that of the parent was in use."""
+        self._ending, self._holds = Ending(self._recording), False
+        inherited, self._bell, self._listener = self._bell, None, None
+        if inherited is not None:
+            if self._swap(inherited, -1):
+                self._listen()
+            inherited.close()
+
+    def _listen(self) -> None:
+        # Only Linux tells who rang; elsewhere the signal of a forked child could end its parent.
+        if not hasattr(socket, "SO_PASSCRED"):
+            return
+        bell = SignalSocket()
+        before = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+        if before == -1:
+            self._bell = bell
+            self.go_on()
+            if (native := native_recorder()) is not None:
+                # It waits a little longer than we do, for the sentence that there was no time.
+                native.watch_crashes(bell.fileno(), CRASH_S + 1, faulthandler.is_enabled())
+        else:
+            signal.set_wakeup_fd(before)
+            bell.close()
+
+    def _swap(self, bell: SignalSocket, other: int) -> bool:
+        """Let signals ring elsewhere; False and nothing changed if they do not ring here now."""
+        now = signal.set_wakeup_fd(other)
+        if now not in (-1, bell.fileno()):
+            signal.set_wakeup_fd(now)
+        return now == bell.fileno()
+
+    def _handles(self, number: int) -> bool:
+        return number in self._numbers and signal.getsignal(number) is self._handler
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._ending.begin(lambda: die_of(number), SAVE_S)
+        if not self._holds and not locks.held():
+            self._holds = True
+            time.sleep(HOLD_S)
+
+    def _hear(self, number: int) -> None:
+        native = native_recorder()
+        if number & _CRASH and native is not None:
+            self._ending.begin(native.crash_written, CRASH_S)
+        elif self._handles(number):
+            self._ending.begin(lambda: die_of(number), SAVE_S)
+
+
+def die_of(number: int) -> None:
+    """End the process by a signal, whoever handles it; called in any thread."""
+    # `signal.signal` is for the main thread alone.
+    ctypes.pythonapi.PyOS_setsig(number, ctypes.c_void_p(int(signal.SIG_DFL)))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    signal.raise_signal(number)
+    # The first process of a container does not die of its own signals.
+    _leave(128 + number)

@@ -1,0 +1,97 @@
+"""The observer's library for the PyTorch that is imported: compiled once, then from the cache.
+
+In: the module `torch`.  Out: its functions through ctypes. The entry of the cache is named by the
+observer's sources, PyTorch's version and ABI, and the compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from ctypes import c_int32, c_uint64, c_void_p
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tileprof.native import FOLDER
+from tileprof.native.building import (
+    Compiler,
+    Order,
+    build_library,
+    find_compiler,
+    is_cached,
+    load_library,
+    one_at_a_time,
+)
+
+__all__ = ["Tell", "extension", "load"]
+
+Tell: TypeAlias = Callable[[str], None]
+"""Is given a line for the user."""
+
+_SOURCES = FOLDER / "observer"
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_PATIENCE = 1.0
+"""Seconds of compiling after which the user is told."""
+
+
+def load(torch: Any, tell: Tell) -> Any:
+    """Return the library. TileprofError where it cannot be built, OSError where not be loaded."""
+    compiler = find_compiler()
+    if compiler is None:
+        raise OSError("there is no C++ compiler")
+    headers = (*_SOURCES.glob("*.h"), FOLDER / "recorder" / "host" / "observer_api.h")
+    order = extension(torch, compiler, _SOURCES / "observer.cpp", "the PyTorch observer", headers)
+    if not is_cached(order):
+        line = f"compiling the PyTorch observer for {torch.__version__}, once"
+        with _telling(tell, line), one_at_a_time(order):
+            build_library(order)
+    # What it refers to is in libraries of PyTorch's that are loaded, under the same names.
+    library = load_library(order, ctypes.CDLL)
+    library.tileprof_observer_start.restype = c_uint64
+    library.tileprof_observer_start.argtypes = (c_void_p, c_int32, c_int32)
+    library.tileprof_observer_thread.restype = None
+    library.tileprof_observer_stop.restype = None
+    library.tileprof_observer_stop.argtypes = (c_uint64,)
+    library.tileprof_observer_count_work.restype = c_int32
+    return library
+
+
+def extension(
+    torch: Any, compiler: Compiler, source: Path, noun: str, headers: Iterable[Path] = ()
+) -> Order:
+    """Return the order of a library in C++ that fits a PyTorch; OSError if that has no headers."""
+    folder = Path(torch.__file__).parent
+    includes = (folder / "include", folder / "include" / "torch" / "csrc" / "api" / "include")
+    if not (folder / "include" / "ATen" / "record_function.h").exists():
+        raise OSError(f"PyTorch {torch.__version__} came without its C++ headers")
+    abi = int(torch.compiled_with_cxx11_abi())
+    version = torch.version
+    built_as = (torch.__version__, version.git_version, version.cuda, getattr(version, "hip", None))
+    return Order(
+        f"torch-{source.stem}",
+        source.read_text(),
+        replace(compiler, flags=(*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}")),
+        parts=(*(path.read_text() for path in sorted(headers)), repr(built_as)),
+        options=(
+            f"-I{source.parent}",
+            *(f"-isystem{path}" for path in includes),
+            f"-L{folder / 'lib'}",
+        ),
+        libraries=("-ltorch_cpu", "-lc10"),
+        noun=noun,
+    )
+
+
+@contextmanager
+def _telling(tell: Tell, line: str) -> Iterator[None]:
+    """Tell the user what takes so long, once it has."""
+    timer = threading.Timer(_PATIENCE, tell, (line,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

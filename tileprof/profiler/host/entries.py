@@ -1,0 +1,85 @@
+"""Open scopes as linked entries, and the state of each thread that opens them."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any, Final, TypeAlias
+
+from tileprof.profiler.tree.tree import Node
+
+Entry: TypeAlias = list[Any]
+"""An open scope. A list, because making an object with seven attributes takes 0.1 µs longer."""
+
+ABOVE: Final = 0
+"""The entry of the enclosing scope."""
+BELOW: Final = 1
+"""The entry that had the thread's clock before: the same, save among tasks."""
+NODE: Final = 2
+THREAD: Final = 3
+STOP: Final = 4
+"""The frame in which the scope was opened: known to be alive, so no path need look beyond it."""
+SCOPE: Final = 5
+"""The scope object; None once it is closed."""
+BEGAN: Final = 6
+"""When it was opened, in ns, if it goes on a timeline; else 0."""
+
+
+class ThreadState:
+    """Where a thread's clock stands."""
+
+    __slots__ = (
+        "claimed",
+        "credited",
+        "current",
+        "ident",
+        "last",
+        "launching",
+        "root",
+        "seen",
+        "where",
+    )
+
+    def __init__(self, ident: int, root: Node, now: int, base: FrameType | None) -> None:
+        self.ident = ident
+        """-1 once the recorder is closed: entries left over in contexts are then no one's."""
+        self.root: Entry = [None, None, root, self, base, self, 0]
+        self.current = self.root
+        self.last = now
+        self.launching = False
+        self.seen = now
+        """When the sampler looked last."""
+        self.claimed = 0
+        """How much of the time was an operation's when the sampler looked last."""
+        self.credited = 0
+        """How much of the time outside of scopes samples were given."""
+        self.where: Node | None = None
+        """The node of the last sample outside of scopes."""
+
+    def outside(self, now: int) -> int:
+        """Return the time that passed outside of scopes and is not given to a sample yet, in ns."""
+        passed: int = self.root[NODE].host.own_ns - self.credited
+        return passed + now - self.last if self.current is self.root else passed
+
+
+def enclosing(entry: Entry, frame: FrameType) -> Entry:
+    """Return the innermost scope around a frame, from the innermost one that is open on.
+
+    One that a generator has left open while its caller goes on is not around what the caller does.
+    """
+    while entry[NODE].suspends and not _is_called(frame, entry[STOP]):
+        entry = entry[ABOVE]
+    return entry
+
+
+def _is_called(frame: FrameType | None, caller: FrameType | None) -> bool:
+    while frame is not None:
+        if frame is caller:
+            return True
+        frame = frame.f_back
+    return False
+
+
+NOBODY: Entry = ThreadState(-1, Node(0, None, "", "", None), 0, None).root
+top: ContextVar[Entry] = ContextVar("tileprof_scope", default=NOBODY)
+"""The innermost scope that is open in this context."""

@@ -1,0 +1,220 @@
+"""A look at all Python threads every few milliseconds: where host time goes that no event covers.
+
+A sample stands for the wall time since the last one. Inside a scope only its share counts: the
+scope's measured own time is dealt out over the frames below it in proportion (`snapshot`). Outside
+of scopes there is nothing to fit, and samples are given exactly the time that passed there.
+
+The main thread counts always, waiting included. Other threads count while they run: one whose
+innermost frame is one of the standard library's waiting places (a pool's idle worker, a queue's
+reader) is left out, else ten idle workers would drown the thread that works.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from types import FrameType
+from typing import cast
+
+from tileprof.errors import Location
+from tileprof.profiler.host.entries import BELOW, NODE, SCOPE, STOP, Entry, ThreadState
+from tileprof.profiler.host.recorder import Recorder
+from tileprof.profiler.tree.paths import runs_kernels
+from tileprof.profiler.tree.sampled_nodes import Trail
+from tileprof.profiler.tree.tree import Node
+from tileprof.runtime import hooks
+
+_STDLIB = os.path.dirname(os.__file__)
+_WAITING = {
+    os.path.join(_STDLIB, *name.split("/"))
+    for name in (
+        "threading.py",
+        "queue.py",
+        "selectors.py",
+        "socket.py",
+        "socketserver.py",
+        "ssl.py",
+        "concurrent/futures/_base.py",
+        "concurrent/futures/process.py",
+        "concurrent/futures/thread.py",
+        "multiprocessing/connection.py",
+        "multiprocessing/popen_fork.py",
+        "multiprocessing/queues.py",
+        "multiprocessing/synchronize.py",
+    )
+}
+
+
+def frames_of_threads() -> dict[int, FrameType]:
+    """The innermost frame of each thread, by its number.
+
+    Before Python 3.12 a collection may begin while the interpreter holds its list of threads to
+    look at them, and one that frees a `threading.local` waits for that list: nothing would go on.
+    """
+    if sys.version_info >= (3, 12) or not gc.isenabled():
+        return sys._current_frames()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        gc.enable()
+
+
+class Sampler:
+    """Takes samples for one recorder; `sample` is called from a thread that it does not count."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._main = threading.main_thread().ident
+        self._strangers: dict[int, ThreadState] = {}
+        """Threads that never had an event."""
+        self._claimed: dict[int, int] = {}
+        self._trail: Trail | None = None
+        self._parked: dict[int, list[Entry]] = {}
+        """By thread: open scopes whose frames were suspended when they were looked for."""
+
+    def sample(self) -> None:
+        """Look at all threads but the calling one, and others that work for the measurement."""
+        now = self._recorder.clock()
+        events = self._recorder.events
+        self._claimed = events.claimed() if events is not None else {}
+        self._trail = events.trail if events is not None and events.gpu.running else None
+        frames = frames_of_threads()
+        # Our own frame would refer to itself through `frames`, and keep all others alive with it.
+        for own in (threading.get_ident(), *hooks.own_threads):
+            frames.pop(own, None)
+        for ident, frame in frames.items():
+            self._look(ident, frame, now)
+        for known in (self._strangers, self._recorder.threads):
+            for ident in [each for each in list(known) if each not in frames]:
+                known.pop(ident, None)
+
+    def _find_running(self, state: ThreadState, frame: FrameType, now: int) -> None:
+        """Give a thread's clock to the innermost open scope that its frames are in.
+
+        A coroutine that awaits, and a generator between two steps, keep their scopes open, and no
+        event tells that something else runs: a look does. The time since the last event or look is
+        that of what is found, as with all samples.
+        """
+        entry = state.current
+        parked = self._parked.get(state.ident, [])
+        if not parked and not entry[NODE].waits:
+            return
+        # By the frame that each is open in, the innermost one.
+        opened: dict[int, Entry] = {}
+        around: Entry = entry
+        while around[SCOPE] is None or around[NODE].waits:
+            if around[SCOPE] is not None:
+                opened.setdefault(id(around[STOP]), around)
+            around = around[BELOW]
+        for each in parked:
+            while each[SCOPE] is None:
+                each = each[BELOW]
+            if each[NODE].waits:
+                opened.setdefault(id(each[STOP]), each)
+        found, outer = around, cast(FrameType | None, frame)
+        while outer is not None and outer is not around[STOP]:
+            if id(outer) in opened:
+                found = opened[id(outer)]
+                break
+            outer = outer.f_back
+        self._parked[state.ident] = [each for each in opened.values() if each is not found]
+        if state.current is entry:
+            found[NODE].host.own_ns += now - state.last
+            state.last = now
+            state.current = found
+
+    def skip(self) -> None:
+        """Count nothing of what has passed until now."""
+        now = self._recorder.clock()
+        for state in self._states():
+            state.seen = now
+            state.credited += state.outside(now)
+
+    def finish(self) -> None:
+        """Give what passed since the main thread's last sample to the place of that sample."""
+        state = self._recorder.threads.get(self._main or 0)
+        if state is not None and state.where is not None and not state.launching:
+            elapsed = state.outside(self._recorder.clock())
+            state.credited += elapsed
+            state.where.host.sampled_ns += elapsed
+
+    def _states(self) -> list[ThreadState]:
+        return [*self._strangers.values(), *self._recorder.threads.values()]
+
+    def _look(self, ident: int, frame: FrameType, now: int) -> None:
+        state = self._state(ident, now)
+        if self._recorder.waits:
+            self._find_running(state, frame, now)
+        if not self._recorder.frames:
+            return
+        entry = state.current
+        elapsed, state.seen = now - state.seen, now
+        if state.launching:
+            if self._in_launch(frame):
+                # A launch measures itself, and tells when it is over.
+                return
+            # It failed: nobody told.
+            state.launching = False
+        outside = entry is state.root
+        if outside:
+            elapsed = state.outside(now)
+            state.credited += elapsed
+        elapsed -= self._in_operations(state)
+        waiting = ident != self._main and frame.f_code.co_filename in _WAITING
+        if waiting:
+            return
+        trail = self._trail if ident == self._main else None
+        if elapsed > 0 or trail is not None:
+            node = self._node_of(entry, ident, frame)
+            if trail is not None:
+                trail.add(now, node)
+            if elapsed > 0:
+                _add(node, elapsed)
+                if outside:
+                    state.where = node
+
+    def _in_operations(self, state: ThreadState) -> int:
+        """What operations of the thread took since the last look; they have nodes of their own."""
+        claimed = self._claimed.get(state.ident, 0)
+        before, state.claimed = state.claimed, claimed
+        return max(claimed - before, 0)
+
+    def _in_launch(self, frame: FrameType) -> bool:
+        outer: FrameType | None = frame
+        while outer is not None and outer is not self._recorder.paths.base:
+            if runs_kernels(outer.f_code):
+                return True
+            outer = outer.f_back
+        return False
+
+    def _state(self, ident: int, now: int) -> ThreadState:
+        state = self._recorder.threads.get(ident) or self._strangers.get(ident)
+        if state is None:
+            recorder = self._recorder
+            base = recorder.paths.base if ident == self._main else None
+            state = ThreadState(ident, recorder.tree.root.twin(), now, base)
+            self._strangers[ident] = state
+        return state
+
+    def _node_of(self, entry: Entry, ident: int, frame: FrameType) -> Node:
+        scope: Node = entry[NODE]
+        events = self._recorder.events
+        if events is not None:
+            node = events.sampled(frame, ident, entry if scope.index else None)
+            if node is not None:
+                return node
+        anchor = scope.cache.samples
+        node, _ = self._recorder.paths.find(anchor, frame, scope, entry[STOP], _itself)
+        return node
+
+
+def _add(node: Node, elapsed: int) -> None:
+    node.host.samples += 1
+    node.host.sampled_ns += elapsed
+
+
+def _itself(node: Node, place: Location | None) -> Node:
+    return node

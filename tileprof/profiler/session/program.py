@@ -1,0 +1,220 @@
+"""Running a user's program inside a session, such that it cannot tell the difference.
+
+script SCRIPT ARGS    as `python SCRIPT ARGS`
+module MODULE ARGS    as `python -m MODULE ARGS`
+pytest ARGS           as `python -m pytest ARGS`
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import runpy
+import sys
+import traceback
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal
+
+from tileprof.errors import InternalError, MissingDependencyError, UsageError
+from tileprof.profiler.endings.finalizing import say_unwritten
+from tileprof.profiler.endings.os_exit import writing_at_exit
+from tileprof.profiler.endings.remaining_threads import wait_for_threads
+from tileprof.profiler.endings.termination import SAVE_S, finalize_on_terminate
+from tileprof.profiler.session.children import follow_spawned
+from tileprof.profiler.session.recording import finalize_all, open_sessions
+from tileprof.profiler.session.session import Session
+from tileprof.profiler.tree.paths import hidden, ours
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as a shell reports it."""
+
+_replaced: list[types.ModuleType] = []
+"""What was `__main__` before: kept alive, because its functions are still running."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTarget:
+    """What to run."""
+
+    kind: Literal["script", "module", "pytest"]
+    name: str = "pytest"
+    """Path of the script, or dotted name of the module."""
+
+    @property
+    def stem(self) -> str:
+        """What the profile's file is named after: `train.py` and `pkg.train` give `train`."""
+        if self.kind == "script":
+            return os.path.splitext(os.path.basename(os.path.abspath(self.name)))[0]
+        return self.name.rpartition(".")[2]
+
+
+def check_target(target: ProgramTarget) -> None:
+    """Raise `UsageError` or `MissingDependencyError` where there is nothing to run."""
+    if target.kind == "script":
+        if not os.path.exists(target.name):
+            raise UsageError(
+                f"there is no file `{target.name}` to run",
+                hint="Give the path of a Python script, or -m MODULE.",
+            )
+        if os.path.isdir(target.name) and not _main_of(target.name):
+            raise UsageError(f"the folder `{target.name}` has no __main__.py to run")
+        if _is_machine_code(target.name):
+            raise UsageError(
+                f"`{target.name}` is machine code, not a Python script",
+                hint="Build it as a shared library and call that from Python, with ctypes.",
+            )
+    elif target.kind == "pytest" and importlib.util.find_spec("pytest") is None:
+        raise MissingDependencyError("pytest is not installed", hint="pip install pytest")
+
+
+def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) -> int:
+    """Run a program to its end, threads included, and return its exit code.
+
+    `argv` are the program's arguments without its name. The session is deactivated at the end, not
+    finalized; it is discarded where Python could not even begin with the program. Prints what
+    Python itself would print, and nothing else.
+    """
+    check_target(target)
+    body = _prepare(target, argv)
+    finalize_on_terminate(session)
+    follow_spawned(session)
+    try:
+        with writing_at_exit(finalize_all, lambda: say_unwritten(open_sessions(), SAVE_S)):
+            return _run(body, session)
+    finally:
+        session.deactivate()
+        session.recording.recorder.set_base(None)
+
+
+def _run(body: Callable[[], None], session: Session) -> int:
+    session.recording.enter_program(sys._getframe())
+    try:
+        body()
+        code = 0
+    except SystemExit as ending:
+        _discard_unbegun(ending, session)
+        code = _exit_code(ending.code)
+    except KeyboardInterrupt as error:
+        _report(error)
+        code = INTERRUPTED
+    except BaseException as error:
+        _discard_unbegun(error, session)
+        _report(error)
+        code = 1
+    try:
+        wait_for_threads()
+    except KeyboardInterrupt as error:
+        _report(error)
+        code = INTERRUPTED
+    return code
+
+
+def _discard_unbegun(error: BaseException, session: Session) -> None:
+    """Discard a session whose program has no module of that name, or is not Python."""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not hidden(code) and code.co_filename != runpy.__file__:
+            return
+        trace = trace.tb_next
+    session.discard()
+
+
+def _prepare(target: ProgramTarget, argv: Sequence[str]) -> Callable[[], None]:
+    """Set up `sys` and `__main__` as the interpreter does, and return what is left to do."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    main.__annotations__ = {}
+    _replaced.append(sys.modules["__main__"])
+    if target.kind != "script":
+        _set_path(os.getcwd())
+        sys.argv[:] = ["-m", *argv]
+        sys.modules["__main__"] = main
+        return lambda: _run_module(target.name)
+    sys.argv[:] = [target.name, *argv]
+    sys.modules["__main__"] = main
+    path = os.path.abspath(target.name)
+    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        _set_path(path)
+        return lambda: _run_module("__main__", folder=True)
+    _set_path(os.path.dirname(os.path.realpath(path)))
+    return lambda: _run_script(path, main)
+
+
+def _set_path(first: str) -> None:
+    # Ours is the folder of the `tileprof` command, or the current one under `python -m tileprof`.
+    if not sys.flags.safe_path:
+        sys.path[:1] = [first]
+
+
+def _run_script(path: str, main: types.ModuleType) -> None:
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    main.__file__, main.__loader__ = path, loader
+    main.__dict__["__cached__"] = None
+    with open(path, "rb") as file:
+        source = file.read()
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def _run_module(name: str, folder: bool = False) -> None:
+    # What `python -m` and `python FOLDER` themselves call.
+    runpy._run_module_as_main(name, alter_argv=not folder)  # type: ignore[attr-defined]
+
+
+def _is_machine_code(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _main_of(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "__main__.py"))
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _report(error: BaseException) -> None:
+    """Print an uncaught exception through the program's own hook, without frames of ours."""
+    _hide_ours(error)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception:
+        sys.stderr.write("Error in sys.excepthook:\n" + traceback.format_exc())
+    sys.stderr.flush()
+
+
+def _hide_ours(error: BaseException) -> None:
+    """Take our frames out of the tracebacks of an error and those that led to it, faults aside."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        each = todo.pop()
+        if each is None or id(each) in seen or isinstance(each, InternalError):
+            continue
+        seen.add(id(each))
+        todo += [each.__cause__, each.__context__]
+        each.__traceback__ = _without_ours(each.__traceback__)
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not ours(trace.tb_frame.f_code):
+            kept.append(trace)
+        trace = trace.tb_next
+    after: TracebackType | None = None
+    for each in reversed(kept):
+        after = TracebackType(after, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return after

@@ -1,0 +1,282 @@
+"""One session: what it asked for, what it was given, the profile it becomes, the file it writes."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from tileprof.errors import OutputError
+from tileprof.profile import SETUP, PcSamples, Profile, Tables, Timeline, TreeBuilder
+from tileprof.profiler.device import devices
+from tileprof.profiler.endings.deferred_signals import deferred
+from tileprof.profiler.endings.termination import Termination
+from tileprof.profiler.host.excerpts import cta_timelines
+from tileprof.profiler.host.late_measurements import add_records
+from tileprof.profiler.host.recorder import Recorder
+from tileprof.profiler.host.store import Store
+from tileprof.profiler.locks import new_lock
+from tileprof.profiler.options import Options, tagged
+from tileprof.profiler.pcs.kernel_samples import Period
+from tileprof.profiler.pcs.listings import files_of
+from tileprof.profiler.session import provenance
+from tileprof.profiler.session.snapshot import build_tree, device_ns, gather
+from tileprof.profiler.session.steps import Steps
+from tileprof.profiler.tree.sources import Sources
+from tileprof.profiler.tree.totals import LaunchTotals
+
+if TYPE_CHECKING:
+    from tileprof.profiler.counters.control import Prepared
+    from tileprof.profiler.counters.series_control import PreparedSeries
+
+EARLY_S = 0.5
+"""When the first flush is due, in seconds: a program that is killed soon leaves a profile too."""
+PATIENCE = 20
+"""Flushing takes at most one part in this many of the time."""
+
+
+class SharedRecording(Protocol):
+    """Recording that a session is one of several users of."""
+
+    recorder: Recorder
+    sources: Sources
+    sessions: list[Session]
+
+    def refresh(self) -> None:
+        """Record for those sessions that want it now, in the detail that they want."""
+
+    def forget_samples(self) -> None:
+        """Give no further time to where threads were seen before."""
+
+    def leave(self, session: Session) -> None:
+        """Let a session go; the last one ends the recording."""
+
+    def facts(self) -> dict[str, str]:
+        """Return provenance of the process and of what was recorded in it."""
+
+    def enter_program(self, frame: FrameType) -> None:
+        """Take a frame for the program's outermost one, and forget what led to it."""
+
+    def work(self) -> None:
+        """Start the background thread if something needs it."""
+
+    def attend(self, termination: Termination | None) -> None:
+        """Take over the handling of signals around forks, or let go of it with None."""
+
+
+class Session:
+    """A part of a recording; made by `start`."""
+
+    def __init__(
+        self,
+        recording: SharedRecording,
+        path: Path | None,
+        options: Options,
+        counters: Prepared | None = None,
+        over_time: PreparedSeries | None = None,
+    ) -> None:
+        self.options = options
+        self.counters = counters
+        """What became of the wish for hardware counters, where there was one."""
+        self.over_time = over_time
+        """The same of hardware counters over time."""
+        self.path = path
+        """Where the profile goes; None for a session that only returns it, or was discarded."""
+        self.profile: Profile | None = None
+        """The result, once the session is final."""
+        self.of_steps: Profile | None = None
+        """The same without set-up, where there is any."""
+        self.active = True
+        self.recording = recording
+        self._start = provenance.of_start(options)
+        self.child = False
+        """Whether the process is a child of the one that the session was started in."""
+        self.original = path
+        """The path of the process that all began with."""
+        self._begin()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether what happens now is recorded."""
+        return self.active and (self._steps is None or self._steps.recording)
+
+    @property
+    def store(self) -> Store:
+        """What the session is given."""
+        return self._stores[-1]
+
+    def _begin(self) -> None:
+        self._stores = [Store(self.options.timeline)]
+        """All but the last one hold set-up."""
+        self._began = [time.perf_counter_ns()]
+        """When each of them was begun, on the clock of timelines."""
+        self._steps = Steps(self) if self.options.chooses_steps else None
+        self._started, self._clock = provenance.now(), time.monotonic()
+        self._due = self._clock + min(EARLY_S, self.options.flush_interval)
+        self._written: object = None
+        self._saving = new_lock()
+        self._ending = new_lock()
+
+    def deactivate(self) -> None:
+        """Record nothing until `activate`; scopes that are open stay known."""
+        if self.active and self.profile is None:
+            self.active = False
+            self._switched()
+
+    def activate(self) -> None:
+        """Record again."""
+        if not self.active and self.profile is None:
+            self.active = True
+            self._switched()
+
+    def _switched(self) -> None:
+        if self._steps is not None:
+            self._steps.interrupt()
+        self.recording.refresh()
+
+    def end_setup(self) -> None:
+        """Keep what was recorded until now apart from what follows."""
+        self._stores = [*self._stores, Store(self.options.timeline)]
+        self._began = [*self._began, time.perf_counter_ns()]
+        self.recording.refresh()
+        self.recording.forget_samples()
+
+    def finalize(self) -> Profile:
+        """End the session, write the file where there is one, and return the profile.
+
+        A second call returns the same profile; in another thread it waits for the first one.
+        `OutputError` where the file cannot be written.
+        """
+        with deferred(), self._ending:
+            return self.profile if self.profile is not None else self._conclude()
+
+    def _conclude(self) -> Profile:
+        process = os.getpid()
+        if self._steps is not None:
+            self._steps.close()
+        if self.active:
+            self.recording.recorder.settle_devices()
+        self.deactivate()
+        self.recording.recorder.flush_devices(final=True)
+        with self._saving:
+            if len(self._stores) > 1:
+                self.of_steps = self.snapshot(setup=False)
+            self.profile = profile = self.snapshot(final=True)
+        # The session is among the open ones until its file is there: a process that is told to end
+        # waits for those.
+        try:
+            # A child that this thread has forked meanwhile goes on in the same code.
+            if process == os.getpid():
+                self._save(profile)
+        finally:
+            self.recording.leave(self)
+        return profile
+
+    def discard(self) -> None:
+        """Write no file: there was no program to record."""
+        self.path = None
+
+    def snapshot(self, setup: bool = True, final: bool = False) -> Profile:
+        """Return the profile as it stands, or its steps only; the session goes on.
+
+        With `final`, code of sampled functions too, which takes its time. Samples of program
+        counters do not tell steps from set-up, so they are in the whole only.
+        """
+        recorder = self.recording.recorder
+        builder = TreeBuilder()
+        kernel_of: dict[int, int] = {}
+        launches: dict[int, list[LaunchTotals]] = {}
+        files: list[str] = []
+        periods: list[Period] = []
+        *setups, store = self._stores
+        stores = (*(setups if setup else ()), store)
+        for each in stores:
+            numbers = gather(recorder, each)
+            phase = "" if each is store else SETUP
+            kernels_of, made = build_tree(
+                builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase
+            )
+            kernel_of |= kernels_of
+            periods.append(Period(numbers, made))
+            for index, totals in enumerate(numbers.launches):
+                if totals is not None and index in recorder.kernel_of:
+                    launches.setdefault(recorder.kernel_of[index], []).append(totals)
+            files += numbers.files()
+        used = list(dict.fromkeys(kernel_of.values()))
+        kernels = tuple(
+            add_records(recorder.described(kernel), launches.get(kernel, [])) for kernel in used
+        )
+        # A kernel that ran on several devices at one call path is there for one of them.
+        ran_on = [recorder.kernels[kernel].device for kernel in sorted({*used, *launches})]
+        files += [kernel.source_file for kernel in kernels]
+        places = {kernel: place for place, kernel in enumerate(used)}
+        ctas, left_out = cta_timelines([each.excerpts for each in stores], places)
+        pc = recorder.pc_samples(builder, periods, final) if setup else PcSamples()
+        files += files_of(pc)
+        # That of the steps, where there are any.
+        timeline = store.timeline
+        tables = Tables(
+            kernels=kernels,
+            node_kernels={node: used.index(kernel) for node, kernel in kernel_of.items()},
+            sources=self.recording.sources.texts(files),
+            provenance={
+                **self._start,
+                **(self.counters.facts() if self.counters is not None else {}),
+                **(self.over_time.facts() if self.over_time is not None else {}),
+                **self.recording.facts(),
+                **devices.facts(ran_on),
+                **(timeline.facts() if timeline is not None else {}),
+                **left_out,
+                "device": provenance.devices(ran_on),
+                "start": self._started,
+                "end": provenance.now(),
+                "duration": f"{time.monotonic() - self._clock:.3f} s",
+                **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
+            },
+            timeline=timeline.timeline(made) if timeline is not None else Timeline(),
+            ctas=ctas,
+            device_peaks=devices.peaks(ran_on),
+            pc=pc,
+            series=recorder.series(self._began[0 if setup else -1]) if self.over_time else (),
+        )
+        return builder.snapshot(tables)
+
+    def flush(self) -> None:
+        """Write the file if one is due and there is something new; a failure waits for the end."""
+        began = time.monotonic()
+        if self.path is None or began < self._due:
+            return
+        state = self.recording.recorder.progress()
+        if state != self._written:
+            with self._saving:
+                if self.profile is None:
+                    # What could not be written is told at the end, if it is still so.
+                    self.recording.recorder.flush_devices(final=False)
+                    with suppress(OutputError):
+                        self._save(self.snapshot())
+                        self._written = state
+        now = time.monotonic()
+        self._due = now + max(self.options.flush_interval, PATIENCE * (now - began))
+
+    def _save(self, profile: Profile) -> None:
+        from tileprof.profile import save
+
+        # A child that did nothing leaves no file.
+        if self.path is not None and (len(profile) or not self.child):
+            save(profile, self.path)
+
+    def after_fork(self) -> None:
+        """Start anew in a forked child, under a name of its own."""
+        if self._steps is not None:
+            self._steps.close()
+        self._begin()
+        self.become_child(self.original)
+
+    def become_child(self, path: Path | None) -> None:
+        """Write `STEM.pidP.tprof` where the process that all began with writes `path`."""
+        self.child, self.original = True, path
+        if path is not None:
+            self.path = tagged(path, f"pid{os.getpid()}")

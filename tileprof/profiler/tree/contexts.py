@@ -1,0 +1,148 @@
+"""The native recorder, where it is installed: contexts of operations, ranges and driver calls.
+
+In: the recorder of a session and the events that `tileprof.native._recorder` sees by itself.  Out:
+nodes of the tree for its contexts, and host time of operations.  One module serves a process, so
+what it counts is cumulative; `Contexts` remembers what it has handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+from tileprof.errors import Location
+from tileprof.profiler.tree.paths import line_at, path_of, shares, shows
+from tileprof.profiler.tree.tree import Node, Tree
+
+_ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL = range(9)
+
+CAPTURED = "captured at"
+"""Name of the node between the launch of a graph and the path on which its work was captured."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPart:
+    """Host time at a node, over one period."""
+
+    node: Node
+    count: int
+    own_ns: int
+    claimed_ns: int
+    """Of a scope: what operations and calls right in it took, in the thread that was in it."""
+    flops: float
+    bytes: float
+
+
+class _Place(NamedTuple):
+    """What a context stands for."""
+
+    node: Node
+    for_us: bool = False
+    """Whether the frames further in were called by us and not by the program."""
+    apart: tuple[list[Location], int] | None = None
+    """The path to a scope whose frame is no caller, and how much of it the chain has shared."""
+
+
+class Contexts:
+    """The nodes of a tree for the contexts of the native recorder."""
+
+    def __init__(self, native: ModuleType, tree: Tree, recording: int) -> None:
+        self._native = native
+        self._tree = tree
+        self._recording = recording
+        """Its number: contexts of an earlier one name nodes of a tree that is gone."""
+        self._raw: list[tuple[int, int, Any, int]] = [(0, _ROOT, 0, 0)]
+        self._places: dict[int, _Place] = {0: _Place(tree.root)}
+        self._names: dict[int, str] = {}
+        self._told: dict[int, tuple[float, ...]] = {}
+        self.skip()
+
+    def node(self, context: int) -> Node:
+        """Return the node of a context, made where it is new."""
+        if context >= len(self._raw):
+            self._raw += self._native.contexts(len(self._raw))
+        chain = []
+        while context not in self._places:
+            chain.append(context)
+            context = self._raw[context][0]
+        place = self._places[context]
+        for each in reversed(chain):
+            place = self._places[each] = self._place(place, *self._raw[each][1:])
+        return place.node
+
+    def host_parts(self) -> list[HostPart]:
+        """Return what was measured since the last call."""
+        parts = []
+        for context, *now in self._native.host_times():
+            before = self._told.get(context, (0, 0, 0, 0.0, 0.0))
+            if before != tuple(now):
+                self._told[context] = tuple(now)
+                count, own, claimed, flops, moved = (a - b for a, b in zip(now, before))
+                node = self.node(context)
+                parts.append(HostPart(node, int(count), int(own), int(claimed), flops, moved))
+        return parts
+
+    def skip(self) -> None:
+        """Count nothing of what was measured until now."""
+        self._told = {context: tuple(now) for context, *now in self._native.host_times()}
+
+    def _place(self, above: _Place, kind: int, a: Any, b: int) -> _Place:
+        if kind == _FRAME:
+            return self._frame(above, a, b)
+        if kind == _SCOPE:
+            node = self._known(a)
+            return _Place(node, apart=(path_of(node), 0) if b else None)
+        if kind == _KERNEL:
+            return _Place(self._known(b << 32 | a))
+        if kind == _CAPTURED:
+            return self._captured(above, a)
+        name = self._name(a)
+        if kind == _RANGE:
+            place = self._child(above, "scope", name, key=(name, self._name(b)))
+            place.node.native = True
+            return place
+        if kind == _BACKWARD:
+            return self._child(above, "op", name, phase="backward")
+        return self._child(above, {_OP: "op", _API: "api"}[kind], name)
+
+    def _known(self, number: int) -> Node:
+        """The node that Python gave a number, with that of its recording above bit 32."""
+        index = number & 0xFFFFFFFF
+        known = number >> 32 == self._recording and index < len(self._tree.nodes)
+        return self._tree.nodes[index] if known else self._tree.root
+
+    def _child(
+        self, above: _Place, kind: str, name: str, key: Hashable = None, phase: str | None = None
+    ) -> _Place:
+        return _Place(self._tree.child(above.node, kind, name, None, key, phase))
+
+    def _frame(self, above: _Place, code: CodeType, offset: int) -> _Place:
+        visible, for_us = shows(code, above.for_us)
+        if not visible:
+            return above._replace(for_us=for_us)
+        place = Location(code.co_filename, line_at(code, offset), function=code.co_qualname)
+        if above.apart is not None:
+            path, shared = above.apart
+            is_shared, goes_on = shares(path, shared, place)
+            if is_shared:
+                return _Place(above.node, for_us, (path, shared + 1) if goes_on else None)
+        return _Place(self._tree.frame(above.node, place), for_us)
+
+    def _captured(self, above: _Place, context: int) -> _Place:
+        """The path on which something was captured, below the launch of its graph."""
+        chain: list[Node] = []
+        node: Node | None = self.node(context)
+        while node is not None and node.parent is not None:
+            chain.append(node)
+            node = node.parent
+        at = self._tree.child(above.node, "scope", CAPTURED, None)
+        for each in reversed(chain):
+            at = self._tree.like(at, each)
+        return _Place(at)
+
+    def _name(self, number: int) -> str:
+        if number not in self._names:
+            self._names[number] = self._native.name(number)
+        return self._names[number]

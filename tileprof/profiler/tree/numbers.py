@@ -1,0 +1,36 @@
+"""Everything that one session recorded, by node of the recorder's tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tileprof.once import cached_property
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
+from tileprof.profiler.tree.tree import Node
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a session has of each node, by the node's index."""
+
+    nodes: list[Node]
+    host: list[HostTotals | None]
+    launches: list[LaunchTotals | None]
+    device: list[DeviceTotals | None]
+
+    @cached_property
+    def wanted(self) -> list[bool]:
+        """Whether there is anything at a node or below it."""
+        wanted = [
+            bool(launches or device or (totals and not totals.empty()))
+            for totals, launches, device in zip(self.host, self.launches, self.device)
+        ]
+        for node in reversed(self.nodes[1:]):
+            if wanted[node.index] and node.parent is not None:
+                wanted[node.parent.index] = True
+        return wanted
+
+    def files(self) -> list[str]:
+        """Return the files in which these nodes are, in first-seen order."""
+        places = [node.location for node in self.nodes if self.wanted[node.index]]
+        return list(dict.fromkeys(place.file for place in places if place is not None))

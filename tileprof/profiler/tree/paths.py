@@ -1,0 +1,200 @@
+"""From Python frames to nodes: which frames show, and where a path hangs.
+
+A path starts at the innermost open scope. Usually that scope's frame is among the callers, and what
+was called since then hangs below the scope. A scope can also be open in a frame that is suspended:
+a generator (every `@contextmanager`) between two steps, or a task that started this one. Then the
+callers and the path to the scope share their beginning, and what they do not share hangs below the
+scope.
+
+What a library does for us (an import, a subprocess) is no call of the program's: the frames of
+libraries that we called do not show, and their time is the caller's of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+
+from tileprof.errors import Location
+from tileprof.profile import FOLDED_NAME
+from tileprof.profiler.tree.path_cache import Link, follow
+from tileprof.profiler.tree.sources import of_user
+from tileprof.profiler.tree.tree import Node, Tree
+
+MAX_LINKS = 100_000
+"""Links keep code objects alive; a program that makes code without end starts learning anew."""
+
+_PROFILER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(_PROFILER)), "")
+_CALLING = tuple(f"{_PROFILER}{name}.py" for name in ("host/decorate", "session/program"))
+"""Files of ours whose calls are the program's own."""
+_PLUMBING = {
+    # Identities, because a code object takes long to hash.
+    id(getattr(threading.Thread, name).__code__)
+    for name in ("_bootstrap", "_bootstrap_inner", "run")
+}
+
+Finish = Callable[[Node, Location | None], Node]
+"""Makes the node at the end of a path, from the node above and the place of the innermost frame."""
+
+
+def hidden(code: CodeType) -> bool:
+    """Tell whether frames of this code never show: ours, the interpreter's, plumbing."""
+    return ours(code) or code.co_filename.startswith("<frozen ") or id(code) in _PLUMBING
+
+
+def hide(code: CodeType) -> None:
+    """Show frames of this code, which lives as long as the process, no more."""
+    _PLUMBING.add(id(code))
+
+
+def shows(code: CodeType, for_us: bool) -> tuple[bool, bool]:
+    """Tell whether a frame shows, and whether what it calls is called for us.
+
+    `for_us` is what the frame around it gave.
+    """
+    if ours(code):
+        return False, not code.co_filename.startswith(_CALLING)
+    if hidden(code):
+        return False, for_us
+    for_us = for_us and not of_user(code.co_filename)
+    return not for_us, for_us
+
+
+def ours(code: CodeType) -> bool:
+    """Tell whether code belongs to this package."""
+    return code.co_filename.startswith(_PACKAGE)
+
+
+def runs_kernels(code: CodeType) -> bool:
+    """Tell whether code is ours and not the profiler's, whose wrappers are around anything."""
+    return ours(code) and not code.co_filename.startswith(_PROFILER)
+
+
+class Paths:
+    """Finds and learns the nodes of call paths in one tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._links = 0
+        self.base: FrameType | None = None
+        """The frame that runs the user's program; it and its callers do not belong to it."""
+
+    def find(
+        self,
+        anchor: Link[Node],
+        frame: FrameType,
+        scope: Node,
+        stop: FrameType | None,
+        finish: Finish,
+    ) -> tuple[Node, bool]:
+        """Return the node of the path from `scope` to `frame`, and whether the chain was kept.
+
+        `stop` is the frame in which `scope` was opened, None for a thread's root.
+        """
+        node = follow(anchor, frame, stop)
+        return (node, True) if node is not None else self._learn(anchor, frame, scope, stop, finish)
+
+    def _learn(
+        self,
+        anchor: Link[Node],
+        frame: FrameType,
+        scope: Node,
+        stop: FrameType | None,
+        finish: Finish,
+    ) -> tuple[Node, bool]:
+        chain: list[FrameType] = []
+        outer: FrameType | None = frame
+        while outer is not stop and outer is not None:
+            chain.append(outer)
+            outer = outer.f_back
+        places = self._places(chain)
+        met = outer is stop
+        above = scope
+        for place in reversed(places if met else _beyond(places, scope)):
+            above = self._tree.frame(above, place)
+        node = finish(above, places[0] if places else place_of(frame))
+        kept = FOLDED_NAME not in (node.name, above.name)
+        if kept:
+            self._keep(anchor, chain, node, met)
+        return node, kept
+
+    def _places(self, chain: list[FrameType]) -> list[Location]:
+        """The visible frames of a chain, innermost first."""
+        end = next((at for at, frame in enumerate(chain) if frame is self.base), len(chain))
+        places = []
+        for_us = False
+        for frame in reversed(chain[:end]):
+            visible, for_us = shows(frame.f_code, for_us)
+            if visible:
+                places.append(_locate(frame))
+        return places[::-1]
+
+    def _keep(self, anchor: Link[Node], chain: list[FrameType], node: Node, met: bool) -> None:
+        if self._links > MAX_LINKS:
+            self._links = 0
+            self._tree.forget_paths()
+        self._links += len(chain)
+        link = anchor
+        for frame in chain:
+            link = link.further(frame)
+        if met:
+            link.at_stop = node
+        else:
+            link.at_top = node
+
+
+def place_of(frame: FrameType) -> Location | None:
+    """Return where a frame stands; None for one that does not show."""
+    return None if hidden(frame.f_code) else _locate(frame)
+
+
+def line_at(code: CodeType, offset: int) -> int:
+    """Return the line of the instruction at an offset in bytes, else the function's."""
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+def _locate(frame: FrameType) -> Location:
+    code = frame.f_code
+    line = frame.f_lineno or code.co_firstlineno
+    return Location(code.co_filename, line, function=code.co_qualname)
+
+
+def _beyond(places: list[Location], scope: Node) -> list[Location]:
+    """What a chain of callers (innermost first) does not share with the path down to `scope`."""
+    path = path_of(scope)
+    shared = 0
+    for place in reversed(places):
+        is_shared, goes_on = shares(path, shared, place)
+        shared += is_shared
+        if not goes_on:
+            break
+    return places[: len(places) - shared]
+
+
+def path_of(scope: Node) -> list[Location]:
+    """Return the frames on the path down to a scope, outermost first."""
+    path: list[Location] = []
+    node: Node | None = scope
+    while node is not None:
+        if node.kind == "frame" and node.location is not None:
+            path.append(node.location)
+        node = node.parent
+    return path[::-1]
+
+
+def shares(path: list[Location], shared: int, place: Location) -> tuple[bool, bool]:
+    """Tell whether a caller's place is on a path, after `shared` that are, and may be the last.
+
+    The same function, gone on to another line, is the last: what it calls now is not shared.
+    """
+    if shared >= len(path):
+        return False, False
+    its = path[shared]
+    same = (place.file, place.function) == (its.file, its.function)
+    return same, same and place.line == its.line
