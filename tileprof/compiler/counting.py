@@ -120,14 +120,15 @@ def _accesses(op: ir.OpBase, counters: frozenset[ir.Value]) -> Iterator[Access]:
     if op.SPEC.resource == "host":
         # A message is no work of the kernel.
         return
-    for value, reads, writes, indices in op.accesses():
+    for touched in op.accesses():
+        value = touched.value
         if value.buffer.space != "global":
             continue
-        size = (reads + writes) * value.dtype.bytes
-        if indices is None:
+        size = (touched.reads + touched.writes) * value.dtype.bytes
+        if touched.indices is None:
             yield _tile(value, size, op)
         else:
-            ranges = _element(indices, value.buffer.shape, counters)
+            ranges = _element(touched.indices, value.buffer.shape, counters)
             yield Access(size, ranges, not getattr(op, "in_bounds", True), op)
 
 

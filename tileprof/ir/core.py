@@ -180,11 +180,12 @@ class OpBase:
 
     def accesses(self) -> Iterator[Access]:
         """The buffers that the op itself reads or writes, without those of its regions."""
-        for name, reads, writes, indices, unless in self.SPEC.accesses:
-            value = getattr(self, name)
-            if (reads or writes) and isinstance(getattr(value, "type", None), BufferType):
-                at = tuple(getattr(self, indices)) if indices else None
-                yield Access(value, reads and not (unless and getattr(self, unless)), writes, at)
+        for each in self.SPEC.accesses:
+            value = getattr(self, each.field)
+            if (each.reads or each.writes) and isinstance(getattr(value, "type", None), BufferType):
+                at = tuple(getattr(self, each.indices)) if each.indices else None
+                reads = each.reads and not (each.unless and getattr(self, each.unless))
+                yield Access(value, reads, each.writes, at)
 
     def all_accesses(self) -> Iterator[Access]:
         """The buffers that the op and everything inside of it reads or writes."""

@@ -8,7 +8,8 @@ know a new op; `verify` refuses one that declares nothing.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from .core import Value
@@ -35,7 +36,8 @@ asynchronous work, turns of warp groups, the counter of a launch's tiles, the ho
 messages, sites that are measured, advice to the backend."""
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Access:
     """One buffer that an op reads or writes, as its operand names it: an allocation, a parameter
     or a view."""
 
@@ -46,7 +48,8 @@ class Access(NamedTuple):
     """The one element that is meant; None: all of `value`."""
 
 
-class DeclaredAccess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DeclaredAccess:
     """How an op uses the memory that one of its operands names."""
 
     field: str
