@@ -18,13 +18,13 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
-from tileprof.errors import InternalError, MissingDependencyError
+from tileprof.errors import InternalError, MissingDependencyError, extra_command
 from tileprof.once import once
 
 __all__ = ["Compiled", "compile_text", "identity", "version"]
 
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-_HINT = "Install it with: pip install 'tileprof[cuda]'. A GPU is not needed."
+_HINT = f"Install it with: {extra_command('cuda')}. A GPU is not needed."
 
 
 @dataclass(frozen=True, slots=True)
