@@ -31,7 +31,7 @@ def required(lines: list[str]) -> set[str]:
 
 def imported() -> set[str]:
     """The distributions of all packages that are imported anywhere, those of Python's left out."""
-    found = set()
+    found: set[str] = set()
     for path in (ROOT / "tileprof").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas  # type: ignore[import-untyped] # ships no types
+import pandas
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given

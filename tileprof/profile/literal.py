@@ -51,7 +51,7 @@ def to_hatchet(profile: Profile) -> Any:
     deeper than hatchet's recursive reader can go.
     """
     with from_extra("hatchet"):
-        import hatchet  # type: ignore[import-not-found] # an extra, and untyped
+        import hatchet
     tree = _merged_by_name(profile)
     nodes = _nodes(tree, {})
     for metric in tree.metrics.values():

@@ -31,7 +31,7 @@ from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Tables
 
 if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped] # ships no types
+    import pandas
 
 _T = TypeVar("_T")
 

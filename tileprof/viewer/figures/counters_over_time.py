@@ -18,7 +18,7 @@ from tileprof.viewer.series import SeriesView, series_views, shown_columns
 from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped] # ships no types
+    from plotly.graph_objects import Figure
 
 __all__ = ["counters_over_time"]
 
@@ -39,7 +39,7 @@ def counters_over_time(
     installed.
     """
     with from_extra("plotly"):
-        from plotly.subplots import make_subplots  # type: ignore[import-untyped] # ships no types
+        from plotly.subplots import make_subplots
 
     view = _of_device(series_views(profile), device)
     columns = shown_columns(view, metrics)

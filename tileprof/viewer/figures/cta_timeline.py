@@ -18,7 +18,7 @@ from tileprof.viewer.ctas import Ctas
 from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped] # ships no types
+    from plotly.graph_objects import Figure
 
 __all__ = ["cta_timeline"]
 

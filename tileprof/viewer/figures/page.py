@@ -49,7 +49,7 @@ def cta_page(profile: Profile) -> str:
     """The page; UsageError where the profile has no timelines of CTAs, MissingDependencyError where
     plotly is not installed."""
     with from_extra("plotly"):
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped] # ships no types
+        from plotly.offline import get_plotlyjs
 
     ctas = Ctas(profile)
     first = ctas.pick()
