@@ -46,7 +46,7 @@ class Fence:
     def commands(self) -> Iterator[str]:
         """The command lines of `tileprof`; what installs or tests the project is left out."""
         for line in self.text.splitlines():
-            command = line.rpartition("pip install -e . && ")[2]
+            command = line.rpartition("pip install . && ")[2]
             if command.startswith("tileprof "):
                 yield command
 

@@ -31,6 +31,7 @@ import linecache
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 __all__ = [
@@ -54,6 +55,8 @@ __all__ = [
     "UnknownOperation",
     "UnsupportedPython",
     "UsageError",
+    "extra_command",
+    "from_extra",
     "source_lines",
     "suggestion",
 ]
@@ -252,6 +255,26 @@ class OutputError(TileprofError):
 
 class MissingDependencyError(TileprofError, ImportError):
     """An optional package or tool is not there."""
+
+
+def extra_command(extra: str) -> str:
+    """Return the command that installs an extra of tileprof, one of `pyproject.toml`."""
+    return f'pip install "tileprof[{extra}]"'
+
+
+@contextmanager
+def from_extra(extra: str) -> Iterator[None]:
+    """Wrap the import of a package that an extra of tileprof installs.
+
+    Raises `MissingDependencyError` with the command that installs it where it is not there.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise MissingDependencyError(
+            f"{str(missing.name).partition('.')[0]} is not installed",
+            hint=f"Install it: {extra_command(extra)}",
+        ) from None
 
 
 class InternalError(TileprofError):

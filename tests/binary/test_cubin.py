@@ -64,7 +64,7 @@ def test_without_the_disassembler_the_elf_still_reads(monkeypatch: pytest.Monkey
     function = binary.read(STORED.read_bytes() + b" ").functions["spill"]
     assert function.resources.registers == 32
     assert function.lines.chain(0x10)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'tileprof\[cuda\]'"):
+    with pytest.raises(MissingDependencyError, match=r'pip install "tileprof\[cuda\]"'):
         _ = function.instructions
 
 

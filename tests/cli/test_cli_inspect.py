@@ -125,7 +125,7 @@ def test_without_a_disassembler(cli: Any, folder: Path, monkeypatch: pytest.Monk
     assert "spill" in found.out
     assert found.err == (
         "tileprof: no disassembler: reading SASS needs `nvdisasm`\n"
-        "Get it with: pip install 'tileprof[cuda]'\n"
+        'Get it with: pip install "tileprof[cuda]"\n'
     )
 
 

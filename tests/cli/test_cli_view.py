@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas  # type: ignore[import-untyped] # ships no types
+import pandas
 import pytest
 
 from tests.viewer.samples import matmul, node, profile_of

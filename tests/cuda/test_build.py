@@ -314,7 +314,7 @@ def test_without_nvrtc(setup: str, expected: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
-    assert "pip install 'tileprof[cuda]'. A GPU is not needed." in done.stdout
+    assert 'pip install "tileprof[cuda]". A GPU is not needed.' in done.stdout
 
 
 HIT = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.strategies_profile import profiles
-from tileprof.errors import Location, MissingDependencyError, ProfileFileError
+from tileprof.errors import Location, ProfileFileError
 from tileprof.profile import Metric, Profile, TreeBuilder, from_literal, limit_depth, to_literal
 from tileprof.profile.literal_names import metric_key, metric_of
 
@@ -248,15 +247,9 @@ def test_malformed_literals(literal: object, message: str) -> None:
 
 
 def test_to_hatchet() -> None:
-    """With hatchet there is a GraphFrame with inclusive columns; without, the command to get it."""
-    profile = from_literal(PROTON)
-    if importlib.util.find_spec("hatchet") is None:
-        with pytest.raises(MissingDependencyError) as error:
-            profile.to_hatchet()
-        expected = 'hatchet is not installed\nInstall it: pip install "tileprof[hatchet]"'
-        assert str(error.value) == expected
-        return
-    frame = profile.to_hatchet()
+    """A GraphFrame has inclusive columns."""
+    pytest.importorskip("hatchet")
+    frame = from_literal(PROTON).to_hatchet()
     assert "time (ns) (inc)" in frame.inc_metrics
     totals = dict(zip(frame.dataframe["name"], frame.dataframe["time (ns) (inc)"]))
     assert totals["ROOT"] == totals["step"] == totals["gemm_128x128"] == 41000

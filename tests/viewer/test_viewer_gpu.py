@@ -140,7 +140,7 @@ def test_parquet(tmp_path: Any) -> None:
     """Backward time by kernel is one question."""
     import io
 
-    import pandas  # type: ignore[import-untyped] # ships no types
+    import pandas
 
     files = export_folder({"step.rank0": training()}, "parquet")
     nodes = pandas.read_parquet(io.BytesIO(files["nodes/step.rank0.parquet"]))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas  # type: ignore[import-untyped] # ships no types
+import pandas
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from tests.profile_samples import full_profile
 from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
-from tileprof.errors import MissingDependencyError, UsageError
+from tileprof.errors import UsageError
 from tileprof.profile import KernelInfo, Metric, Profile, Tables, load, prune, save
 from tileprof.viewer import FOLDER_EXPORTS, export, export_folder
 from tileprof.viewer.exports.parquet import rank_of
@@ -249,11 +248,3 @@ def test_files_and_folders_are_not_mixed_up() -> None:
         export_folder({"m": matmul()}, "chrome")
     with pytest.raises(UsageError, match="there is no export format `arrow`"):
         export_folder({}, "arrow")
-
-
-def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra that is missing is named."""
-    for name in [name for name in sys.modules if name.startswith("pyarrow")]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "tileprof\[parquet\]"'):
-        export_folder({"m": matmul()}, "parquet")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas  # type: ignore[import-untyped] # ships no types
+import pandas
 import pytest
 
 from tests.profile_samples import full_profile, pc_samples

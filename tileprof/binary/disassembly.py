@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tileprof.errors import CubinError, MissingDependencyError
+from tileprof.errors import CubinError, MissingDependencyError, extra_command
 
 from . import limits
 from .instructions import BYTES, Instruction, split_operands
@@ -40,7 +40,7 @@ def find_nvdisasm() -> Path:
     if found is None:
         raise MissingDependencyError(
             "no disassembler: reading SASS needs `nvdisasm`",
-            hint="Get it with: pip install 'tileprof[cuda]'",
+            hint=f"Get it with: {extra_command('cuda')}",
         )
     return found
 

@@ -22,6 +22,7 @@ from tileprof.errors import (
     TileprofError,
     UsageError,
 )
+from tileprof.progress import working
 
 from . import (
     cache_command,
@@ -84,7 +85,11 @@ def _dispatch(arguments: list[str]) -> int:
             terminal.show(f"tileprof {__version__}\n")
             return 0
         case [name, *rest] if name in COMMANDS:
-            return COMMANDS[name].main(rest)
+            if name == "run":
+                with terminal.progress(apart=True):
+                    return run.COMMAND.main(rest)
+            with terminal.progress(), working(f"tileprof {name}"):
+                return COMMANDS[name].main(rest)
         case [name, *_]:
             kind = "option" if name.startswith("-") else "command"
             raise UsageError(

@@ -8,12 +8,20 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 
+from tileprof.errors import extra_command
+
 from . import doctor_gpu, doctor_roofs, terminal
 from .findings import Finding
 from .parsing import Command, Parser
 
 __all__ = ["COMMAND", "examine"]
 
+_EXTRAS = (
+    ("pandas", "Profile.frame()", "pandas"),
+    ("plotly", "tileprof.figures", "plotly"),
+    ("llnl-hatchet", "Profile.to_hatchet()", "hatchet"),
+    ("pyarrow", "export --to parquet", "parquet"),
+)
 _ROOFS = "measure what each GPU does at most, print it and keep it; takes some seconds"
 
 
@@ -53,14 +61,14 @@ def _verdict(missing: list[str]) -> str:
 def examine() -> Iterator[Finding]:
     """Everything that tileprof can use, in order of need."""
     yield Finding("Python", f"{platform.python_version()} ({sys.executable})", "")
-    for name in ("numpy", "ml_dtypes", "pandas", "rich", "plotly"):
+    for name in ("numpy", "ml_dtypes", "rich"):
         yield _package(name, "needed", f'pip install "{name}"')
     yield _compiler()
     yield _cache()
-    yield _package("torch", "PyTorch tensors as arguments", 'pip install "tileprof[torch]"')
+    yield _package("torch", "PyTorch tensors as arguments", extra_command("torch"))
     yield _observer()
-    yield _package("llnl-hatchet", "Profile.to_hatchet()", 'pip install "tileprof[hatchet]"')
-    yield _package("pyarrow", "export --to parquet", 'pip install "tileprof[parquet]"')
+    for name, purpose, extra in _EXTRAS:
+        yield _package(name, purpose, extra_command(extra))
     yield from doctor_gpu.kernels()
     yield from doctor_roofs.findings()
     yield from doctor_gpu.recording()
@@ -90,7 +98,7 @@ def _observer() -> Finding:
     found = "" if why else "compiled when it is first used"
     purpose = f"PyTorch's operations in profiles; {why}"
     lacking = "compiler" in why
-    remedy = "apt install g++, or set CXX" if lacking else 'pip install "tileprof[torch]"'
+    remedy = "apt install g++, or set CXX" if lacking else extra_command("torch")
     return Finding("PyTorch observer", found, purpose, remedy)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 
+from tileprof.errors import extra_command
+
 from .findings import Finding
 
 __all__ = ["kernels", "recording"]
 
 GPU = "kernels on a GPU"
-CUDA_EXTRA = 'pip install "tileprof[cuda]"'
+CUDA_EXTRA = extra_command("cuda")
 _WITHOUT_COUNTERS = "kernels of tileprof are looked into without it: run --instrument sample"
 REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-cache-dir tileprof"
 

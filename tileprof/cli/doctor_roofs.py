@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tileprof.errors import MissingDependencyError, TileprofError
+from tileprof.progress import working
 
 from . import terminal
 from .findings import Finding
@@ -43,27 +44,10 @@ def measure() -> int:
             "there is no GPU to measure", hint="`tileprof doctor` says what is missing."
         )
     for number in range(count):
-        heard = _Progress(number)
-        try:
-            roofs = measured_roofs(number, again=True, progress=heard)
-        finally:
-            heard.end()
+        with working(f"cuda:{number}") as task:
+            roofs = measured_roofs(number, again=True, progress=task.tell)
         terminal.show(_table(number, roofs))
     return 0
-
-
-class _Progress:
-    """A line on standard error that says what is being measured, where somebody looks at it."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __call__(self, name: str) -> None:
-        terminal.progress(f"cuda:{self._number}: {name}")
-
-    def end(self) -> None:
-        """Clear the line."""
-        terminal.progress("")
 
 
 def _devices() -> int:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
+from tileprof.progress import working
 
 from . import terminal
 from .parsing import Command, Parser, one_of
@@ -62,7 +63,12 @@ def _analyzed(files: Sequence[str]) -> dict[str, Report]:
     from tileprof.analyzer import analyze
     from tileprof.profile import load
 
-    return {file: analyze(load(file)) for file in files}
+    reports = {}
+    with working("", total=len(files)) as task:
+        for task.done, file in enumerate(files):
+            task.tell(f"analysing {file}")
+            reports[file] = analyze(load(file))
+    return reports
 
 
 def _page(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import OutputError, UsageError
+from tileprof.progress import working
 
 from . import terminal
 from .later import refuse
@@ -210,7 +211,8 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     with suppress(OSError, ValueError, AttributeError):  # None where it was closed from the start
         sys.stdout.flush()
     try:
-        profile = session.finalize()
+        with working("making the profile"):
+            profile = session.finalize()
     except OutputError as error:
         # The program's exit code is its own; that its profile is lost is said, not returned.
         terminal.complain(str(error))

@@ -2,6 +2,7 @@
 
 Everything that a command prints goes through `show` or `write`. So this is the place where text is
 made safe to print, and where a stream that is closed, full or no longer read is dealt with.
+`progress` shows what is under way on standard error, where that is a terminal.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from tileprof.errors import OutputError
+from tileprof.once import Guard
 from tileprof.profile.plain_text import CONTROL, escape
+from tileprof.progress import listen, tasks
+from tileprof.runtime import hooks
 
 __all__ = [
     "close_broken", "complain", "has_color", "has_unicode", "is_terminal", "progress", "safe",
@@ -26,7 +31,9 @@ _OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
 """Colours, bold and dim, as `viewer.text.paint` writes them. None of them hides text."""
 _UNSAFE = re.compile(f"({_OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")
 """Our own styles are the group, so that the replacement can keep them."""
-_CLEAR_LINE = "\r\x1b[K"
+_PATIENCE_S = 1.0
+"""How long something is under way before it is shown, so that what takes two seconds was seen."""
+_REFRESH_S = 0.1
 
 
 def has_color(stream: TextIO | None) -> bool:
@@ -64,6 +71,7 @@ def show(text: str, stream: TextIO | None = None) -> None:
     Raises OutputError where standard output is closed or cannot be written, and BrokenPipeError
     where its reader is gone. What cannot be written to standard error is dropped.
     """
+    _told.hide()
     stream = stream or sys.stdout
     encoding = _encoding(stream)
     shown = safe(text, has_color(stream)).encode(encoding, errors="replace").decode(encoding)
@@ -72,6 +80,7 @@ def show(text: str, stream: TextIO | None = None) -> None:
 
 def write(content: bytes) -> None:
     """Write a result that is no text to standard output, at once; errors are those of `show`."""
+    _told.hide()
     _to(sys.stdout, lambda held: held.buffer.write(content))
 
 
@@ -81,12 +90,85 @@ def complain(message: str) -> None:
         show(f"tileprof: {message}\n", sys.stderr)
 
 
-def progress(text: str) -> None:
-    """Write a line over the last one to standard error if that is a terminal; '' clears it."""
-    if is_terminal(sys.stderr):
-        with suppress(OSError, ValueError):
-            sys.stderr.write(_CLEAR_LINE + safe(text, color=False))
-            sys.stderr.flush()
+@contextmanager
+def progress(apart: bool = False) -> Iterator[None]:
+    """Show tasks under way until the end of the block, where somebody looks at standard error.
+
+    `apart`: on a line below what a program has written there, whose last line may be open.
+    """
+    if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    with listen(lambda: _told.follow(apart)):
+        try:
+            yield
+        finally:
+            _told.hide()
+
+
+class _Told:
+    """The line that tells what is under way; a thread of its own draws it."""
+
+    def __init__(self) -> None:
+        self._guard = Guard()
+        self._thread: threading.Thread | None = None
+        self._over = threading.Event()
+
+    def follow(self, apart: bool) -> None:
+        """Begin the line where tasks are under way, and take it away after the last."""
+        with self._guard:
+            if not tasks:
+                self.hide()
+            elif self._thread is None:
+                self._over = threading.Event()
+                self._thread = threading.Thread(target=_draw, args=(self._over, apart), daemon=True)
+                self._thread.start()
+                hooks.own_threads.add(self._thread.ident or 0)
+
+    def hide(self) -> None:
+        """Take the line away, until a task begins or ends."""
+        with self._guard:
+            if self._thread is not None:
+                self._over.set()
+                self._thread.join()
+                hooks.own_threads.discard(self._thread.ident or 0)
+                self._thread = None
+
+
+_told = _Told()
+
+
+def _draw(over: threading.Event, apart: bool) -> None:
+    """Draw the line of the innermost task until it is over; nothing where that is soon."""
+    if over.wait(_PATIENCE_S):
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(file=sys.stderr)
+    columns = (
+        SpinnerColumn("dots" if has_unicode(sys.stderr) else "line"),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(20),
+        TimeElapsedColumn(),
+    )
+    line = Progress(*columns, console=console, auto_refresh=False, transient=True,
+                    redirect_stdout=False, redirect_stderr=False)  # fmt: skip
+    with suppress(OSError, ValueError):
+        if apart:
+            console.print()
+        with line:
+            shown = line.add_task("", total=None, visible=False)
+            while True:
+                if tasks:
+                    task = tasks[-1]
+                    what, total = safe(task.what, color=False), task.total or None
+                    line.update(
+                        shown, description=what, total=total, completed=task.done, visible=True
+                    )
+                line.refresh()
+                if over.wait(_REFRESH_S):
+                    return
 
 
 def close_broken() -> None:

@@ -9,7 +9,7 @@ the parser, the rewriter and the verifier follow from the declaration.
 
 from .builder import Builder
 from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
-from .core import OPS, Block, OpBase, Value, walk
+from .core import OPS, Access, Block, OpBase, Value, walk
 from .device import (
     AllReduce,
     AsyncCopy,
@@ -34,7 +34,7 @@ from .device import (
     TurnWait,
     Wait,
 )
-from .effects import Access, Effect, Queue
+from .effects import Effect, Queue
 from .kernel import Kernel, Param, Site, State
 from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .parser import parse

@@ -12,11 +12,12 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from tileprof.errors import Location
 
-from .effects import Access, DeclaredAccess, Effect, Queue, Resource
+from .effects import DeclaredAccess, Effect, Queue, Resource
 from .types import BufferType, DType, Type
 
 __all__ = [
     "OPS",
+    "Access",
     "Block",
     "OpBase",
     "OpSpec",
@@ -124,6 +125,18 @@ def attribute(*, default: Any = MISSING, positional: bool = False) -> Any:
 def region() -> Any:
     """A field that holds a block of ops."""
     return field(metadata={"role": "region"})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One buffer that an op reads or writes, as its operand names it: an allocation, a parameter
+    or a view."""
+
+    value: Value
+    reads: bool
+    writes: bool
+    indices: tuple[Value, ...] | None = None
+    """The one element that is meant; None: all of `value`."""
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from .core import Value
-
-__all__ = ["Access", "DeclaredAccess", "Effect", "Queue", "Resource"]
+__all__ = ["DeclaredAccess", "Effect", "Queue", "Resource"]
 
 
 class Effect(enum.Flag):
@@ -34,18 +31,6 @@ Resource = Literal["threads", "queue", "turns", "tiles", "host", "sites", "advic
 """What an op reads or writes that no operand names: threads that wait for each other, groups of
 asynchronous work, turns of warp groups, the counter of a launch's tiles, the host that hears of
 messages, sites that are measured, advice to the backend."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One buffer that an op reads or writes, as its operand names it: an allocation, a parameter
-    or a view."""
-
-    value: Value
-    reads: bool
-    writes: bool
-    indices: tuple[Value, ...] | None = None
-    """The one element that is meant; None: all of `value`."""
 
 
 @dataclass(frozen=True, slots=True)

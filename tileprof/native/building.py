@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from tileprof.errors import BuildError, Location, TileprofError
 from tileprof.once import once, unforked
+from tileprof.progress import working
 
 from . import cache
 from .cache import cache_folder
@@ -208,7 +209,8 @@ def _compile(folder: Path, order: Order, log: Path) -> None:
     source.write_text(order.text)
     command = [order.compiler.path, *order.compiler.flags, *extra_flags(), *order.options]
     command += [str(source), "-o", str(folder / f"{order.name}.so"), *order.libraries]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    with working(f"compiling {order.name} (C++)"):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode == 0:
         return
     log.write_text(f"$ {' '.join(command)}\n{done.stderr}\n{order.text}")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tileprof.errors import MissingDependencyError, UsageError
+from tileprof.errors import UsageError, from_extra
 from tileprof.profile import metrics as law
 from tileprof.profile.forest import merge_siblings
 from tileprof.profile.literal_names import (
@@ -50,12 +50,8 @@ def to_hatchet(profile: Profile) -> Any:
     Raises `MissingDependencyError` where hatchet is not installed, `UsageError` where the tree is
     deeper than hatchet's recursive reader can go.
     """
-    try:
-        import hatchet  # type: ignore[import-not-found] # an extra, and untyped
-    except ImportError:
-        raise MissingDependencyError(
-            "hatchet is not installed", hint='Install it: pip install "tileprof[hatchet]"'
-        ) from None
+    with from_extra("hatchet"):
+        import hatchet
     tree = _merged_by_name(profile)
     nodes = _nodes(tree, {})
     for metric in tree.metrics.values():

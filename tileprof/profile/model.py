@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.errors import Location, UsageError, suggestion
+from tileprof.errors import Location, UsageError, from_extra, suggestion
 from tileprof.once import cached_property
 from tileprof.profile import metrics as law
 from tileprof.profile.forest import depths, levels
@@ -31,7 +31,7 @@ from tileprof.profile.symbol import KINDS, Symbol
 from tileprof.profile.tables import Tables
 
 if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped] # ships no types
+    import pandas
 
 _T = TypeVar("_T")
 
@@ -240,8 +240,12 @@ class Profile:
         check(self)
 
     def frame(self) -> pandas.DataFrame:
-        """Return a table, a row per node, with columns `NAME` (total) and `NAME own` per metric."""
-        import pandas
+        """Return a table, a row per node, with columns `NAME` (total) and `NAME own` per metric.
+
+        Raises `MissingDependencyError` where pandas is not installed.
+        """
+        with from_extra("pandas"):
+            import pandas
 
         places = self.locations
         columns: dict[str, Any] = {

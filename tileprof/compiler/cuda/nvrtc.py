@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
-from tileprof.errors import InternalError, MissingDependencyError
+from tileprof.errors import InternalError, MissingDependencyError, extra_command
 from tileprof.once import once
+from tileprof.progress import working
 
 __all__ = ["Compiled", "compile_text", "identity", "version"]
 
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-_HINT = "Install it with: pip install 'tileprof[cuda]'. A GPU is not needed."
+_HINT = f"Install it with: {extra_command('cuda')}. A GPU is not needed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ def compile_text(
     _check(error, "nvrtcCreateProgram")
     try:
         given = [each.encode() for each in options]
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
+        with working(f"compiling {os.path.basename(name)} (NVRTC)"):
+            (result,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         log = _text(nvrtc, program, "ProgramLog")
         failed = result == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION
         if not failed:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profiler.cupti import cupti_library
+from tileprof.progress import working
 
 from .host import CuptiFailure, Host, Kind, base_metrics, open_library
 from .lookup import find_chip
@@ -53,9 +54,10 @@ def make_plan(
     MissingDependencyError where there is no CUPTI or no device; UsageError for a metric that such a
     device does not have.
     """
-    path, library = open_found()
-    name = chip or find(path)
-    passes, image = planned(library, name, asked, "launches")
+    with working("planning the passes of hardware counters"):
+        path, library = open_found()
+        name = chip or find(path)
+        passes, image = planned(library, name, asked, "launches")
     return Plan(asked, path, name, passes, image)
 
 

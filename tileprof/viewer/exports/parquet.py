@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Mapping
 
-from tileprof.errors import MissingDependencyError
+from tileprof.errors import from_extra
 from tileprof.profile import Profile
 
 __all__ = ["rank_of", "to_parquet"]
@@ -25,12 +25,8 @@ def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
     Equal profiles give equal bytes. Raises MissingDependencyError where pyarrow is not installed,
     UsageError where profiles declare a metric differently.
     """
-    try:
+    with from_extra("parquet"):
         import pyarrow.parquet
-    except ImportError:
-        raise MissingDependencyError(
-            "pyarrow is not installed", hint='Install it: pip install "tileprof[parquet]"'
-        ) from None
     from tileprof.viewer.exports.arrow import TABLES, Origin, columns_of, table_of
 
     columns = columns_of(list(profiles.values()))

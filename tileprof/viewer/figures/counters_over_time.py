@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileprof.errors import UsageError
+from tileprof.errors import UsageError, from_extra
 from tileprof.profile import Profile
 from tileprof.viewer.series import SeriesView, series_views, shown_columns
 from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped] # ships no types
+    from plotly.graph_objects import Figure
 
 __all__ = ["counters_over_time"]
 
@@ -35,9 +35,11 @@ def counters_over_time(
     """What the counters of one device said when; shares from 0 to 1, others from 0 to their most.
 
     `metrics` are names of counters (none: all), `device` is as kernels name it (None: the first
-    that was sampled).  UsageError tells what there is.
+    that was sampled).  UsageError tells what there is.  MissingDependencyError where plotly is not
+    installed.
     """
-    from plotly.subplots import make_subplots  # type: ignore[import-untyped] # ships no types
+    with from_extra("plotly"):
+        from plotly.subplots import make_subplots
 
     view = _of_device(series_views(profile), device)
     columns = shown_columns(view, metrics)

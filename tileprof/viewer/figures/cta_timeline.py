@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tileprof.errors import from_extra
 from tileprof.profile import Profile
 from tileprof.viewer.ctas import Ctas
 from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped] # ships no types
+    from plotly.graph_objects import Figure
 
 __all__ = ["cta_timeline"]
 
@@ -41,8 +42,9 @@ def cta_timeline(profile: Profile, kernel: str | None = None, cta: int | None = 
 
 
 def figure_of(ctas: Ctas, cta: int) -> Figure:
-    """The figure of one CTA by its place."""
-    from plotly.graph_objects import Figure
+    """The figure of one CTA by its place; MissingDependencyError where plotly is not installed."""
+    with from_extra("plotly"):
+        from plotly.graph_objects import Figure
 
     drawing = _Drawing(ctas, cta)
     told = ctas.held.ctas[cta]

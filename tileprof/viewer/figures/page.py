@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 
+from tileprof.errors import from_extra
 from tileprof.profile import Profile
 from tileprof.viewer.ctas import Ctas
 from tileprof.viewer.figures.cta_timeline import figure_of
@@ -45,8 +46,10 @@ show();
 
 
 def cta_page(profile: Profile) -> str:
-    """The page; UsageError where the profile has no timelines of CTAs."""
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped] # ships no types
+    """The page; UsageError where the profile has no timelines of CTAs, MissingDependencyError where
+    plotly is not installed."""
+    with from_extra("plotly"):
+        from plotly.offline import get_plotlyjs
 
     ctas = Ctas(profile)
     first = ctas.pick()
