@@ -19,6 +19,7 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import registers_available
+from tileprof.remarks.launches import ProducerLoads
 
 from .choose import ROLES
 from .grouped_copies import group_copies
@@ -56,11 +57,7 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         *_registers(groups, lowering),
         span=roles.span,
     )
-    lowering.remarks.add(
-        "launch",
-        launch.span,
-        f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
-    )
+    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
     return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
 
 
