@@ -92,7 +92,7 @@ class SharedLayoutOf(Decision):
     ways: float = 0.0
 
 
-class AnySwizzle(Candidate):
+class Swizzle(Candidate):
     text = "a swizzle"
 
 

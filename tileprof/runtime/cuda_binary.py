@@ -11,7 +11,7 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.source import LaunchSpec
-from tileprof.remarks import Remark
+from tileprof.compiler.remarks import Remark
 
 from .cuda_comparison import Comparison, compare
 from .cuda_host import HostProgram

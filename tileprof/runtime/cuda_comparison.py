@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileprof.remarks import Remark
-from tileprof.remarks.measured import NotWhatRuns
+from tileprof.compiler.remarks import Remark
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
@@ -55,7 +54,7 @@ class Comparison:
     def remarks(self) -> tuple[Remark, ...]:
         """One for each function of which fewer blocks run at once, or that spills more."""
         return tuple(
-            Remark(_said(name, with_marks, without), "measurement", severity="missed")
+            Remark("measurement", None, _words(name, with_marks, without), severity="missed")
             for name, with_marks, without in self._pairs()
             if with_marks.blocks_per_sm < without.blocks_per_sm
             or with_marks.spilled_bytes > without.spilled_bytes
@@ -67,14 +66,19 @@ class Comparison:
                 yield name, with_marks, self.clean[name]
 
 
-def _said(name: str, measured: Taken, clean: Taken) -> NotWhatRuns:
-    blocks = registers = spilled = (0, 0)
+def _words(name: str, measured: Taken, clean: Taken) -> str:
+    parts = []
     if measured.blocks_per_sm < clean.blocks_per_sm:
-        blocks = measured.blocks_per_sm, clean.blocks_per_sm
-        registers = measured.registers, clean.registers
+        parts.append(
+            f"{measured.blocks_per_sm} blocks per SM run at once, {clean.blocks_per_sm} without"
+            f" measurement ({measured.registers} and {clean.registers} registers a thread)"
+        )
     if measured.spilled_bytes > clean.spilled_bytes:
-        spilled = measured.spilled_bytes, clean.spilled_bytes
-    return NotWhatRuns(name, *blocks, *registers, *spilled)
+        parts.append(
+            f"{measured.spilled_bytes} bytes of registers are spilled, {clean.spilled_bytes}"
+            " without measurement"
+        )
+    return f"`{name}` is not what runs unmeasured: {'; '.join(parts)}"
 
 
 def compare(measured: CudaProgram, clean: Callable[[], CudaProgram]) -> Comparison:

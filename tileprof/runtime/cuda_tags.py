@@ -26,8 +26,8 @@ from .record_options import RecordOptions
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.source import LaunchSpec
+    from tileprof.compiler.remarks import Remark
     from tileprof.instrument.excerpts import Excerpt
-    from tileprof.remarks import Remark
 
     from .cuda_binary import CudaBinary
     from .cuda_calibration import RecordCost

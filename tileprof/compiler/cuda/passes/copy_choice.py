@@ -18,37 +18,14 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.types import Dim
-from tileprof.remarks import Reason
-from tileprof.remarks.common import PartOfTile, TargetHasNone
-from tileprof.remarks.copies import (
-    AskedReason,
-    AsyncOff,
-    BoxRows,
-    Converts,
-    DisableTma,
-    InnermostStride,
-    OtherShape,
-    OutsideReads,
-    PreferInstruction,
-    RowsAcross,
-    RowStride,
-    RowsUnaligned,
-    StrideAtLaunch,
-    Synchronous,
-    TileDimensions,
-    TilePanels,
-    TileRow,
-    TmaOff,
-    TooManyDimensions,
-    UnalignedAddress,
-)
 
 from .walking import base
 
-__all__ = ["Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
+__all__ = ["ASKED", "Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
 __all__ += ["wish_against"]
 
 MAX_BOX = 256
+ASKED = "as asked"
 MAX_RANK = 5
 
 
@@ -102,35 +79,33 @@ def tensor_of(value: ir.Value, kernel: ir.Kernel) -> Tensor | None:
     return Tensor(value, kernel.params[position], position, sizes, True)
 
 
-def _common(
-    tensor: Tensor | None, tile: ir.Value, lowering: Lowering, store: bool
-) -> Reason | None:
-    """Why no asynchronous copy is possible; None where one is."""
+def _common(tensor: Tensor | None, tile: ir.Value, lowering: Lowering, store: bool) -> str:
+    """Why no asynchronous copy is possible; '' where one is."""
     if not lowering.controls.async_copy:
-        return AsyncOff()
+        return f"asynchronous copies are turned off, {ASKED}"
     names = {buffer_name(tile), "" if tensor is None else tensor.param.name}
     if names & set(lowering.controls.synchronous):
-        return Synchronous()
+        return f"it is synchronous, {ASKED}"
     if tensor is None:
-        return OtherShape()
+        return "the tensor is seen under another shape than its own"
     if isinstance(tile.owner, ir.View):
-        return PartOfTile()
+        return "it fills a part of the shared tile"
     if tensor.type.dtype != tile.dtype:
-        return Converts(str(tensor.type.dtype), str(tile.dtype))
+        return f"it converts {tensor.type.dtype} and {tile.dtype}"
     if not store and not tensor.in_bounds and tensor.param.safe_value != 0:
-        return OutsideReads(str(tensor.param.safe_value))
-    return None
+        return f"elements outside read as {tensor.param.safe_value}, the hardware gives 0"
+    return ""
 
 
-def wish_against(op: ir.Copy, instruction: str) -> AskedReason | None:
-    """Why the author does not want a copy by `tma` or `cp.async`; None where nothing is said."""
+def wish_against(op: ir.Copy, instruction: str) -> str:
+    """Why the author does not want a copy by `tma` or `cp.async`; '' where nothing is said."""
     hints = dict(op.hints)
     preferred = hints.get("prefer_instruction", instruction)
     if instruction == "tma" and hints.get("disable_tma"):
-        return DisableTma()
+        return f"`disable_tma`, {ASKED}"
     if preferred == "sync" or (instruction == "tma" and preferred == "cp_async"):
-        return PreferInstruction(str(preferred))
-    return None
+        return f'`prefer_instruction="{preferred}"`, {ASKED}'
+    return ""
 
 
 def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
@@ -141,51 +116,49 @@ def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
 
 def bulk_reason(
     tensor: Tensor | None, tile: ir.Value, lowering: Lowering, *, store: bool = False
-) -> Reason | None:
-    """Why TMA cannot do it; None where it can."""
+) -> str:
+    """Why TMA cannot do it; '' where it can."""
     if not lowering.target.has_tma:
-        return TargetHasNone(lowering.target.name)
+        return f"{lowering.target.name} has none"
     if not lowering.controls.tma:
-        return TmaOff()
+        return f"it is turned off, {ASKED}"
     if reason := _common(tensor, tile, lowering, store):
         return reason
     assert tensor is not None
     size = tensor.type.dtype.bytes
     if tensor.position in lowering.unaligned:
-        return UnalignedAddress(tensor.param.name)
+        return f"the address of `{tensor.param.name}` is no multiple of 16 bytes"
     if len(tensor.sizes) > MAX_RANK:
-        return TooManyDimensions(len(tensor.sizes), MAX_RANK)
+        return f"the tensor has {len(tensor.sizes)} dimensions, TMA has up to {MAX_RANK}"
     if (last := tensor.stride(len(tensor.sizes) - 1)) != 1:
-        return InnermostStride(str(last), "TMA")
+        return f"the innermost stride is {last}, TMA needs 1"
     for dim in range(len(tensor.sizes) - 1):
         stride = tensor.stride(dim)
         if isinstance(stride, str):
-            return StrideAtLaunch(stride)
+            return f"a stride follows from `{stride}`, which is known at launch only"
         if stride * size % 16:
-            return RowStride(stride * size, 16, "TMA")
+            return f"row stride {stride * size} B is not a multiple of 16 B, TMA needs it"
     return _box_reason(tensor, tile, size)
 
 
-def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> Reason | None:
+def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> str:
     kept = [d for d, extent in enumerate(tensor.sizes) if extent != 1]
     shape = [d for d in tile.buffer.static_shape if d != 1]
     if kept and kept[-1] != len(tensor.sizes) - 1:
-        return RowsAcross()
+        return "the rows of the tile do not run along the innermost dimension"
     if len(kept) > 2 or len(tile.buffer.static_shape) > 2 or len(shape) != len(kept):
-        return TileDimensions(len(kept), "TMA")
+        return f"the tile has {len(kept)} dimensions; boxes of two are supported"
     columns = tensor.sizes[-1]
     if columns * size % 16:
-        return TileRow(columns * size)
+        return f"a row of the tile has {columns * size} B, TMA needs a multiple of 16"
     if columns * size > 128 and columns * size % 128:
-        return TilePanels(columns * size)
+        return f"a row of the tile has {columns * size} B, and panels have 128"
     if len(kept) == 2 and tensor.sizes[kept[0]] > MAX_BOX:
-        return BoxRows(tensor.sizes[kept[0]], MAX_BOX)
-    return None
+        return f"the tile has {tensor.sizes[kept[0]]} rows, a box has up to {MAX_BOX}"
+    return ""
 
 
-def cp_async_width(
-    tensor: Tensor | None, tile: ir.Value, lowering: Lowering
-) -> tuple[int, Reason | None]:
+def cp_async_width(tensor: Tensor | None, tile: ir.Value, lowering: Lowering) -> tuple[int, str]:
     """Bytes that one thread copies by cp.async, or 0 and the reason why it cannot."""
     if reason := _common(tensor, tile, lowering, store=False):
         return 0, reason
@@ -193,12 +166,12 @@ def cp_async_width(
     size = tensor.type.dtype.bytes
     rank = len(tensor.sizes)
     if tensor.stride(rank - 1) != 1:
-        return 0, InnermostStride(str(tensor.stride(rank - 1)), "cp.async")
+        return 0, f"the innermost stride is {tensor.stride(rank - 1)}, cp.async needs 1"
     kept = [d for d, extent in enumerate(tensor.sizes) if extent != 1]
     if kept and kept[-1] != rank - 1:
-        return 0, RowsAcross()
+        return 0, "the rows of the tile do not run along the innermost dimension"
     if len(kept) > 2:
-        return 0, TileDimensions(len(kept), "cp.async")
+        return 0, f"the tile has {len(kept)} dimensions; cp.async is used for up to two"
     limit = size if tensor.position in lowering.unaligned else 16
     numbers: list[Dim] = [tensor.stride(d) for d in range(rank - 1)]
     offset = _offset_multiple(tensor)
@@ -210,13 +183,13 @@ def cp_async_width(
         last = tensor.type.shape[-1]
         fits &= tensor.in_bounds or (isinstance(last, int) and last * size % width == 0)
         if fits:
-            return width, None
+            return width, ""
     shown = [n for n in numbers if not isinstance(n, int) or n * size % 4]
     if shown and isinstance(shown[0], int):
-        return 0, RowStride(shown[0] * size, 4, "cp.async")
+        return 0, f"row stride {shown[0] * size} B is not a multiple of 4 B, cp.async needs it"
     if shown:
-        return 0, StrideAtLaunch(str(shown[0]))
-    return 0, RowsUnaligned()
+        return 0, f"a stride follows from `{shown[0]}`, which is known at launch only"
+    return 0, "rows or offsets are not multiples of 4 B, cp.async needs it"
 
 
 def _offset_multiple(tensor: Tensor) -> int:

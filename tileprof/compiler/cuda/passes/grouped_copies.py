@@ -14,9 +14,6 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import number_of
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
-from tileprof.remarks import Reason
-from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
-from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
 from .roles import replayable, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
@@ -48,35 +45,37 @@ class _Grouping:
         reasons = {c: self._reason(loop, c) for c in copies}
         able = [c for c in copies if stages > 1 and not reasons[c]]
         for copy in copies:
-            if stages > 1 and (reason := reasons[copy]) is not None:
-                self._tell(copy, stages, reason)
+            if stages > 1 and reasons[copy]:
+                self._tell(copy, stages, reasons[copy])
         if able:
             self.ahead[loop] = able
             self.stages |= {c.target: stages for c in able}
-            name = loop.body.args[0].name
-            self.lowering.remarks.add("loop", name, loop.span, RunsAhead(stages))
+            self.lowering.remarks.add(
+                f"loop {loop.body.args[0].name}".rstrip(),
+                loop.span,
+                f"cp.async, {stages} stages",
+            )
 
-    def _tell(self, copy: ir.Copy, stages: int, reason: Reason) -> None:
+    def _tell(self, copy: ir.Copy, stages: int, reason: str) -> None:
         self.lowering.remarks.add(
-            "copy",
-            f"{buffer_name(copy.source)} → {buffer_name(copy.target)}",
+            f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}",
             copy.span,
-            WaitedAtOnce(),
-            (Stages(stages), reason),
+            "cp.async, waited for at once",
+            (f"{stages} stages", reason),
             severity="missed",
         )
 
-    def _reason(self, loop: ir.For, copy: ir.Copy) -> Reason | None:
+    def _reason(self, loop: ir.For, copy: ir.Copy) -> str:
         if reason := ring_reason(self.launch, loop.body, copy):
             return reason
         view = copy.source.owner
         offsets = view.offsets if isinstance(view, ir.View) else []
         if not all(replayable(o, self.written) for o in offsets):
-            return AddressComputed()
+            return "its address depends on what the block computes"
         # Leaving the loop would leave copies on their way.
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
-            return LeftEarly()
-        return None
+            return "the loop may be left early"
+        return ""
 
     def done(self) -> ir.Launch:
         """The launch rebuilt."""

@@ -27,8 +27,6 @@ from tileprof.compiler.cuda.layouts.exchange import (
     plan_all_reduce,
 )
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.remarks import Reason
-from tileprof.remarks.layouts import OnceAtEnd, SumsEachTime, SumsOnce
 
 from .layout_apply import shared_scratch
 from .linear_uses import is_own_sum
@@ -137,13 +135,16 @@ def _sharing(exchange: Exchange) -> int:
 
 
 def _tell(each: Sum, lowering: Lowering) -> None:
-    before, after = (tuple(dict.fromkeys(map(line_of, ops))) for ops in (each.before, each.after))
-    made = SumsOnce(_sharing(each.exchange), before, after, unused=not (before or after))
+    ends = [f"before {line_of(op)}" for op in each.before]
+    ends += [f"after {line_of(op)}" for op in each.after]
+    when = " or ".join(dict.fromkeys(ends)) or "never: nothing uses it"
+    parts = f"the parts of {_sharing(each.exchange)} threads are added up once, {when}"
     for op in each.reductions:
-        lowering.remarks.add("reduce", op.kind, op.span, made)
+        lowering.remarks.add(f"reduce {op.kind}", op.span, parts)
 
 
-def _tell_kept(op: ir.Reduce, why: Reason, lowering: Lowering) -> None:
+def _tell_kept(op: ir.Reduce, why: str, lowering: Lowering) -> None:
     count = _sharing(exchange_of(op))
     if count > 1:
-        lowering.remarks.add("reduce", op.kind, op.span, SumsEachTime(count), (OnceAtEnd(), why))
+        parts = f"the parts of {count} threads are added up each turn"
+        lowering.remarks.add(f"reduce {op.kind}", op.span, parts, ("once, at the end", why))

@@ -15,13 +15,12 @@ from tileprof.compiler.cuda.layouts.registers import RegisterLayout
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name, op_name
 from tileprof.ir.rewrite import clone
-from tileprof.remarks.layouts import Converted, NeedsAnother, OtherLayout, Through
 
 from .layout_flow import down
 from .layout_graph import Graph, Link
 from .layout_once import fills
 from .layout_solve import Solution
-from .walking import line_of, with_originals
+from .walking import with_originals
 
 __all__ = ["apply", "shared_scratch"]
 
@@ -167,17 +166,16 @@ def _tell(op: ir.OpBase, made: _Conversion, solution: Solution, lowering: Loweri
     """Remark on a conversion, with the line that has the fragment otherwise."""
     before = solution.known[made.value]
     fixing = solution.fixed.get(made.value) or made.value.owner
-    line = 0 if fixing is None else line_of(fixing)
-    where: Through = "shared memory"
+    other = "" if fixing is None or fixing.span is None else f" of line {fixing.span.line}"
+    where = "shared memory"
     if is_within_threads(before, made.layout):
         where = "registers of each thread"
     elif not convert_scratch(before, made.layout, made.value.dtype):
         where = "shuffles"
     lowering.remarks.add(
-        "buffer",
-        buffer_name(made.value),
+        f"buffer {buffer_name(made.value)}",
         op.span,
-        Converted(str(made.layout), where),
-        (OtherLayout(line, str(before)), NeedsAnother(op_name(op) or op.mnemonic)),
+        f"converted to `{made.layout}` through {where}",
+        (f"the layout{other}, `{before}`", f"{op_name(op) or op.mnemonic} needs another"),
         severity="missed",
     )

@@ -9,41 +9,26 @@ Ops that need the fragment in registers (matrix products, reductions) get a copy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from tileprof import ir
 from tileprof.errors import Location
-from tileprof.remarks import Reason
-from tileprof.remarks.layouts import (
-    ElementOutside,
-    ExtentsAtLaunch,
-    IndexNotVariable,
-    IndexTwice,
-    RegisterAtomics,
-    ScanInShared,
-    UnderOtherShape,
-)
 
 from .expand import MATRIX, as_parallel
 from .layout_graph import UNROLLED, constant_range
 from .layout_index import Forms
 from .walking import base, with_rule
 
-__all__ = ["Demotion", "demote", "unnumbered"]
+__all__ = ["Reason", "demote", "unnumbered"]
+
+Reason = tuple[str, Location | None]
+"""Why a fragment has no registers, and the line."""
 
 
-class Demotion(NamedTuple):
-    """Why a fragment has no registers, and the line."""
-
-    why: Reason
-    place: Location | None
-
-
-def unnumbered(launch: ir.Launch) -> dict[ir.Value, Demotion]:
+def unnumbered(launch: ir.Launch) -> dict[ir.Value, Reason]:
     """The fragments of a launch that cannot be in registers, each with the first reason."""
-    found: dict[ir.Value, Demotion] = {}
+    found: dict[ir.Value, Reason] = {}
     for value, why, op in _Search().block(launch.body):
-        found.setdefault(base(value), Demotion(why, op.span))
+        found.setdefault(base(value), (why, op.span))
     return found
 
 
@@ -53,7 +38,7 @@ class _Search:
     def __init__(self) -> None:
         self.serial: set[ir.Value] = set()
 
-    def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
+    def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, str, ir.OpBase]]:
         """Fragments with the reasons against registers."""
         for op in block.ops:
             match op:
@@ -61,14 +46,14 @@ class _Search:
                     yield from self._parallel(op)
                     continue
                 case ir.View(base=held) | ir.Reinterpret(base=held) if _is_fragment(held):
-                    yield held, UnderOtherShape(), op
+                    yield held, "a part of it is used under another shape", op
                 case ir.Scan(source=source, target=target):
                     for value in (source, target):
                         if _is_fragment(value):
-                            yield value, ScanInShared(), op
+                            yield value, "a scan goes through shared memory", op
                 case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
                     if _is_fragment(buffer):
-                        yield buffer, ElementOutside(), op
+                        yield buffer, "an element is accessed outside of `parallel`", op
                 case ir.For():
                     self._enter(op)
             for inner in op.blocks():
@@ -80,7 +65,7 @@ class _Search:
         if counted and trips is not None and len(trips) <= UNROLLED:
             self.serial.add(op.body.args[0])
 
-    def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
+    def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, str, ir.OpBase]]:
         fixed = all(isinstance(e.owner, ir.Constant) for e in op.extents)
         variables = {v: d for d, v in enumerate(op.body.args)}
         for each in ir.walk(op.body):
@@ -91,15 +76,15 @@ class _Search:
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic) and _is_fragment(each.buffer):
                 if not fixed:
-                    yield each.buffer, ExtentsAtLaunch(), each
+                    yield each.buffer, "the extents of the loop are known at launch only", each
                 elif why := self._index_reason(each, variables, forms):
                     yield each.buffer, why, each
 
     def _index_reason(
         self, op: ir.Load | ir.Store | ir.Atomic, variables: Mapping[ir.Value, int], forms: Forms
-    ) -> Reason | None:
+    ) -> str:
         if isinstance(op, ir.Atomic):
-            return RegisterAtomics()
+            return "registers have no atomics"
         taken: set[ir.Value] = set()
         for dim, (index, extent) in enumerate(zip(op.indices, op.buffer.buffer.shape)):
             form = forms.of(index)
@@ -107,18 +92,18 @@ class _Search:
             if extent == 1 or numbered:
                 continue
             if index not in variables:
-                return IndexNotVariable(dim)
+                return f"index {dim} is not a variable of the loop as it is"
             if index in taken:
-                return IndexTwice(dim)
+                return f"index {dim} is the same as another"
             taken.add(index)
-        return None
+        return ""
 
 
 def _is_fragment(value: ir.Value) -> bool:
     return value.buffer.space == "fragment"
 
 
-def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Demotion]) -> ir.Launch:
+def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Reason]) -> ir.Launch:
     """The launch with the chosen fragments in shared memory."""
     moved: dict[ir.Value, ir.Value] = {}
     allocs = {v.owner for v in chosen}

@@ -17,8 +17,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone, clone_block
-from tileprof.remarks.common import RegisterCandidate
-from tileprof.remarks.layouts import FilledOnce, SeveralThreads
 
 from .expand import as_parallel
 from .layout_flow import Known
@@ -112,5 +110,10 @@ def _may_miss(op: ir.OpBase, fragment: ir.Value) -> bool:
 
 
 def _tell(fragment: ir.Value, loop: ir.Parallel, lowering: Lowering) -> None:
-    name, rejected = buffer_name(fragment), (RegisterCandidate(), SeveralThreads())
-    lowering.remarks.add("buffer", name, loop.span, FilledOnce(), rejected, severity="missed")
+    lowering.remarks.add(
+        f"buffer {buffer_name(fragment)}",
+        loop.span,
+        "filled through shared memory",
+        ("registers", "several threads hold an element, and one runs the point that changes it"),
+        severity="missed",
+    )

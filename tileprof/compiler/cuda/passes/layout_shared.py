@@ -20,17 +20,8 @@ from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.remarks import Severity
 from tileprof.instrument.stages import buffer_name
-from tileprof.remarks import Candidate, Reason, Severity
-from tileprof.remarks.common import Asked, InLayout
-from tileprof.remarks.layouts import (
-    AnySwizzle,
-    BetterLayout,
-    CostsWavefronts,
-    SharedLayoutOf,
-    SwizzledRead,
-    UsedOtherShape,
-)
 
 from .expand import MATRIX
 from .layout_cost import Placed, ideal, loop_cost
@@ -159,7 +150,8 @@ class _Chooser:
         wish = uses.wish or uses.alloc.layout
         met = made.swizzle != 0 if "swizzle" in wish else str(made) == wish
         if wish and not met and not uses.reshaped:
-            self._tell(uses, made, (Asked(wish), BetterLayout()), missed=True)
+            why = "another layout takes fewer wavefronts, or is what the instructions ask for"
+            self._tell(uses, str(made), (f"{wish}, as asked", why), missed=True)
         return made
 
     def layout(self, uses: _Uses) -> SharedLayout:
@@ -168,13 +160,15 @@ class _Chooser:
         rows = SharedLayout(alloc.shape, alloc.dtype)
         if uses.reshaped:
             if uses.wanted or uses.wish:
-                self._tell(uses, rows, (AnySwizzle(), UsedOtherShape()), missed=True)
+                self._tell(uses, "rows", ("a swizzle", "it is also used under another shape"),
+                           missed=True)  # fmt: skip
             return rows
         if uses.wanted and (allowed or uses.fixed):
             options = [parse_shared(t, alloc.shape, alloc.dtype) for t in uses.wanted]
             made = min(options, key=lambda m: m.swizzle)
             if not allowed:
-                self._tell(uses, made, (Asked("no swizzle"), SwizzledRead()))
+                why = "the matrix instruction reads swizzled memory"
+                self._tell(uses, str(made), ("no swizzle, as asked", why))
             return made
         swizzles = _swizzles(alloc) if allowed else []
         if uses.bulk:
@@ -182,17 +176,11 @@ class _Chooser:
         return self._counted(uses, [rows, *swizzles, *_padded(alloc)])
 
     def _tell(
-        self,
-        uses: _Uses,
-        made: SharedLayout,
-        *rejected: tuple[Candidate, Reason],
-        ways: float = 0.0,
-        missed: bool = False,
+        self, uses: _Uses, chosen: str, *rejected: tuple[str, str], missed: bool = False
     ) -> None:
-        decision = SharedLayoutOf(str(made), ways)
-        name, span = buffer_name(uses.alloc.result), uses.alloc.span
+        name, span = f"buffer {buffer_name(uses.alloc.result)}", uses.alloc.span
         severity: Severity = "missed" if missed else "info"
-        self.lowering.remarks.add("buffer", name, span, decision, *rejected, severity=severity)
+        self.lowering.remarks.add(name, span, chosen, *rejected, severity=severity)
 
     def _counted(self, uses: _Uses, options: list[SharedLayout]) -> SharedLayout:
         """The option with the fewest cycles; among equal ones the first."""
@@ -206,12 +194,10 @@ class _Chooser:
             self.solution.known.update(known)
         if counts[options[0]].ways > 1 and counts[best].requests:
             lost = [
-                (InLayout(str(o)), CostsWavefronts(counts[o].ways))
-                for o in options
-                if counts[o].cost > counts[best].cost
+                (str(o), _shown(counts[o])) for o in options if counts[o].cost > counts[best].cost
             ]
-            ways = counts[best].ways
-            self._tell(uses, best, *lost, ways=ways, missed=ways > FEW)
+            shown = f"{best}, {_shown(counts[best])}"
+            self._tell(uses, shown, *lost, missed=counts[best].ways > FEW)
         return best
 
     def _together(
@@ -253,6 +239,10 @@ class _Chooser:
         costs = [loop_cost(elsewhere, made) for made in tried]
         order = sorted(range(len(tried)), key=costs.__getitem__)
         return [tried[at] for at in order[:TRIED]]
+
+
+def _shown(count: _Count) -> str:
+    return f"{count.ways:.3g} wavefronts for each that its bytes need"
 
 
 def _swizzles(alloc: ir.Alloc) -> list[SharedLayout]:

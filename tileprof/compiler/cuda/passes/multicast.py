@@ -22,28 +22,10 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
-from tileprof.remarks import Reason
-from tileprof.remarks.common import AuthorLoops, BlocksNamed, TargetHasNone
-from tileprof.remarks.launches import (
-    AddressDepends,
-    BlocksAlone,
-    BlocksMultiple,
-    Clustered,
-    Clusters,
-    ControlDepends,
-    ExtentAtLaunch,
-    LoadsOwn,
-    Multicast,
-    MulticastLoad,
-    NoTileShared,
-    NoTmaProducer,
-    RowsMultiple,
-    TileNotShared,
-)
 
 from .choose import ROLES
 from .roles import is_ring_load
-from .walking import folded, per_launch, reports, with_originals
+from .walking import REPORTS, folded, per_launch, reports, with_originals
 
 __all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "shared_slice", "sharers"]
 
@@ -127,10 +109,10 @@ class _Clusters:
         chosen = max(wishes, key=lambda c: (self._bytes(c), c.axis))
         reason = self._reason(chosen)
         if reason:
-            rejected = (Clusters(chosen.size), reason)
             self.lowering.remarks.add(
-                "launch", "", launch.span, BlocksAlone(), rejected, severity="missed"
-            )
+                "launch", launch.span, "blocks on their own",
+                (f"clusters of {chosen.size}", reason), severity="missed",
+            )  # fmt: skip
             return launch
         self._note(chosen)
         shared = {c for c, _ in self.loads if not self._load_reason(c, chosen)}
@@ -155,49 +137,49 @@ class _Clusters:
 
     # -- why not
 
-    def _reason(self, cluster: Cluster) -> Reason | None:
+    def _reason(self, cluster: Cluster) -> str:
         """Why no clusters are formed."""
         if not self.lowering.target.has_tma:
-            return TargetHasNone(self.lowering.target.name)
+            return f"{self.lowering.target.name} has none"
         if not dict(self.launch.hints).get(ROLES):
-            return NoTmaProducer()
+            return "no producer warp group loads tiles by tma"
         if any(isinstance(o, ir.GridPosition) for o in ir.walk(self.launch.body)) or any(
             isinstance(o, ir.For) and o.kind == "persistent" for o in ir.walk(self.launch.body)
         ):
-            return AuthorLoops()
+            return "the author loops over tiles"
         if reports(self.launch):
-            return BlocksNamed()
+            return REPORTS
         if reason := self._extent_reason(cluster.axis, cluster.size):
             return reason
         if not self._bytes(cluster):
             reasons = {
                 buffer_name(copy.source): self._load_reason(copy, cluster) for copy, _ in self.loads
             }
-            return NoTileShared(tuple(TileNotShared(b, r) for b, r in reasons.items() if r))
-        return None
+            return "no tile is shared. " + "; ".join(f"`{b}`: {r}" for b, r in reasons.items())
+        return ""
 
-    def _extent_reason(self, axis: int, size: int) -> Reason | None:
+    def _extent_reason(self, axis: int, size: int) -> str:
         extent = self.launch.grid[axis].owner
         name = self.launch.body.args[axis].name
         if not isinstance(extent, ir.Constant):
-            return ExtentAtLaunch(name)
+            return f"the extent of `{name}` is known at launch only"
         if int(extent.value) % size:
-            return BlocksMultiple(int(extent.value), name, size)
-        return None
+            return f"the {extent.value} blocks of `{name}` are no multiple of {size}"
+        return ""
 
-    def _load_reason(self, copy: ir.Copy, cluster: Cluster) -> Reason | None:
+    def _load_reason(self, copy: ir.Copy, cluster: Cluster) -> str:
         """Why the blocks of a cluster cannot load a tile together."""
         name = self._index(cluster)
         varying = _varying(self.launch, cluster.axis)
         if copy.source in varying:
-            return AddressDepends(name)
+            return f"its address depends on `{name}`"
         around = next(path for c, path in self.loads if c is copy)
         if any(not varying.isdisjoint(op.operand_values()) for op in around):
-            return ControlDepends(name)
+            return f"a loop or branch around it depends on `{name}`"
         rows = _rows(copy)
         if rows % (LINES * cluster.size):
-            return RowsMultiple(rows, LINES * cluster.size)
-        return None
+            return f"it has {rows} rows, slices need a multiple of {LINES * cluster.size}"
+        return ""
 
     def _index(self, cluster: Cluster) -> str:
         return self.launch.body.args[cluster.axis].name
@@ -205,15 +187,16 @@ class _Clusters:
     def _note(self, cluster: Cluster) -> None:
         add = self.lowering.remarks.add
         size = cluster.size
-        add("launch", "", self.launch.span, Clustered(size, self._index(cluster)))
+        add("launch", self.launch.span, f"clusters of {size} blocks along `{self._index(cluster)}`")
         for copy, _ in self.loads:
-            name = f"{buffer_name(copy.source)} → {buffer_name(copy.target)}"
+            name = f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}"
             reason = self._load_reason(copy, cluster)
             if reason:
-                add("copy", name, copy.span, LoadsOwn(), (Multicast(), reason))
+                add(name, copy.span, "each block loads its own", ("multicast", reason))
             else:
                 rows = _rows(copy)
-                add("copy", name, copy.span, MulticastLoad(size, rows // size, rows))
+                shown = f"multicast: each of {size} blocks loads {rows // size} of {rows} rows"
+                add(name, copy.span, shown)
 
 
 def _loads(

@@ -23,7 +23,6 @@ from tileprof.compiler.cuda.layouts.matrix import matrix_dims
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import rewrite_block
-from tileprof.remarks.products import SlicedProduct
 
 from .layout_once import fills
 from .walking import base, folded, per_launch, touches, with_originals
@@ -61,8 +60,12 @@ def _sliced(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not found:
         return launch
     for each in found:
-        decision = SlicedProduct(each.count, buffer_name(each.product.a))
-        lowering.remarks.add("gemm", "", each.product.span, decision)
+        lowering.remarks.add(
+            "gemm",
+            each.product.span,
+            f"{each.count} slices along K: `{buffer_name(each.product.a)}` is computed beside the "
+            "product of the slice before",
+        )
     return _Rewrite(found).done(launch)
 
 

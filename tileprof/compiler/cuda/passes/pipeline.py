@@ -19,7 +19,6 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import registers_available
-from tileprof.remarks.launches import ProducerLoads
 
 from .choose import ROLES
 from .grouped_copies import group_copies
@@ -57,7 +56,11 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         *_registers(groups, lowering),
         span=roles.span,
     )
-    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
+    lowering.remarks.add(
+        "launch",
+        launch.span,
+        f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
+    )
     return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.ir.rewrite import clone
-from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
 from .walking import per_launch, threads_of, with_rule
 
@@ -40,8 +39,10 @@ def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
     shared = offset + warps * CYCLES_BYTES * states
     left = lowering.target.shared_per_block - taken
     if shared - taken > left:
-        rejected = (StateCounts(), SharedMissing(shared - taken, left))
-        lowering.remarks.add("launch", "", launch.span, NotSampled(), rejected, severity="missed")
+        missing = f"they take {shared - taken:,} bytes of shared memory, and {left:,} are left"
+        lowering.remarks.add(
+            "launch", launch.span, "not sampled", ("counts of states", missing), severity="missed"
+        )
         return with_rule(launch, lambda op, _: () if isinstance(op, ir.Mark) else None)
     made = {"shared": shared, "sample_counts": offset, "sampled_warps": warps}
     planned = clone(launch, {}, {"body": ir.Block(launch.body.args, launch.body.ops)})

@@ -15,19 +15,8 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout
 from tileprof.compiler.cuda.layouts.exchange import plan_reduce, working_type
 from tileprof.instrument.stages import buffer_name
-from tileprof.remarks import Reason
-from tileprof.remarks.layouts import (
-    AddsAcross,
-    LeavesBefore,
-    NeedsLayout,
-    NotFromZero,
-    SetsOtherwise,
-    UsesOtherwise,
-    WouldRound,
-)
 
 from .linear_uses import clears, is_own_sum, other_use, uses
-from .walking import line_of
 
 __all__ = ["Exchange", "Sum", "SumUses", "exchange_of", "line_of"]
 
@@ -73,9 +62,9 @@ class SumUses:
         self.fragment = fragment
         self.exchange = exchange
         self.sums: list[Sum] = []
-        self.kept: list[tuple[ir.Reduce, Reason]] = []
+        self.kept: list[tuple[ir.Reduce, str]] = []
         """Reductions of loops that stay whole, and why."""
-        self._why: Reason = NotFromZero(buffer_name(fragment))
+        self._why = f"`{buffer_name(fragment)}` does not begin as 0"
         self._loops = 0
 
     def block(self, block: ir.Block, state: Sum | None) -> Sum | None:
@@ -160,19 +149,24 @@ class SumUses:
                 end.after.append(block.ops[-1])
         self._loops -= is_loop
 
-    def _reason(self, op: ir.OpBase) -> Reason:
+    def _reason(self, op: ir.OpBase) -> str:
         """Why a sum ends at an op."""
         name, line = buffer_name(self.fragment), line_of(op)
         match op:
             case ir.Break() | ir.Continue():
-                return LeavesBefore(op.mnemonic, line)
+                return f"the {op.mnemonic} of {line} leaves before the end"
             case ir.Reduce() if is_own_sum(op, self.fragment):
                 if self._rounds(op):
-                    return WouldRound(name, str(self.fragment.dtype))
-                return AddsAcross(line)
+                    return f"the parts of `{name}` would be rounded to {self.fragment.dtype}"
+                return f"{line} adds up what lies in other threads"
             case ir.ConvertLayout():
-                return NeedsLayout(line, name)
+                return f"{line} needs `{name}` in another layout"
             case ir.Store(buffer=buffer) if buffer is self.fragment:
-                return SetsOtherwise(line, name)
+                return f"{line} sets `{name}`, and not to 0 or a multiple"
             case _:
-                return UsesOtherwise(line, name)
+                return f"{line} uses `{name}`, and not to scale it"
+
+
+def line_of(op: ir.OpBase) -> str:
+    """Where an op stands, for remarks."""
+    return "an op without a line" if op.span is None else f"line {op.span.line}"

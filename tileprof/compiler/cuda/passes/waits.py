@@ -20,7 +20,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.stages import buffer_name
 from tileprof.ir.rewrite import clone
-from tileprof.remarks.products import RunsWhile
 
 from .control_flow import Flow
 from .walking import Touch, accesses, base, is_of_warp_groups, per_launch, touches
@@ -333,7 +332,9 @@ class _Waits(Flow[_State]):
         span = op.span if op is not None else None
         after = _summed(made)
         if after is not None:
-            self.lowering.remarks.add("gemm", "", span, RunsWhile(buffer_name(after)))
+            self.lowering.remarks.add(
+                "gemm", span, f"runs while `{buffer_name(after)}` and what it sums are computed"
+            )
         wait = ir.Wait(
             "wgmma", tokens, list(results), pending, reason=reason, after=after, span=span
         )

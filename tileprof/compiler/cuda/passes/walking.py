@@ -12,7 +12,7 @@ from tileprof.compiler.passes.folding import fold
 from tileprof.compiler.passes.identities import identity, number_of
 from tileprof.ir.rewrite import clone, rewrite_block
 
-__all__ = ["REDUCE", "Touch", "accesses", "base", "inline_scopes", "is_atomic"]
+__all__ = ["REDUCE", "REPORTS", "Touch", "accesses", "base", "inline_scopes", "is_atomic"]
 __all__ += [
     "is_of_warp_groups",
     "per_launch",
@@ -154,9 +154,8 @@ def threads_of(launch: ir.Launch) -> int:
     return total
 
 
-def line_of(op: ir.OpBase) -> int:
-    """Return the line of the author's file that an op stands in; 0 where it is not known."""
-    return 0 if op.span is None else op.span.line
+REPORTS = "prints and asserts name their block by its number"
+"""Why blocks are not renumbered."""
 
 
 def reports(launch: ir.Launch) -> bool:
