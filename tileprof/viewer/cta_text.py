@@ -28,7 +28,7 @@ from tileprof.viewer.units import format_percent, format_value
 __all__ = ["render_cta"]
 
 _MOST_SITES = 40
-"""Of a legend."""
+"""Largest number of sites in a legend."""
 _STYLES = ("32", "36", "34", "35", "92", "96", "94", "95")
 _WAITS = "33"
 """Colours: of work, of waits."""
@@ -55,7 +55,7 @@ def render_cta(
 
 
 class _Drawing:
-    """One CTA."""
+    """Text drawing of one CTA."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _Drawing:
         self.rows += [(ctas.warp_name(w), self._places(w)) for w in self.segments]
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole drawing as text."""
         slice_ns = self.length / self.cells
         head = (
             f"{self.ctas.cta_name(self.cta)}, {self.ctas.chosen(self.cta)}:"
@@ -100,14 +100,14 @@ class _Drawing:
         return "\n".join([*lines, "", *self._legend(), ""])
 
     def _known(self) -> int:
-        """How long it is, or until when records of warps are there."""
+        """Return the CTA's length, or the time up to which its warps have records, in ns."""
         warps = [self.ctas.held.warps[at] for at in self.ctas.warps(self.cta)]
         if all(warp.missing == "end" for warp in warps):
             return max((warp.end for warp in warps), default=1) or 1
         return self.whole
 
     def _part(self) -> str:
-        """What part of it is shown."""
+        """Return which part of the CTA is shown; '' where all of it is."""
         if self.length == self.whole:
             return ""
         shown = format_value(self.length, "ns")
@@ -171,7 +171,7 @@ class _Drawing:
         return _STYLES[order.index(letter) % len(_STYLES)] if letter in order else _WAITS
 
     def _legend(self) -> list[str]:
-        """What the characters stand for, those with the most time first."""
+        """Return the meaning of each character, the sites with the most time first."""
         whole = max(sum(self.times.values()), 1)
         order = sorted((s for s, ns in self.times.items() if ns), key=lambda s: -self.times[s])
         lines = []

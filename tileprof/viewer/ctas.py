@@ -24,7 +24,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 def has_ctas(profile: Profile) -> bool:
-    """Whether timelines of CTAs were recorded."""
+    """Return whether timelines of CTAs were recorded."""
     return bool(profile.tables.ctas.ctas)
 
 
@@ -36,7 +36,7 @@ class FlightRow:
     warp: int
     """Place of the warp that started it."""
     lane: int
-    """From 0 on: what overlaps is on several."""
+    """Lane number from 0; work that overlaps is spread over several lanes."""
     flights: tuple[int, ...]
     """Places among all flights, by the time of their start."""
 
@@ -194,7 +194,7 @@ def _listed(ctas: Iterator[Cta]) -> str:
 
 
 def _lanes(begin: Sequence[int], end: Sequence[int]) -> list[int]:
-    """For spans by their begin the first lane of each where nothing else is."""
+    """Return for each span, in order of begin, the first lane in which it overlaps no other."""
     free: list[int] = []
     lanes = []
     for start, stop in zip(begin, end):

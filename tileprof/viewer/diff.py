@@ -34,7 +34,7 @@ class _Shown:
 
     nodes: list[int]
     parents: npt.NDArray[np.int32]
-    """Per drawn node, the position of its parent in `nodes`."""
+    """Position in `nodes` of each drawn node's parent."""
     folded: float
     """The difference held by the nodes left out; NaN for metrics that do not add up."""
     floor: float
@@ -67,7 +67,7 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
 
 
 def _default(diff: Diff) -> str:
-    """What a view would show of either side; device time where one of them has it."""
+    """Return the default metric of either side; device time where one of them has it."""
     old, new = default_metric(diff.old), default_metric(diff.new)
     return old if old == "time" else new
 
@@ -101,7 +101,7 @@ def _differences(diff: Diff, metric: str) -> npt.NDArray[Any]:
 
 
 def _own_differences(diff: Diff, metric: str) -> npt.NDArray[Any]:
-    """What nodes hold outside their children, new less old; with what was folded into them."""
+    """Return new less old values outside of nodes' children, with what was folded into them."""
     new = diff.new.own[metric] + diff.new.absorbed[metric]
     return np.asarray(new - diff.old.own[metric] - diff.old.absorbed[metric])
 
@@ -169,7 +169,7 @@ def _depth(diff: Diff, shown: _Shown) -> int:
 
 
 def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid) -> Iterator[str]:
-    """What was folded, how to read the columns, and what there was no room for."""
+    """Yield what was folded, how to read the columns, and what there was no room for."""
     unit, hidden = diff.metrics[metric].unit, len(diff) - len(shown.nodes)
     limit = f"{format_value(shown.floor, unit)} ({threshold:g} %)"
     if not shown.nodes:

@@ -17,7 +17,7 @@ from tileprof.viewer.units import format_value
 __all__ = ["CountColumn", "Sums", "count_columns", "count_fields", "counted_text", "summed"]
 
 Sums = Mapping[str, int]
-"""Counts by metric."""
+"""Counts, keyed by metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def summed(parts: Sequence[Sums]) -> dict[str, int]:
 
 
 def counted_text(counts: InstructionCounts) -> str:
-    """What was counted, and what that means for times."""
+    """Describe what was counted, and how that changes times."""
     own = set(NAMES.values())
     others = [name for name in counts.metrics if name not in own]
     what = f"{', '.join(others)} of each" if others and len(others) == len(counts.metrics) else ""

@@ -38,7 +38,7 @@ def fact_names(profile: Profile) -> list[str]:
 
 
 def is_part(metric: str) -> bool:
-    """Whether a metric is none of the profile's, but a part of a mean."""
+    """Return whether a metric is a part of a mean, and not one of the profile's own."""
     return _MARK in metric
 
 
@@ -76,7 +76,7 @@ def mean_of(profile: Profile, name: str) -> tuple[Numbers, float]:
 
 
 def _parts(profile: Profile, name: str) -> tuple[Numbers, Numbers]:
-    """By node, its kernel's time where that says the number, and the time multiplied with it."""
+    """Return by node the time of kernels with the number, and their time times the number."""
     times, products = np.zeros(len(profile)), np.zeros(len(profile))
     spent, kernels = profile.total("time"), profile.tables.kernels
     for node, kernel in profile.tables.node_kernels.items():

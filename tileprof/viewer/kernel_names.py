@@ -46,7 +46,7 @@ class _Name:
     tail: str = ""
 
     def text(self, kept: int, levels: int) -> str:
-        """With at most `kept` arguments, and those of the outer `levels` levels only."""
+        """Return at most `kept` arguments, and those of the outer `levels` levels only."""
         if not self.arguments:
             return f"{self.base}{self.tail}"
         if not levels:
@@ -94,7 +94,7 @@ def _shown(name: str) -> str:
 
 
 def _is_readable(text: str) -> bool:
-    """Whether all brackets have their partners, and are not nested without end."""
+    """Return whether all brackets have partners, and nest at most `_DEEPEST` levels."""
     pending: list[str] = []
     for character in text:
         if character in "(<[{":

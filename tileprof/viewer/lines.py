@@ -154,7 +154,7 @@ def _printed(listing: LineCosts, rows: list[_Row], grid: Grid, width: int) -> It
 
 
 def _amounts(listing: LineCosts, file: str) -> str:
-    """What a file costs, and how often it was sampled or executed."""
+    """Return a file's cost, and how often it was sampled or executed."""
     parts = [listing.amount(listing.cost_of(file))] if file in listing.costs else []
     if weight := listing.weight_of(file):
         parts.append(weight_text(listing.profile.tables.pc, weight, listing.whole_weight))
@@ -162,7 +162,7 @@ def _amounts(listing: LineCosts, file: str) -> str:
 
 
 def _below(listing: LineCosts) -> Iterator[str]:
-    """What the lines above do not show, so that all of it adds up to the whole."""
+    """Yield what the lines above leave out, so that all of it adds up to the whole."""
     metric, files = listing.metrics[0], listing.costs
     hot = {file: listing.hot(file) for file in files}
     cold = [
@@ -181,7 +181,7 @@ def _below(listing: LineCosts) -> Iterator[str]:
 
 
 def _samples_below(listing: LineCosts) -> Iterator[str]:
-    """How instructions were sampled or counted, and which of them are not above."""
+    """Yield how instructions were sampled or counted, and which of them are not above."""
     held, whole = listing.profile.tables.pc, listing.whole_weight
     if listing.sampled:
         yield f"{sampling_text(held)}."

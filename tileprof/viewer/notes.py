@@ -1,4 +1,4 @@
-"""What is said about a node beside its numbers, and about the profile above them."""
+"""Notes beside a node's numbers, and the header above them."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class VisitTimes:
     marks: npt.NDArray[np.float64]
     """Made in one visit, by which a site is measured."""
     perturbation: npt.NDArray[np.float64]
-    """What these took, as a share of the time that is left."""
+    """Time of these marks, as a share of the time that is left."""
     shares: Mapping[int, tuple[Share, ...]]
-    """Of sites that were seen by samplers."""
+    """Shares of the sites that samplers saw, keyed by node."""
     sampled: Mapping[int, int]
-    """Of kernels that samplers were to look at: how many samples there are."""
+    """Number of samples of each kernel launched to be sampled, keyed by node."""
 
 
 _NOTABLE = 0.01
@@ -56,7 +56,7 @@ _NOTABLE = 0.01
 
 
 def visit_times(profile: Profile) -> VisitTimes:
-    """How long single visits of nodes took; only own extremes count, not those of scopes within."""
+    """Return times of single visits; only own extremes count, not those of scopes within."""
     nothing = np.full(len(profile), np.nan)
     own: dict[str, Any] = dict(profile.own)
     return VisitTimes(
@@ -95,7 +95,7 @@ def _ratio(profile: Profile, metric: str, below: npt.NDArray[Any]) -> npt.NDArra
 def label_of(
     profile: Profile, node: int, lines: str, times: VisitTimes, glyphs: Glyphs, style: str = ""
 ) -> Label:
-    """What stands right of a node's numbers: tree lines, its name, and what else is known."""
+    """Return what stands right of a node's numbers: tree lines, its name, and further notes."""
     name, phase = profile.names[node], profile.phases[node]
     notes = tuple(clean(note, glyphs) for note in whereabouts(profile, node, times))
     shorter = printed_forms(name, glyphs) if profile.kinds[node] == "kernel" else ()
@@ -105,7 +105,7 @@ def label_of(
 
 
 def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ...]:
-    """What kind of node it is and its place; for a scope within a kernel its visits."""
+    """Return a node's kind and place; for a scope within a kernel its visits."""
     kind, place = profile.kinds[node], profile.locations[node]
     match kind:
         case "frame":
@@ -136,7 +136,7 @@ def _visit(times: VisitTimes, node: int) -> list[str]:
 
 
 def _perturbation(times: VisitTimes, node: int) -> list[str]:
-    """By how much measuring changed a site, where that matters."""
+    """Return by how much measuring changed a site, where that matters."""
     share, marks = float(times.perturbation[node]), float(times.marks[node])
     if not share >= _NOTABLE:
         return []
@@ -215,7 +215,7 @@ _MISSING = {
 
 
 def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
-    """What was not recorded, or was lost, one line each; usually none."""
+    """Return what was not recorded, or was lost, one line each; usually none."""
     known = profile.tables.provenance
     told = [text.format(known[key]) for key, text in _MISSING.items() if known.get(key)]
     return [paint(fit(clean(line, glyphs), width, glyphs), "33", color) for line in told]

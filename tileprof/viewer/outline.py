@@ -20,7 +20,7 @@ _NAME_ROOM = 14
 
 
 def levels_that_fit(depth: int, room: int, glyphs: Glyphs) -> int:
-    """How many levels of a tree `depth` deep fit in `room` cells beside readable names."""
+    """Return how many levels of a tree `depth` deep fit in `room` cells beside readable names."""
     step = len(glyphs.branch)
     if depth * step + _NAME_ROOM <= room:
         return depth

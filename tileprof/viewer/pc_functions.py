@@ -40,9 +40,9 @@ __all__ = [
 Stalls = dict[str, int]
 """Samples by stall reason, the most first."""
 Place = tuple[str, int]
-"""File and line."""
+"""Source place: file and line."""
 _LEAST_PART = 0.1
-"""Of the samples of something, from which on a stall reason is told."""
+"""Smallest share of the samples at a place for which a stall reason is shown."""
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class SeenInstruction:
     samples: int = 0
     stalls: Stalls = field(default_factory=dict)
     not_issued: Stalls = field(default_factory=dict)
-    """Of the samples, by reason: when no other warp issued either."""
+    """Samples at which no other warp issued either, keyed by stall reason."""
     blames: list[PcBlame] = field(default_factory=list)
     counts: Sums = field(default_factory=dict)
-    """How often it was executed, and what else was counted of it."""
+    """Number of executions, and the other counts."""
     weight: int = 0
-    """How hot it is: samples, or executions where there are none in the profile."""
+    """Weight: samples, or executions where the profile has no samples."""
 
 
 class SeenFunction:
@@ -75,7 +75,7 @@ class SeenFunction:
 
     @cached_property
     def instructions(self) -> list[SeenInstruction]:
-        """By offset; of a function without code those that were seen, without text."""
+        """Return instructions by offset; without code only those seen, with an empty text."""
         samples, counts = _samples(self._held, self._place), _counts(self._held, self._place)
         seen = sorted(samples.keys() | counts.keys())
         code = self.function.code or tuple(PcInstruction(offset, "") for offset in seen)
@@ -145,14 +145,14 @@ def _is_chosen(function: PcFunction, include: str | None, exclude: str | None) -
 
 
 def _sums(held: PcSamples, place: int) -> dict[str, int]:
-    """Of one function, the sum of each count."""
+    """Return the sum of each count of one function."""
     counts = held.counts
     sums = counts.values[counts.rows_of(place)].sum(axis=0).tolist()
     return dict(zip(counts.metrics, sums))
 
 
 def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
-    """Of one function, counts by offset and metric."""
+    """Return one function's counts, by offset and metric."""
     counts = held.counts
     rows = counts.rows_of(place)
     offsets, values = counts.offset[rows].tolist(), counts.values[rows].tolist()
@@ -160,7 +160,7 @@ def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
 
 
 def _samples(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
-    """Of one function, samples by offset and stall."""
+    """Return one function's samples, by offset and stall."""
     rows = held.by_instruction
     begin, end = np.searchsorted(rows.function, [place, place + 1]).tolist()
     found: dict[int, dict[str, int]] = {}
@@ -236,7 +236,7 @@ def line_counts(
 def _lines_of(
     profile: Profile, include: str | None, exclude: str | None
 ) -> list[dict[int, Place | None]]:
-    """By function, the line of each offset; of those whose names do not match, none."""
+    """Return the line of each offset, by function; nothing for functions that do not match."""
     return [
         {each.offset: user_line(profile, each.place) for each in function.code}
         if _is_chosen(function, include, exclude)
@@ -274,7 +274,7 @@ def stall_text(stalls: Mapping[str, int], most: int) -> str:
 
 
 def sampling_text(held: PcSamples) -> str:
-    """How many samples there are, how they were taken, and how many are missing."""
+    """Describe how many samples there are, how they were taken, and how many are missing."""
     periods = sorted({each.period for each in held.recordings})
     each = " or ".join(f"{period:,}" for period in periods)
     said = [f"{_count(int(held.counted.sum()))} of program counters"]

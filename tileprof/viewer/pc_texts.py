@@ -60,7 +60,7 @@ def texts_json(profile: Profile, form: str, include: str | None) -> str:
 
 
 def _modules(profile: Profile, form: str, include: str | None) -> list[_Module]:
-    """In order of the samples of their hottest function."""
+    """Return modules in order of the samples of their hottest function."""
     texts = profile.tables.pc.texts
     seen = seen_functions(profile, include)
     found: dict[str, _Module] = {}

@@ -47,7 +47,7 @@ def share_column(profile: Profile, name: str) -> npt.NDArray[np.float64]:
 
 
 def share_notes(shares: Sequence[Share]) -> list[str]:
-    """What is said of a site: `consumer 61.2 % (60.9 – 61.5), 12,345 samples`."""
+    """Return the notes of a site: `consumer 61.2 % (60.9 – 61.5), 12,345 samples`."""
     return [f"{share.role} {share_text(share)}".removeprefix("block ") for share in shares]
 
 
@@ -63,13 +63,13 @@ def share_text(share: Share) -> str:
 def line_texts(
     profile: Profile, places: Sequence[tuple[str, int]], index: Sequence[int]
 ) -> dict[tuple[str, int], str]:
-    """What is said of lines, of which each node has the one at its index; -1: none."""
+    """Return the note of each line; a node belongs to the place at its index, -1 to none."""
     of_nodes = {node: places[at] for node, at in enumerate(index) if at >= 0}
     return {place: share_text(share) for place, share in line_shares(profile, of_nodes).items()}
 
 
 def count_text(samples: int) -> str:
-    """`1,234 samples`."""
+    """Return a number of samples as text: `1,234 samples`."""
     return f"{format_value(samples, '1') if samples else 'no'} sample{'' if samples == 1 else 's'}"
 
 

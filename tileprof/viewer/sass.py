@@ -43,7 +43,7 @@ __all__ = ["render_blame", "render_sass"]
 
 _MOST_FUNCTIONS = 10
 _FUNCTION_SHARE = 0.01
-"""Of all samples, below which a function is folded where none was asked for."""
+"""Share of all samples below which a function is folded, unless one was asked for."""
 _INDENT = " " * 9
 _SHORT_RUN = 2
 """Instructions that take no more room than the line that would stand for them."""
@@ -73,18 +73,18 @@ class _Row:
     text: str
     stalls: str = ""
     weight: int = 0
-    """Samples, or executions."""
+    """Number of samples, or executions."""
     counts: Sums = field(default_factory=dict)
     offset: str = ""
     heading: str | None = None
     """The source line that stands above it, where it is another one."""
     below: tuple[str, ...] = ()
-    """What it waits for."""
+    """Lines about what the instruction waits for."""
     style: str = ""
 
 
 class _Sass:
-    """One rendering."""
+    """Rendering of sampled machine code."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Sass:
         self.parts = 1 if self.width < 100 else 2 if self.width < 140 else 3
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole rendering as text."""
         lines = [
             *title_of(self.profile, self.width, self.glyphs, self.color),
             *missing_from(self.profile, self.width, self.glyphs, self.color),
@@ -160,7 +160,7 @@ class _Sass:
                     yield paint(line, "33", self.color)
 
     def _weights(self, seen: SeenFunction, rows: list[_Row]) -> list[Field]:
-        """How hot rows are: samples with their stalls, or executions."""
+        """Return the fields of rows' weights: samples with their stalls, or executions."""
         shares = [row.weight / max(seen.weight, 1) for row in rows]
         heats = [heat(share) for share in shares]
         percents = [format_percent(share) if share else "" for share in shares]
@@ -178,7 +178,7 @@ class _Sass:
         return [each for each in self.columns if sampled or each.name != EXECUTIONS]
 
     def _below(self, said: str) -> list[str]:
-        """What stands below an instruction, on as many lines as it needs."""
+        """Wrap a note below an instruction to as many lines as it needs."""
         first = f"{_INDENT}{self.glyphs.last}"
         lines = textwrap.wrap(
             clean(said, self.glyphs),
@@ -198,7 +198,7 @@ class _Sass:
         return shorten(fitting, room, self.glyphs) + amount
 
     def _about(self, seen: SeenFunction) -> Iterator[str]:
-        """What is to be known of a function besides its code."""
+        """Yield facts about a function besides its code."""
         said = []
         if seen.function.note:
             said.append(f"Not disassembled: {seen.function.note}.")
@@ -227,7 +227,7 @@ class _Sass:
             at, place = at + 1, heading
 
     def _shown(self, seen: SeenFunction) -> list[bool]:
-        """Whether each instruction has a line: hot ones, those to blame, and short runs between."""
+        """Return whether each row is shown: hot ones, those to blame, and short runs between."""
         if seen.function.note:
             return [each.weight > 0 for each in seen.instructions]
         least = max(self.floor * seen.weight, 1)
@@ -258,7 +258,7 @@ class _Sass:
         return _Row(text, stalls, each.weight, each.counts, f"{code.offset:#06x}", heading, below)
 
     def _blames(self, seen: SeenFunction, each: SeenInstruction) -> Iterator[str]:
-        """What it waits for; producers of one kind on one line are told together."""
+        """Yield what it waits for; producers of one kind on one line share a text."""
         reasons: dict[tuple[int, str], list[str]] = {}
         for blame in each.blames:
             reasons.setdefault((blame.producer, blame.through), []).append(blame.stall)

@@ -1,4 +1,4 @@
-"""What is shown and what is folded: filters, the way round, depth and threshold, in that order.
+"""Selection of what is shown and folded: filters, direction, depth and threshold, in that order.
 
 In: a profile and the options of a view.  Out: the profile to draw, and what each step took away.
 """
@@ -29,7 +29,7 @@ __all__ = ["Fold", "Selection", "select", "shown_metrics"]
 
 
 _ELAPSED = "elapsed_time"
-"""What scopes of coroutines and generators have beside the time in which they ran."""
+"""Metric that scopes of coroutines and generators have beside the time in which they ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Selection:
 
     profile: Profile
     metric: str
-    """What decides what is small and counts folds; empty where no metric adds up."""
+    """Metric that decides which nodes are small and counts folds; '' where none adds up."""
     folds: tuple[Fold, ...]
 
 
@@ -138,7 +138,7 @@ def _fold(reason: str, before: Profile, after: Profile, metric: str) -> Fold:
 
 
 def _real_nodes(profile: Profile) -> int:
-    """How many nodes there are beside the one that stands for what was cut off at the top."""
+    """Return the number of nodes, without the one that stands for what was cut off at the top."""
     return len(profile) - (HIDDEN in profile.symbols)
 
 

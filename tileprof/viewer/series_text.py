@@ -28,7 +28,7 @@ __all__ = ["counters_json", "render_counters"]
 
 _LEVELS = {UNICODE: " ▁▂▃▄▅▆▇█", ASCII: " .:-=+*#%"}
 _MOST_RAN = 2
-"""Of what ran in a stretch."""
+"""Largest number of works shown for a stretch."""
 _NARROWEST, _WIDEST = 10, 100
 """Characters of a row's time."""
 
@@ -43,7 +43,7 @@ def render_counters(
 
 
 def _told(profile: Profile, width: int, color: bool, glyphs: Glyphs) -> list[str]:
-    """How it was sampled, what was lost, and why it ended; nothing where that is not known."""
+    """Return how it was sampled, what was lost, and why it ended; [] where that is not known."""
     known = profile.tables.provenance
     found = [known[key] for key in ("counters over time", "counters not sampled") if key in known]
     lines = [line for text in found for line in wrap(clean(text, glyphs), width, color)]

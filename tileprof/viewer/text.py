@@ -69,7 +69,7 @@ def encodable(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """How many terminal cells `text` takes; wide East Asian characters take two."""
+    """Return how many terminal cells `text` takes; wide East Asian characters take two."""
     if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     return sum(_cell(character) for character in text)

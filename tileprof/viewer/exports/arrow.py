@@ -83,9 +83,9 @@ class Columns:
 
     measures: tuple[Measure, ...]
     attributes: Mapping[str, pa.Field]
-    """Of kernels, by the attribute's name."""
+    """Columns of kernel attributes, keyed by the attribute's name."""
     counts: Mapping[str, pa.Field]
-    """Of instructions, by metric."""
+    """Columns of instruction counts, keyed by metric."""
     counters: Mapping[str, pa.Field]
     """Over time, by metric."""
 
@@ -189,7 +189,7 @@ def _numbers(column: law.Column, kind: pa.DataType) -> pa.Array:
 
 
 def _paths(profile: Profile) -> pa.Array:
-    """Per node, the names from the top level down to itself."""
+    """Return for each node the names from the top level down to itself."""
     check_paths(profile, profile.names, np.ones(len(profile), bool))
     ends = np.cumsum(profile.depths + 1, dtype=np.int64)
     symbols = np.zeros(int(ends[-1]) if len(ends) else 0, np.int32)

@@ -1,4 +1,4 @@
-"""What the makers of Arrow tables share: types of columns, places in the source, free names."""
+"""Shared parts of the Arrow tables: types of columns, places in the source, free names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def place_of(place: Location | None) -> Row:
 
 
 def names_of(fields: Fields) -> set[str]:
-    """What columns beside these may not be called; every table has `profile` and `rank`."""
+    """Return the column names already taken; every table has `profile` and `rank`."""
     return {name for name, _ in fields} | {"profile", "rank"}
 
 

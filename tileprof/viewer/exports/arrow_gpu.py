@@ -1,4 +1,4 @@
-"""What GPUs count as Arrow tables: samples and counts of instructions, counters over time.
+"""Arrow tables of GPU counts: samples and counts of instructions, counters over time.
 
 In: a profile, and for counts and counters the columns that fit all profiles of an export.  Out: a
 table of each.

@@ -53,7 +53,7 @@ def to_chrome(profile: Profile) -> str:
 
 
 def _starts(width: list[int], parents: list[int]) -> list[int]:
-    """Where each node starts: after the siblings seen before it, from its parent's start."""
+    """Return each node's start: after the siblings before it, counted from its parent's start."""
     cursor = [0] * (len(width) + 1)  # where a node's next child starts; the last is the top level's
     start = []
     for node, parent in enumerate(parents):

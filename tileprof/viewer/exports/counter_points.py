@@ -24,12 +24,12 @@ class CounterPoints:
     name: str
     unit: str
     times: npt.NDArray[np.int64]
-    """In ns."""
+    """Times in ns."""
     values: npt.NDArray[np.float64]
 
 
 def has_counters(profile: Profile) -> bool:
-    """Whether hardware counters were sampled."""
+    """Return whether hardware counters were sampled."""
     return any(len(series) for series in profile.tables.series)
 
 

@@ -15,7 +15,7 @@ __all__ = ["called", "check_paths", "held", "walk", "widths"]
 
 
 def held(profile: Profile, metric: str) -> list[int]:
-    """What each node holds outside its children, as whole numbers of the metric's unit.
+    """Return what each node holds outside its children, as whole numbers of the metric's unit.
 
     Own values and what was folded into the node; never negative, and at least 1 where positive.
     """
@@ -27,7 +27,7 @@ def held(profile: Profile, metric: str) -> list[int]:
 
 
 def called(profile: Profile) -> list[str]:
-    """What each node is called in a format that has no phases: `mm (backward)` where one begins."""
+    """Return node names for a format without phases: `mm (backward)` where a phase begins."""
     phases, parents = profile.phases, profile.parents.tolist()
     above = [phases[parent] if parent >= 0 else "" for parent in parents]
     return [

@@ -32,7 +32,7 @@ _SEQUENCE = 1
 _PATH = 1
 """Number of the annotation's name."""
 _AT_ONCE = 1 << 16
-"""How many times are worked out together."""
+"""Number of times computed together."""
 
 
 def to_perfetto(profile: Profile) -> bytes:
@@ -98,7 +98,7 @@ def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _of_nodes(slices: Slices) -> dict[int, bytes]:
-    """Per node, the part of a slice's beginning that all its slices share."""
+    """Return for each node the part of a slice's beginning that all its slices share."""
     names, kinds = _numbered(slices)
     return {
         node: number(9, _BEGIN)
@@ -131,7 +131,7 @@ def _add_slices(trace: bytearray, slices: Slices, pid: int, tracks: list[int]) -
 
 
 def _flows(slices: Slices, pid: int) -> dict[int, bytes]:
-    """Per event, the flows that begin and end in it: one for each launch and what it launched."""
+    """Return the flows that begin or end in each event: one for each launch and its work."""
     found: dict[int, bytes] = {}
     begins, ends = tag(47, 1), tag(48, 1)
     for launch, event in slices.launched():

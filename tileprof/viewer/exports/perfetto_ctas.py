@@ -82,7 +82,7 @@ def _descriptors(made: Iterable[CtaProcess]) -> Iterator[bytes]:
 
 
 def _slices(uuid: int, row: CtaRow, told: _Told) -> Iterator[bytes]:
-    """What begins and ends on a track; what began last ends first."""
+    """Yield the begins and ends of a track's slices; the slice begun last ends first."""
     track = number(11, uuid)
     end = number(9, _END) + track
     known: dict[int, bytes] = {}

@@ -22,7 +22,7 @@ def varint(value: int) -> bytes:
 
 
 def tag(field: int, kind: int) -> bytes:
-    """What comes before a value: its field, and its kind (0 number, 1 8 bytes, 2 with a length)."""
+    """Return what precedes a value: field and kind (0 number, 1 8 bytes, 2 with a length)."""
     return varint(field << 3 | kind)
 
 
@@ -37,5 +37,5 @@ def message(field: int, content: bytes) -> bytes:
 
 
 def text(field: int, content: str) -> bytes:
-    """A text."""
+    """Return a text field."""
     return message(field, encodable(content).encode())

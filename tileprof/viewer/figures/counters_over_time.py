@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["counters_over_time"]
 
 _POINTS = 2000
-"""Of a curve at most; of more rows, means."""
+"""Largest number of points in a curve; more rows are drawn as means."""
 _HEIGHT = 110
 """Pixels of a curve."""
 _LINE, _TEXT, _GRID = "#4c78a8", "#8a8a8a", "rgba(128, 128, 128, 0.25)"
@@ -32,7 +32,7 @@ _LINE, _TEXT, _GRID = "#4c78a8", "#8a8a8a", "rgba(128, 128, 128, 0.25)"
 def counters_over_time(
     profile: Profile, metrics: Sequence[str] = (), device: str | None = None
 ) -> Figure:
-    """What the counters of one device said when; shares from 0 to 1, others from 0 to their most.
+    """Draw one device's counters over time; shares from 0 to 1, others from 0 to their most.
 
     `metrics` are names of counters (none: all), `device` is as kernels name it (None: the first
     that was sampled).  UsageError tells what there is.

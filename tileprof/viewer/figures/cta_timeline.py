@@ -24,14 +24,14 @@ __all__ = ["cta_timeline"]
 _WORK = ("#4c78a8", "#54a24b", "#b279a2", "#2fa5a0", "#9d755d", "#7f6bd3", "#8a9a2b", "#5f9ed1")
 _WAITS = ("#e45756", "#f58518", "#d9b12a", "#ee7f92")
 _AROUND = "#8c8c8c"
-"""Of a warp within a scope or stage, but in none of its ops."""
+"""Colour of the time that a warp spends in a scope or stage, but in none of its ops."""
 _TEXT = "#8a8a8a"
 _GRID = "rgba(128, 128, 128, 0.25)"
 _FLIGHT_HEIGHT, _WARP_HEIGHT = 0.35, 0.8
 
 
 def cta_timeline(profile: Profile, kernel: str | None = None, cta: int | None = None) -> Figure:
-    """What the warps of one CTA did when, over µs since it began; colours are sites.
+    """Draw the timeline of one CTA's warps, in µs since it began; colours are sites.
 
     `kernel` is a name or a regular expression for one (None: the first that has a timeline), `cta`
     the number of the block (None: the one of median length).  UsageError tells what there is.

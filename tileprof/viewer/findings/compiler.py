@@ -28,7 +28,7 @@ __all__ = ["compiler_text"]
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 _MOST_NAMED = 4
 _LINES_A_REASON = 10
-"""Of a screen, for each reason that is shown: most of it is for findings."""
+"""Screen lines for each rejection reason that is shown; most of a screen is for findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Case:
 
     @property
     def kernel_time(self) -> float:
-        """Of its kernel, ns."""
+        """Time of the finding's kernel, in ns."""
         name = self.finding.place.kernel
         return sum(each.case.time for each in self.report.kernels if each.case.name == name)
 
@@ -164,7 +164,7 @@ def _reasons(
 
 
 def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...]]]:
-    """Of all profiles, each run once, with the rules of all that it would make surer."""
+    """Return the suggested runs of all profiles, each once, with the rules that it confirms."""
     rules = dict[tuple[Tier, str], dict[str, None]]()
     for report in reports.values():
         for tier, run, surer in report.runs:

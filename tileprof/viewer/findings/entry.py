@@ -37,7 +37,7 @@ _PLURALS = {
 _LONGEST_NAME = 60
 """Cells of a kernel's name."""
 _MOST_NAMES = 4
-"""Of a path."""
+"""Largest number of names shown of a path."""
 _SINGULARS = {"stop": "at its limit", "ignore": "to ignore"}
 
 
@@ -114,7 +114,7 @@ def _evidence(evidence: Evidence) -> str:
 
 
 def short_place(location: Location | None) -> str:
-    """`kernel.py:57`, or nothing."""
+    """Return `kernel.py:57`, or '' where the place is unknown."""
     if location is None:
         return ""
     name = location.file.replace("\\", "/").rpartition("/")[2]

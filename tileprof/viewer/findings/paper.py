@@ -23,7 +23,7 @@ _PLAIN = str.maketrans({"×": "x", "→": "->", "≥": ">=", "≤": "<="})
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What a report is written on."""
+    """Width, characters and colours with which a report is written."""
 
     width: int
     glyphs: Glyphs
@@ -31,7 +31,7 @@ class Paper:
 
     @staticmethod
     def of(width: int, color: bool, unicode: bool) -> Paper:
-        """For a terminal; narrow ones are taken as 40 cells wide."""
+        """Return paper for a terminal; narrow ones count as 40 cells wide."""
         return Paper(max(width, MINIMUM_WIDTH), UNICODE if unicode else ASCII, color)
 
     def line(self, text: str, style: str = "") -> str:
@@ -39,7 +39,7 @@ class Paper:
         return paint(fit(self.text(text), self.width, self.glyphs), style, self.color)
 
     def sentence(self, text: str, style: str = "", indent: str = "") -> list[str]:
-        """As many lines as it needs."""
+        """Wrap a text to as many lines as it needs."""
         return self._wrapped(text, style, indent, indent)
 
     def field(self, name: str, text: str, style: str = "") -> list[str]:

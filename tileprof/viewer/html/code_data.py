@@ -30,7 +30,7 @@ from tileprof.viewer.text import encodable
 __all__ = ["CodeData"]
 
 _MOST_INSTRUCTIONS = 20_000
-"""Of a page: about 1.7 MB; further functions have no machine code on it."""
+"""Largest number of instructions on a page (about 1.7 MB); further functions are without."""
 _MOST_TEXT = 800_000
 """Characters of source files, and as many of compilers' texts."""
 _LINE = re.compile(r"^#line (\d+)", re.MULTILINE)
@@ -74,7 +74,7 @@ class CodeData:
         return self._files.get(file, -1)
 
     def document(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all code as JSON values."""
         held = self._profile.tables.pc
         return {
             "sampling": sampling_text(held) if held.recordings else "",
@@ -99,7 +99,7 @@ class CodeData:
         return found + [_Unit(each, None) for name, each in seen.items() if name not in used]
 
     def _is_told(self, case: KernelCase) -> bool:
-        """Whether there is a text or a line of it."""
+        """Return whether the kernel has a text, or lines with costs."""
         info = case.info
         texts = info is not None and bool(info.code or info.ir or info.source)
         return texts or any(node in self._site_lines for node in case.nodes)
@@ -143,7 +143,7 @@ class CodeData:
         return site_lines(self._profile)
 
     def _lines(self, unit: _Unit) -> Iterator[list[Any]]:
-        """What lines hold by sites inside the kernel: file, line, samples or ns."""
+        """Yield the cost of lines by sites inside the kernel: file, line, samples or ns."""
         sums: dict[Place, float] = {}
         for node in unit.case.nodes if unit.case is not None else ():
             for place, weight in self._site_lines.get(node, {}).items():
@@ -165,7 +165,7 @@ class CodeData:
     # -- texts
 
     def _compiled(self, unit: _Unit) -> Iterator[dict[str, Any]]:
-        """What compilers made of the kernel on the way."""
+        """Yield the texts that compilers made of the kernel on the way to machine code."""
         info = unit.case.info if unit.case else None
         if info is not None and info.code:
             label = {"cuda": "CUDA", "cpp": "C++"}.get(info.code_language, "code")
@@ -187,7 +187,7 @@ class CodeData:
             yield {"label": label, "text": _plain(text), "file": file, "lines": lines}
 
     def _remarks(self, unit: _Unit) -> Iterator[list[Any]]:
-        """What the compiler decided: line, op, what it chose, what it turned down and why."""
+        """Yield the compiler's decisions: line, op, choice, and what it rejected and why."""
         for each in unit.case.remarks if unit.case else ():
             line = each.location.line if each.location else 0
             rejected = [[encodable(what), encodable(why)] for what, why in each.rejected]
@@ -225,7 +225,7 @@ def _plain(text: str) -> str:
 
 
 def _lines_of(code: str) -> list[int]:
-    """By line of the code, the source line it was made from: a `#line` holds up to the next one."""
+    """Return the source line of each line of the code: a `#line` holds up to the next one."""
     found, here = list[int](), 0
     for line in code.splitlines():
         mark = _LINE.match(line)

@@ -18,9 +18,9 @@ from tileprof.viewer.text import encodable
 __all__ = ["counters_of"]
 
 _MOST_POINTS = 2000
-"""Of a curve."""
+"""Largest number of points in a curve."""
 _MOST_OF_ALL = 40_000
-"""Of a page: 0.5 MB."""
+"""Largest number of points on a page: 0.5 MB."""
 _MOST_RAN = 3
 """Works told of a stretch."""
 _NOTES = ("counters over time", "counters not sampled")
@@ -82,7 +82,7 @@ def _stretch(stretch: Stretch | None, begin: int) -> list[Any] | None:
 
 
 def _number(value: float) -> float | int | None:
-    """With four digits, one more than is ever shown; None for none."""
+    """Round to four digits, one more than is ever shown; None where the value is not finite."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")

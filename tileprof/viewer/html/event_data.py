@@ -20,9 +20,9 @@ from tileprof.viewer.text import encodable
 __all__ = ["events_of"]
 
 _MOST_BARS = 16_000
-"""Of a page: 0.8 MB with what is known of their nodes."""
+"""Largest number of bars on a page: 0.8 MB with the facts about their nodes."""
 _MOST_ROWS = 100
-"""Of more, those with the most time."""
+"""Largest number of rows; of more, those with the most time are shown."""
 _MOST_TEXT = 200_000
 """Characters of names of nodes that are not in the page's tree."""
 
@@ -57,7 +57,7 @@ def events_of(profile: Profile, origin: int, moved: _Ints) -> dict[str, Any]:
 
 
 def _others(slices: Slices, nodes: _Ints, moved: _Ints) -> dict[str, list[str]]:
-    """By their places, nodes that the page's tree has only as a part of one above: kind, name."""
+    """Return kind and name, by place, of nodes that the page's tree merges into one above."""
     kinds, parents, room = slices.profile.kinds, slices.profile.parents, _MOST_TEXT
     found: dict[str, list[str]] = {}
     for place, node in enumerate(nodes.tolist()):
@@ -81,7 +81,7 @@ def _launches(bars: Bars, kept: _Ints, launch: npt.NDArray[np.int32]) -> list[li
 
 
 def _levels(slices: Slices) -> tuple[_Ints, list[str]]:
-    """Per event, its row, and the names of rows: of each track as many as it nests deep."""
+    """Return rows of events, and names of rows: each track has as many as it nests deep."""
     events = slices.events
     row, names = np.zeros(len(events), np.int64), list[str]()
     for number, name in enumerate(slices.rows):
@@ -95,7 +95,7 @@ def _levels(slices: Slices) -> tuple[_Ints, list[str]]:
 
 
 def _depths(start: _Ints, end: _Ints) -> _Ints:
-    """For spans that nest, in order of their start, how many of the others are around each."""
+    """Return for nested spans, in order of their start, how many of the others enclose each."""
     depth = np.zeros(len(start), np.int64)
     if (start[1:] >= np.maximum.accumulate(end)[:-1]).all():
         return depth

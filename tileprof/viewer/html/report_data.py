@@ -1,4 +1,4 @@
-"""What a report says, as JSON values: its header, findings, kernels, roofs, and runs to come.
+"""Report as JSON values: its header, findings, kernels, roofs, and suggested runs.
 
 In: a report.  Out: lists and dictionaries; columns for kernels, of which there may be thousands.
 """
@@ -57,7 +57,7 @@ def _told(key: str, value: str) -> str:
 
 
 def runs_of(report: Report) -> list[list[Any]]:
-    """What was not recorded: the kind of evidence, the run that adds it, rules made surer."""
+    """Return missing evidence: its kind, the run that adds it, the rules that it confirms."""
     return [[tier, run, list(rules)] for tier, run, rules in report.runs]
 
 
@@ -139,6 +139,6 @@ def _is_known(value: Any) -> bool:
 
 
 def roofs_of(report: Report) -> list[list[Any]]:
-    """What devices were measured to do at most: device, name, value and unit."""
+    """Return the measured maxima of devices: device, name, value and unit."""
     held = report.program.profile.tables.device_peaks
     return [[encodable(r.device), encodable(r.name), number(r.value), r.unit] for r in held]

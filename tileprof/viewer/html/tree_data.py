@@ -19,9 +19,9 @@ from tileprof.viewer.text import encodable
 __all__ = ["kept_tree", "number", "tree_of"]
 
 _MOST_NODES = 20_000
-"""Of a page; of more, those with the greatest totals. 20,000 with eight metrics weigh 1.7 MB."""
+"""Largest number of nodes on a page, by total.  20,000 with eight metrics weigh 1.7 MB."""
 _DIGITS = 7
-"""Of numbers that are no integers; nothing on the page shows more than four."""
+"""Digits of numbers that are no integers; the page never shows more than four."""
 
 _Ids = npt.NDArray[np.int64]
 
@@ -74,7 +74,7 @@ def number(value: float) -> float | int | None:
 
 
 def _own(profile: Profile, metric: Metric) -> list[float | int | None]:
-    """What nodes hold themselves, with what operations folded into them."""
+    """Return what nodes hold themselves, including the operations folded into them."""
     own: Column = profile.own[metric.name]
     absorbed: Column = profile.absorbed[metric.name]
     if metric.adds == "sum":
