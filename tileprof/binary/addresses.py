@@ -36,7 +36,7 @@ class Constants:
     def __init__(self, function: Function) -> None:
         self._function = function
         self._known: dict[tuple[int, int], int] = {}
-        """By the offset of who made it, and steps that were left."""
+        """Constant parts, keyed by the offset of the defining instruction and the steps left."""
 
     def of_bracket(self, each: Instruction) -> int:
         """Return the constant part of an instruction's first address in brackets."""
@@ -55,14 +55,14 @@ class Constants:
             yield int(number, 16) if number else self._held(offset, kind + register, DEEPEST)
 
     def _held(self, offset: int, register: str, left: int) -> int:
-        """What a register has in it that is the same on all ways to an instruction; else 0."""
+        """Return the constant part that a register has on all paths to an instruction, else 0."""
         if not left:
             return 0
         found = {self._made(at, left - 1) for at in self._definitions(offset, register)}
         return found.pop() if len(found) == 1 else 0
 
     def _definitions(self, offset: int, register: str) -> tuple[int, ...]:
-        """Who may have made a register; under a predicate, the one under the same before it."""
+        """Return a register's possible definitions; under a predicate, the last under the same."""
         function = self._function
         guard = function.instruction(offset).predicate
         if guard:

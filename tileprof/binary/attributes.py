@@ -1,4 +1,4 @@
-"""What `.nv.info` says of a kernel: registers, memory, threads, barriers, spills, jump tables.
+"""Attributes of a kernel from `.nv.info`: registers, memory, threads, barriers, spills, jumps.
 
 In: an `Elf`.  Out: `Resources` of a function.  Each attribute is a format byte, a number and a
 value; names are those that nvdisasm prints (`EIATTR_…`).  What a cubin does not state is None or 0.
@@ -42,16 +42,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a thread or a block of a kernel takes."""
+    """Resources that a thread or a block of a kernel takes; memory is in bytes."""
 
     registers: int
-    """Of a thread."""
+    """Registers per thread."""
     shared_bytes: int
     """Static shared memory of a block, without what the system reserves."""
     local_bytes: int
     """The stack frame of a thread: local arrays, spilled and saved registers."""
     stack_bytes: int | None
-    """With the functions it calls; None where recursion or a pointer leaves it open."""
+    """Stack, callees included; None where recursion or a pointer leaves it open."""
     barriers: int
     """Named barriers (`BAR`); those in shared memory are not counted."""
     constant_bytes: int
@@ -59,9 +59,9 @@ class Resources:
     parameter_bytes: int
     parameters: tuple[Parameter, ...]
     code_bytes: int
-    """Of the section, padding included."""
+    """Size of the code section, padding included."""
     max_threads: int | None
-    """Of a block, where the kernel was compiled with a bound."""
+    """Largest number of threads in a block, where the kernel was compiled with a bound."""
     required_threads: tuple[int, int, int] | None
     """The block's exact shape, where the kernel demands one."""
     cluster: tuple[int, int, int] | None

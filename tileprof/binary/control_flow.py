@@ -40,13 +40,13 @@ class Block:
     calls: int | None
     """The block that it ends by calling, where that lies in this function."""
     is_entry: bool
-    """Whether the function, or a procedure inside of it, starts here."""
+    """True where the function, or a procedure inside of it, starts."""
     is_reachable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A natural loop."""
+    """Natural loop of the control-flow graph."""
 
     header: int
     """Index of the block that every round starts with."""
@@ -54,7 +54,7 @@ class Loop:
     parent: int | None
     """Position of the enclosing loop in the list of loops."""
     depth: int
-    """How many loops of kind `loop` are around its instructions, itself included."""
+    """Number of loops of kind `loop` around its instructions, itself included."""
     kind: str
     """`loop`; `wait`, which only polls a barrier in shared memory; or `once`, which ptxas puts
     around a uniform instruction and runs through once for each distinct operand."""
@@ -65,7 +65,7 @@ class Loop:
 
 
 def branch_target(instruction: Instruction, names: Mapping[str, int]) -> int | None:
-    """Where a direct branch or call goes; None outside of the function."""
+    """Return the target of a direct branch or call; None outside of the function."""
     if not instruction.operands:
         return None
     last = instruction.operands[-1].strip("`()")

@@ -155,12 +155,12 @@ class Function:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether a host can launch it."""
+        """True where a host can launch the function."""
         return bool(self._symbol.other & KERNEL)
 
     @cached_property
     def resources(self) -> Resources:
-        """What a thread or a block takes, from the ELF alone."""
+        """Resources of a thread or a block, from the ELF alone."""
         return resources(self.cubin.elf, self.name, self._symbol.index, self._section)
 
     @cached_property
@@ -222,7 +222,7 @@ class Function:
         return next((each for each in reversed(self.loops) if index in each.blocks), None)
 
     def depth(self, offset: int) -> int:
-        """How many loops of kind `loop` are around an instruction."""
+        """Return how many loops of kind `loop` are around an instruction."""
         return self._depths[self.block(offset).index]
 
     @cached_property
@@ -231,7 +231,7 @@ class Function:
         return MappingProxyType(opcode_mix(self.reachable()))
 
     def count(self, name: str) -> int:
-        """How many instructions of a class (`LDG.128`) or of an opcode (`LDG`) there are."""
+        """Return how many instructions of a class (`LDG.128`) or an opcode (`LDG`) there are."""
         return sum(n for each, n in self.mix.items() if name in (each, each.partition(".")[0]))
 
     def reachable(self) -> Iterator[Instruction]:
@@ -253,7 +253,7 @@ class Function:
     def slice(
         self, offset: int, registers: Iterable[str] | None = None, limit: int | None = None
     ) -> tuple[Dependence, ...]:
-        """Where the values that an instruction reads come from; see `Flow.slice`."""
+        """Return where the values that an instruction reads come from; see `Flow.slice`."""
         return tuple(self.flow.slice(offset, registers, limit))
 
     @cached_property

@@ -46,7 +46,7 @@ class Effects:
 
 
 def effects(instruction: Instruction) -> Effects:
-    """What an instruction reads and writes; nothing, where it never executes."""
+    """Return what an instruction reads and writes; nothing, where it never executes."""
     if instruction.never_executes:
         return Effects((), ())
     return _effects(instruction.predicate, instruction.opcode, instruction.operands)
@@ -72,7 +72,7 @@ def _effects(predicate: str, opcode: str, operands: tuple[str, ...]) -> Effects:
 
 
 def result_count(instruction: Instruction) -> int:
-    """How many of the first operands are results."""
+    """Return how many of the first operands are results."""
     name, operands = instruction.name, instruction.operands
     if name in NO_RESULT or name.startswith(NO_RESULT_BEGINNINGS):
         return 0

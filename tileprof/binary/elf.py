@@ -56,7 +56,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """Where an address goes into a section: that of `symbol`, plus `addend` (None: in place)."""
+    """Place of an address in a section: that of `symbol`, plus `addend` (None: in place)."""
 
     offset: int
     symbol: int

@@ -82,7 +82,7 @@ def _common(a: int, b: int, found: list[int | None], position: dict[int, int]) -
 
 
 def dominates(above: int, node: int, immediate: Sequence[int | None]) -> bool:
-    """Whether every path from the root to `node` goes through `above`."""
+    """Return whether every path from the root to `node` goes through `above`."""
     while node != above:
         parent = immediate[node]
         if parent is None or parent == node:

@@ -1,4 +1,4 @@
-"""What kinds of instructions a function is made of.
+"""Kinds of instructions of which a function is made.
 
 In: instructions.  Out: counts by class.  A class is the opcode's name, with the bits of one access
 for what moves data: `LDG.128`, `STS.32`, `LDGSTS.128`; and each name belongs to a group.

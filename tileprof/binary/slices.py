@@ -1,4 +1,4 @@
-"""Where the values of an instruction come from: reaching definitions and backward slices.
+"""Origins of an instruction's values: reaching definitions and backward slices.
 
 In: a function's instructions and blocks.  Out: offsets of the instructions that may have written a
 register, and the dependences from an instruction back to its sources.

@@ -34,20 +34,20 @@ class Spill:
     register: str
     """The first register stored or loaded."""
     bytes: int
-    """Of one thread."""
+    """Number of bytes that one thread moves."""
     slot: int | None
     """Distance from the stack pointer."""
     depth: int
-    """Loops around it."""
+    """Number of loops around it."""
     chain: Chain
-    """Where it is in the source, innermost first."""
+    """Source lines, innermost first."""
     sources: tuple[int, ...]
-    """Of a store: the instructions that made the value.  Of a reload: the stores to its slot."""
+    """Defining instructions of a store's value; for a reload, the stores to its slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpillSite:
-    """What a function knows of one access to local memory."""
+    """Access to local memory, as a function's code shows it."""
 
     instruction: Instruction
     depth: int
@@ -85,7 +85,7 @@ def _kind(site: SpillSite, marked: frozenset[int] | None, flow: Flow, nested: bo
 def _with_reloads(
     kept: list[tuple[SpillSite, str]], sites: Sequence[SpillSite], marked: frozenset[int] | None
 ) -> Iterator[tuple[SpillSite, str]]:
-    """With the reloads of saved registers, which nothing else tells apart."""
+    """Yield the sites with the reloads of saved registers, which nothing else tells apart."""
     kinds = {site.instruction.offset: kind for site, kind in kept}
     saved = {
         (_slot(site.instruction), _data(site.instruction)) for site, kind in kept if kind == "save"

@@ -1,4 +1,4 @@
-"""What an instruction waits for before it can issue, and through what.
+"""Waits of an instruction: what it waits for before it can issue, and through what.
 
 In: a function and the offset of an instruction.  Out: `Wait`s, nearest first: who signals the
 scoreboards in its mask, whose result of a fixed latency it needs, which products or copies its wait
@@ -78,7 +78,7 @@ def waits(function: Function, offset: int) -> tuple[Wait, ...]:
 
 
 def is_long(instruction: Instruction) -> bool:
-    """Whether who waits for its result is stalled by a long scoreboard, not a short one."""
+    """Return whether waiting for its result is a long-scoreboard stall, not a short one."""
     return instruction.name in LONG
 
 
@@ -102,7 +102,7 @@ def _scoreboards(function: Function, each: Instruction) -> Iterator[Wait]:
 
 
 def _signal(barrier: int, each: Instruction) -> tuple[bool, bool]:
-    """Whether an instruction signals a scoreboard, and whether it waits for it first."""
+    """Return whether an instruction signals a scoreboard, and whether it waits for it first."""
     control = each.control
     drained = each.name == "DEPBAR" and each.operands[:2] == (f"SB{barrier}", "0x0")
     return barrier in (control.write_barrier, control.read_barrier), (
@@ -181,7 +181,7 @@ def _copies(function: Function, each: Instruction) -> Iterator[Wait]:
 
 
 def _count(each: Instruction) -> int | None:
-    """How many groups `DEPBAR.LE SB0, 0x1` leaves pending."""
+    """Return how many groups `DEPBAR.LE SB0, 0x1` leaves pending."""
     last = each.operands[-1] if len(each.operands) > 1 else ""
     return int(last, 16) if last.startswith("0x") else None
 
@@ -217,7 +217,7 @@ def _polls(each: Instruction) -> bool:
 
 
 def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
-    """Those that arrive at that mbarrier: bulk copies, and arrivals of threads."""
+    """Yield the arrivals at that mbarrier: bulk copies, and arrivals of threads."""
     asked = function.constants.of_bracket(function.instruction(poll))
     code = [each for each in function.reachable() if not each.never_executes]
     copies = [each for each in code if each.name in BULK_COPIES]
@@ -231,7 +231,7 @@ def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
 
 
 def _arrives_alone(each: Instruction) -> bool:
-    """Whether threads or other copies arrive at an mbarrier."""
+    """Return whether threads or other copies arrive at an mbarrier."""
     if each.name == "ARRIVES":
         return True
     return each.name == "SYNCS" and "ARRIVE" in each.modifiers and each.modifiers != EXPECTS

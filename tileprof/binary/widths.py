@@ -1,4 +1,4 @@
-"""How many registers an operand of an instruction stands for.
+"""Widths of operands: how many registers an operand of an instruction stands for.
 
 In: an instruction.  Out: `Widths` of its results and sources, in 32-bit registers.  SASS names only
 the first register of a group; the size follows from the opcode's modifiers, and for matrix
@@ -33,7 +33,7 @@ class Widths:
     result: int = 1
     sources: tuple[int, ...] = ()
     other: int = 1
-    """Of sources that `sources` does not reach."""
+    """Width of sources that `sources` does not reach, in 32-bit registers."""
 
     def source(self, index: int) -> int:
         """Registers of the source at an index, counted after the results."""

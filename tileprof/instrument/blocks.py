@@ -37,8 +37,11 @@ def blocks_of(heads: SlotHeads) -> Ints:
 
 
 def _split_repeated(new: Flags, heads: SlotHeads) -> None:
-    """Where warps of one tag and block number lie together in the order of their begins, and at
-    the first of them `new` is set, set it too where the block begins that ran next."""
+    """Split warps of repeated block numbers.
+
+    Warps of one tag and block number lie together in the order of their begins, and `new` is set at
+    the first of them.  Set it too where the next block of that number begins.
+    """
     seen: set[int] = set()
     until = 0
     columns = (heads[name].tolist() for name in ("warp", "begin_ns", "end_ns"))
@@ -83,11 +86,11 @@ class Groups:
     launch: Ints
     """(blocks): the tag of each."""
     producer: Flags
-    """(slots)"""
+    """(slots): True for warps that load for the others."""
 
     @classmethod
     def of(cls, heads: SlotHeads, consumer_warps: int | None) -> Groups:
-        """From heads; warps from `consumer_warps` on are producers (None: there are none)."""
+        """Return the groups of some heads; warps from `consumer_warps` on are producers."""
         block = blocks_of(heads)
         launch = np.zeros(int(block.max(initial=-1)) + 1, np.int64)
         launch[block] = heads["tag"]
@@ -101,8 +104,7 @@ class Groups:
         return _By(self.block).mean(time, there)
 
     def spread(self, time: Floats, there: Flags, blocks: Floats, warps: Ints) -> Spread:
-        """How evenly the times of warps, (slots, sites), are spread; `blocks` and `warps` are what
-        `of_blocks` gave."""
+        """Return the spread of warps' times (slots, sites), given the results of `of_blocks`."""
         roles = _By(self.block * 2 + self.producer)
         launches, visited = _By(self.launch), warps > 0
         return Spread(

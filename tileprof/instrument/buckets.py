@@ -1,4 +1,4 @@
-"""How long visits took, as counts in narrow buckets: bounded, and added up over launches.
+"""Durations of visits as counts in narrow buckets: bounded, and added up over launches.
 
 There are 32 buckets between a power of two and the next (log-linear buckets, as of HdrHistogram by
 G. Tene), so a time is known to 1.6 %, and to the ns below 64 ns.  With the whole ns of a time:
@@ -42,7 +42,7 @@ _FOLD: Final = _fold()
 
 
 def place_of(ns: NDArray[Any]) -> Ints:
-    """Where times lie on the finer grid, 0 to `PLACES` - 1; what is below 0 lies where 0 does."""
+    """Return places of times on the finer grid, 0 to `PLACES` - 1; times below 0 count as 0."""
     # Below 0.5 all is bucket 0; the exponent -1 is the first of the grid.
     bits: Ints = np.maximum(ns, 0.5).view(np.int64)
     bits >>= _KEPT_BITS
@@ -75,14 +75,14 @@ class Histograms:
     bucket: NDArray[np.uint16]
     """Ascending within a site."""
     count: Ints
-    """1 or more."""
+    """Counts, 1 or more."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     @classmethod
     def of_places(cls, keys: Ints, counts: Ints, groups: int) -> Histograms:
-        """From counts of `group * PLACES + place`, in any order."""
+        """Return histograms from counts of `group * PLACES + place`, in any order."""
         return cls._of_keys(keys // PLACES * BUCKETS + _FOLD[keys % PLACES], counts, groups)
 
     @classmethod
@@ -107,8 +107,10 @@ class Histograms:
         return cls(starts, (distinct % BUCKETS).astype(np.uint16), sums.astype(np.int64))
 
     def quantile(self, q: float) -> NDArray[np.float64]:
-        """For each site, the time that a share `q` (0 to 1) of its visits reach at most, to 1.6 %;
-        NaN where there is none."""
+        """Return for each site the time that a share `q` (0 to 1) of its visits do not exceed.
+
+        Times are known to 1.6 %; NaN where there is no visit.
+        """
         found = np.full(len(self), np.nan)
         for i in np.flatnonzero(np.diff(self.starts)).tolist():
             mine = slice(int(self.starts[i]), int(self.starts[i + 1]))

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 LARGEST_ERROR = 0.1
-"""Of a ratio from a launch itself; a launch that is too short for that takes another one."""
+"""Largest standard error, as a share, of a launch's own ratio; else the common ratio is used."""
 COARSEST_NS = 1024.0
 """Step of the slowest globaltimer; few stamps look as if it were coarser."""
 _WRAP = 1 << 32
@@ -29,10 +29,10 @@ _WRAP = 1 << 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchClocks:
-    """How long cycles were."""
+    """Length of a cycle in each launch."""
 
     ns_per_cycle: Floats
-    """(slots)"""
+    """(slots): ns per clock cycle of the slot's launch."""
     error: float
     """Standard error as a share, of the launch that is known worst; NaN where the length that was
     handed in had to be taken, infinite where nothing is known and a cycle counts as 1 ns."""

@@ -1,4 +1,4 @@
-"""From the records of a launch to the time of each nesting path, without a Python step per record.
+"""Decoding of a launch's records into times of nesting paths, without a Python step per record.
 
 Depth is a running sum over begins (+1) and ends (-1).  At one depth the begins and ends of whole
 pairs alternate, so the k-th begin there belongs to the k-th end.  Records are worked through in
@@ -32,7 +32,7 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Totals:
-    """What the pieces have given so far."""
+    """Sums over the pieces so far."""
 
     entries: dict[Path, PathTimes] = field(default_factory=dict)
     block_ns: int = 0

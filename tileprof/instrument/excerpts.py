@@ -25,9 +25,9 @@ __all__ = ["MOST_BLOCKS", "Excerpt", "ExcerptBlock", "ExcerptWarp", "Passages", 
 __all__ += ["one_replay"]
 
 MOST_BLOCKS = 4
-"""Of a launch."""
+"""Largest number of blocks kept of a launch."""
 MOST_VISITS = 50_000
-"""Of a block: what comes later is left out, as if its records had been lost."""
+"""Largest number of visits kept of a block; later ones count as if their records were lost."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,12 +36,12 @@ _Missing = Literal["begin", "end", ""]
 
 @dataclass(frozen=True, slots=True)
 class ExcerptBlock:
-    """A block."""
+    """Block whose visits are kept."""
 
     number: int
     sm: int
     begin_ns: int
-    """On the clock of the device, and `end_ns` too."""
+    """Time on the clock of the device; `end_ns` too."""
     end_ns: int
     chosen: str
     """Why this one, in words."""
@@ -52,7 +52,7 @@ class ExcerptWarp:
     """A warp that was recorded; times are ns since the begin of its block."""
 
     block: int
-    """Place in `blocks`."""
+    """Index in `blocks`."""
     number: int
     role: Literal["producer", "consumer", ""]
     """`producer`, `consumer`, or nothing where a kernel has no roles."""
@@ -67,7 +67,7 @@ class Passages:
     """Columns of asynchronous work, one entry a group; of several waits the first that ended."""
 
     queue: Ints
-    """Place in `queues`."""
+    """Index in `queues`."""
     issuer: Ints
     """Place of the warp in `warps`, and `waiter` too."""
     waiter: Ints
@@ -85,17 +85,17 @@ class Excerpt:
     recorded: int
     """Blocks that were recorded, of which these were chosen."""
     blocks: tuple[ExcerptBlock, ...]
-    """In the order of their begins."""
+    """Blocks in the order of their begins."""
     warps: tuple[ExcerptWarp, ...]
     """Block after block, producers first."""
     warp: Ints
     """(visits): place in `warps`."""
     site: Ints
-    """(visits)"""
+    """(visits): index of the site."""
     begin: Ints
-    """(visits)"""
+    """(visits): begin."""
     end: Ints
-    """(visits)"""
+    """(visits): end."""
     queues: tuple[str, ...]
     passages: Passages
     function: str = ""
@@ -155,8 +155,10 @@ def excerpt_of(
 
 
 def one_replay(slots: Slots) -> tuple[Slots, int]:
-    """Of launches that are one and the same the slots of the second, or of the first where not all
-    of the second is there; and which it is, from 0 on."""
+    """Return one replay of launches that are one and the same, and its number from 0 on.
+
+    It is the second replay, or the first where not all of the second is there.
+    """
     number = slots.heads["block"].astype(np.int64) << 16 | slots.heads["warp"]
     order = np.argsort(number, kind="stable")
     new = np.append(True, np.diff(number[order]) != 0)[: len(order)]
@@ -220,7 +222,7 @@ def _in_order(
 
 
 def _capped(visits: Visits, block: Ints) -> tuple[Visits, Floats]:
-    """As many visits of each block as are kept, from its begin on; and (blocks): until when."""
+    """Return each block's first `MOST_VISITS` visits, and (blocks) the time where they end."""
     of, until = block[visits.warp], np.full(int(block.max()) + 1, np.inf)
     for at in np.flatnonzero(np.bincount(of, minlength=len(until)) > MOST_VISITS).tolist():
         until[at] = np.partition(visits.begin[of == at], MOST_VISITS)[MOST_VISITS]
@@ -256,8 +258,10 @@ def _role(warp: int, consumer_warps: int | None) -> Literal["producer", "consume
 
 
 def _passages(flights: Sequence[Flights], until: Floats) -> tuple[tuple[str, ...], Passages]:
-    """What warps had under way until (warps) some time, each group once: who waited for it first
-    knew it first."""
+    """Return what warps had under way until (warps) some time, each group once.
+
+    A group belongs to the first warp that waited for it.
+    """
     queues: list[str] = []
     parts = [np.empty((8, 0), np.int64)]
     for each in flights:

@@ -140,7 +140,7 @@ class _Inserter:
 
 
 def _leaves(block: ir.Block) -> bool:
-    """Whether every way through the block ends in a `break` or `continue`."""
+    """Return whether every path through the block ends in a `break` or `continue`."""
     match block.ops[-1:]:
         case [ir.Break() | ir.Continue()]:
             return True

@@ -101,9 +101,9 @@ class _Launch:
         self.held: tuple[Region, ...] = ()
         """The regions that the warp has entered and not left, whichever way it came."""
         self.exact = False
-        """Whether its state is the innermost one of these, whichever way it came."""
+        """True where the warp's state is the innermost of these, whichever path it came by."""
         self.idle_from = 0
-        """Where in the block at hand a mark goes: in front of ops that go with what follows."""
+        """Index in the current block for a mark: in front of ops that go with what follows."""
 
     def marked(self) -> ir.Launch:
         """The launch with marks; as it was where it has no site."""

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 def loads_tiles(queue: str) -> bool:
-    """Whether what goes through a queue are tiles on their way into a block."""
+    """Return whether a queue carries tiles into a block."""
     return queue == "cp.async" or bool(queue and queue not in IN_ORDER)
 
 
@@ -47,7 +47,7 @@ class Flights:
     queue: str
     block: Ints
     site: Ints
-    """That started it; of a group of several, the first."""
+    """(groups): site that started the work; of a group of several, the first."""
     waited_at: Ints
     """The site that waited."""
     issued: Floats
@@ -67,12 +67,12 @@ class Flights:
 
     @property
     def flight_ns(self) -> Floats:
-        """From the start to the end of the wait."""
+        """Time from the start of the work to the end of the wait, in ns."""
         return self.retired - self.issued
 
     @property
     def exposed_ns(self) -> Floats:
-        """How long was waited for it."""
+        """Time spent waiting for the work, in ns."""
         return self.retired - np.maximum(self.wait, self.issued)
 
 
@@ -125,7 +125,7 @@ def _of_queue(timeline: Timeline, queue: _Queue) -> Flights:
 
 
 def _marks_at(timeline: Timeline, sites: Ints, warp: int) -> Ints:
-    """Where visits of some sites by a warp begin."""
+    """Return the marks at which a warp's visits of some sites begin."""
     mine = timeline.marks(warp)
     found = timeline.visits[mine] & np.isin(timeline.site[mine], sites)
     return np.asarray(np.flatnonzero(found) + mine.start)

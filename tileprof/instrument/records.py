@@ -143,7 +143,7 @@ def read(buffer: Bytes) -> Records:
 
 
 def read_lost(buffer: Bytes) -> int:
-    """How many records found the buffer full."""
+    """Return how many records found the buffer full."""
     return int(_header(buffer)["lost"])
 
 

@@ -35,7 +35,7 @@ class Region:
     location: Location | None = None
     items: list[Item] = field(default_factory=list)
     step: Step | None = None
-    """Where it is a step: its ops are one piece."""
+    """Step, where the region is one: its ops are one piece."""
 
 
 Item = Region | ir.OpBase
@@ -58,7 +58,7 @@ class Regions:
         return self._staged(items) if self._by_steps else items
 
     def splits(self, item: Item) -> bool:
-        """Whether it is a loop or a branch that holds regions which are not one with it."""
+        """Return whether it is a loop or branch that holds regions which are not one with it."""
         if not isinstance(item, _Control):
             return False
         if self._holds_scopes(item):
@@ -66,7 +66,7 @@ class Regions:
         return self._by_steps and bool(self._inside(item)) and self._single(item) is None
 
     def is_idle(self, op: ir.OpBase) -> bool:
-        """Whether an op takes no time that counts, so that it goes with what follows."""
+        """Return whether an op takes no time that counts, so that it goes with what follows."""
         if self._by_steps:
             if is_glue(op) or self.splits(op):
                 return False
@@ -122,7 +122,7 @@ class Regions:
         return dict(zip(timed, paths, strict=True))
 
     def _holds_scopes(self, op: ir.OpBase) -> bool:
-        """Whether something inside of a loop or a branch lies in a scope that does not hold it."""
+        """Return whether something in a loop or branch lies in a scope that does not hold it."""
         own = self._scopes(op)
         inside = self._pieces(op)
         return any(_beyond(self._scopes(o), own) and not self.is_idle(o) for o in inside)
@@ -169,7 +169,7 @@ class Regions:
         return runs.done()
 
     def _step(self, op: ir.OpBase) -> Step | None:
-        """What an op does; of a loop or a branch, where it does a single thing."""
+        """Return the step of an op; of a loop or branch, if it does a single thing."""
         if isinstance(op, _Control):
             return self._single(op)
         step = self._steps.of(op)
@@ -197,8 +197,10 @@ class Regions:
         return self._known[op]
 
     def _pieces(self, op: ir.OpBase) -> Iterator[ir.OpBase]:
-        """What is inside of a loop or a branch, at any depth: ops, and loops without steps of their
-        own, which take their time all the same."""
+        """Yield what is inside of a loop or branch, at any depth: ops, and loops without own steps.
+
+        Such loops take their time all the same.
+        """
         for block in op.blocks():
             for inner in block.ops:
                 if isinstance(inner, _Control) and not self._is_bare(inner):
@@ -207,7 +209,7 @@ class Regions:
                     yield inner
 
     def _is_bare(self, op: ir.OpBase) -> bool:
-        """Whether it is a loop without a step inside."""
+        """Return whether it is a loop without a step inside."""
         return self._by_steps and isinstance(op, _Loop) and not self._inside(op)
 
 
@@ -222,12 +224,12 @@ class _Runs:
         self._sealed = False
 
     def add(self, item: Item) -> None:
-        """What is no step: a region, or a loop or a branch with regions of its own."""
+        """Add what is no step: a region, or a loop or a branch with regions of its own."""
         self._items += [*self._idle, item]
         self._idle, self._run = [], None
 
     def glue(self, op: ir.OpBase) -> None:
-        """What goes with the step before; it ends a group of loads."""
+        """Add an op that goes with the step before; it ends a group of loads."""
         held = self._items if self._run is None else self._run.items
         held += [*self._idle, op]
         self._idle, self._sealed = [], True
@@ -255,7 +257,7 @@ class _Runs:
         return [*self._items, *self._idle]
 
     def _joins(self, before: Step, after: Step) -> bool:
-        """Whether a step goes on with the one before."""
+        """Return whether a step goes on with the one before."""
         if before.kind == after.kind == "load" and before.issues:
             return before.issues == after.issues and not self._sealed
         if not self._by_kind:
@@ -292,7 +294,7 @@ def _loop_name(op: ir.For | ir.While) -> str:
 
 
 def _leaves(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    """What is inside of loops and branches, at any depth, without these."""
+    """Yield the ops inside of loops and branches, at any depth, without the loops and branches."""
     for block in op.blocks():
         for inner in block.ops:
             if isinstance(inner, _Control):

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """What one launch, or several, gave."""
+    """Samples of one launch, or of several."""
 
     looks: int
     """At one warp of each block, all blocks together."""
@@ -44,11 +44,11 @@ SAMPLING = np.dtype(
     [("counts", "<u8"), ("others", "<u4"), ("first", "<u4"), ("shift", "<u4"), ("seed", "<u4"),
      ("turns", "<u8")]
 )  # fmt: skip
-"""What a launch is given; `TpSampling` of `prelude/sampling.cuh` says what the fields mean."""
+"""Parameter of a launch; `TpSampling` of `prelude/sampling.cuh` describes its fields."""
 
 
 def counted_words(warps: int, states: int) -> int:
-    """How many 64-bit words a kernel's launches add to."""
+    """Return the number of 64-bit words to which a kernel's launches add."""
     return 1 + warps * states
 
 
@@ -93,7 +93,7 @@ def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
 
 @dataclass(slots=True, eq=False)
 class SampleTotals:
-    """What launches of one kernel gave, for any number of them in the same memory.
+    """Samples of one kernel's launches, for any number of them in the same memory.
 
     Arrays are (roles, sites + 1), the last column for what lies outside of all sites; counts of a
     site include those inside of it.  `squares` and `products` are what the variance of a ratio over
@@ -106,15 +106,15 @@ class SampleTotals:
     """Batches that were added: one launch each, or those between two readings."""
     seen: Floats
     squares: Floats
-    """Of `seen` by launch, summed."""
+    """Sum over launches of the square of `seen`."""
     products: Floats
-    """Of `seen` and the role's samples by launch, summed."""
+    """Sum over launches of the product of `seen` and the role's samples."""
     samples: Floats
-    """(roles,)"""
+    """(roles,): number of samples."""
     samples_squares: Floats
 
     def __add__(self, other: SampleTotals) -> SampleTotals:
-        """Of both; where one knows more sites, the other has not seen them."""
+        """Return the sum of both; where one knows more sites, the other has not seen them."""
         if self.seen.shape[1] < other.seen.shape[1]:
             return other + self
         other = other._widened(self.seen.shape[1])
@@ -137,7 +137,7 @@ class SampleTotals:
         states: Sequence[ir.State],
         consumer_warps: int,
     ) -> SampleTotals:
-        """What one launch gave.
+        """Return the totals of one launch.
 
         `consumer_warps`: how many of its warps, from the first, are no producers.  A kernel without
         producers has the role `block`.
@@ -167,7 +167,7 @@ class SampleTotals:
         return [max(int(count), 0) for count in own.tolist()]
 
     def part(self, begin: int, end: int, whole: int) -> SampleTotals:
-        """From `begin` to `end` of `whole` parts of all samples."""
+        """Return the part of all samples from `begin` to `end` of `whole` equal parts."""
 
         def cut(count: Any) -> Any:
             return count * end // whole - count * begin // whole

@@ -72,7 +72,7 @@ SLOT = _numpy(_SLOT)
 RECORD = _numpy(_RECORD)
 RECORDING = _numpy(_RECORDING)
 RELEASED_AT: Final = 8
-"""Where `released` lies in an arena."""
+"""Offset of `released` in an arena, in bytes."""
 
 
 @cache

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 ROUND: Final = 0xFFFFFFFF
-"""As `limit` of a recording: a full slot goes round and keeps the newest records."""
+"""`limit` of a recording whose full slots wrap around and keep the newest records."""
 ALL_WARPS: Final = 0xFFFFFFFF
 
 SlotHeads = NDArray[Any]
@@ -115,18 +115,18 @@ def recording(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """What some warps wrote, in the order of their claims."""
+    """Records that some warps wrote, in the order of their claims."""
 
     heads: SlotHeads
     records: Records
-    """Those of all slots, one slot after the other, each from oldest to newest."""
+    """Records of all slots, one slot after the other, each from oldest to newest."""
 
     def __len__(self) -> int:
         return len(self.heads)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where the records of each slot begin, and at last the number of all."""
+        """Indices at which the records of each slot begin, then the number of all records."""
         return np.append(0, np.cumsum(self.heads["kept"], dtype=np.int64))
 
     @property

@@ -46,7 +46,7 @@ def split(block: ir.Block, owner: ir.OpBase) -> list[Stage]:
 
 
 def is_pipelined(op: ir.OpBase) -> bool:
-    """Whether it is a pipelined loop."""
+    """Return whether an op is a pipelined loop."""
     return isinstance(op, ir.For) and op.kind == "pipelined"
 
 
@@ -101,7 +101,7 @@ def _parts(ops: Sequence[ir.OpBase], location: Location | None) -> list[Stage]:
 
 
 def _works(op: ir.OpBase) -> bool:
-    """Whether an op takes time of its own, unlike index arithmetic and declarations."""
+    """Return whether an op takes time of its own, unlike index arithmetic and declarations."""
     if op.SPEC.regions:
         return any(_works(inner) for block in op.blocks() for inner in block.ops)
     return bool(op.SPEC.effect) and not isinstance(
@@ -151,7 +151,7 @@ def buffer_name(value: ir.Value) -> str:
 
 
 def op_kind(op: ir.OpBase) -> str:
-    """What a tile op or a parallel loop is called in a list; '' for every other op."""
+    """Return the name of a tile op or a parallel loop in a list; '' for every other op."""
     match op:
         case ir.Copy() | ir.Fill() | ir.Gemm() | ir.Parallel():
             return op.mnemonic

@@ -22,7 +22,7 @@ class States:
     """The states of a kernel as tables."""
 
     depth: int
-    """Of the deepest site."""
+    """Number of sites on the longest path."""
     fresh: NDArray[np.uint8]
     """(states): how many sites go on."""
     deep: NDArray[np.uint8]
@@ -36,11 +36,11 @@ class States:
     parents: Ints
     """(sites): position of the site around each; -1."""
     ids: Ints
-    """(sites): their numbers."""
+    """(sites): site ids."""
 
     @classmethod
     def of(cls, sites: Sequence[ir.Site], states: Sequence[ir.State]) -> States:
-        """Of a kernel's own tables."""
+        """Return the states of a kernel's own tables."""
         place = {site.id: at for at, site in enumerate(sites)}
         parents = [_NO_SITE if site.parent is None else place[site.parent] for site in sites]
         paths = [_path(place.get(state.site, _NO_SITE), parents) for state in states]

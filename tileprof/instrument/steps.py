@@ -1,4 +1,4 @@
-"""What each op of a kernel that was lowered for a GPU does, in the words of its author.
+"""Steps of a kernel that was lowered for a GPU: what each op does, in its author's words.
 
 In: a launch after all passes.  Out: for each op a `Step`: a wait, a load, the start of a product,
 arithmetic, a write; or None for what takes no time of its own: index arithmetic, views, and the
@@ -33,24 +33,24 @@ _RING = "ring of "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one op does; the queues are as in `ir.Site`."""
+    """Action of one op; the queues are as in `ir.Site`."""
 
     kind: StepKind
     name: str
     what: tuple[str, ...] = ()
-    """What a list of several steps calls it: tensors of loads and writes, kinds of arithmetic."""
+    """Names in a list of several steps: tensors of loads and writes, kinds of arithmetic."""
     issues: str = ""
     retires: str = ""
     pending: int = 0
 
     @property
     def queued(self) -> bool:
-        """Whether each visit counts on a queue, so that it must not be joined with another."""
+        """True where each visit counts on a queue, so that it must not be joined with another."""
         return bool(self.issues or self.retires)
 
     @property
     def guarded(self) -> bool:
-        """Whether it turns a ring."""
+        """True where the step advances a ring."""
         return self.kind in ("wait slot", "wait tile") or self.issues.startswith(_RING)
 
     @property
@@ -66,7 +66,7 @@ class Step:
 
 
 def is_glue(op: ir.OpBase) -> bool:
-    """Whether an op without a step of its own goes with the step before it."""
+    """Return whether an op without a step of its own goes with the step before it."""
     return isinstance(op, _GLUE)
 
 
@@ -237,7 +237,7 @@ def _function(op: ir.OpBase) -> str:
 
 
 def _next_tile(op: ir.NextTile | ir.RingSend | ir.RingReceive) -> Step:
-    """What lies between two tiles of blocks that take the next one when they are free."""
+    """Return the step between two tiles of blocks that take the next tile when they are free."""
     match op:
         case ir.NextTile():
             return Step("load", "take the next tile", ("the next tile",))

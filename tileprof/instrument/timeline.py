@@ -1,4 +1,4 @@
-"""What each recorded warp did when: a row for each mark, on the time axis of its block.
+"""Timeline of each recorded warp: a row for each mark, on the time axis of its block.
 
 In: slots, and a kernel's sites and states.  Out: arrays for what looks at single visits, as queues
 and overlaps do; sums over many launches come from `warp_times.py`.
@@ -46,12 +46,12 @@ class Timeline:
     visits: Flags
     """(marks): whether a visit of that site begins here, of which the end is known."""
     begin: Floats
-    """(marks)"""
+    """(marks): time of the mark, in ns."""
     end: Floats
     """(marks): when the state of the mark ends."""
 
     def marks(self, warp: int) -> slice:
-        """Those of one warp."""
+        """Return the rows of one warp."""
         return slice(int(self.starts[warp]), int(self.starts[warp + 1]))
 
 

@@ -1,4 +1,4 @@
-"""From the slots of warps to the time of each site, without a Python step per record.
+"""Times of each site from the slots of warps, without a Python step per record.
 
 A mark says a state: the innermost site, and how many sites of its path go on from before.  So a
 visit at depth d begins where a state reaches deeper than d and keeps at most d sites, and ends at
@@ -84,17 +84,17 @@ def _pieces(starts: Ints) -> Iterator[tuple[int, int]]:
 
 
 class _Totals:
-    """What the pieces have given so far."""
+    """Sums over the pieces so far."""
 
     def __init__(self, slots: int, states: int, sites: int) -> None:
         self.time = np.zeros((slots, states))
-        """In ns, of a warp in a state itself."""
+        """(slots, states): time of a warp in a state itself, in ns."""
         self.known_ns = np.zeros(slots)
-        """Of a warp, while its records were kept."""
+        """(slots): time of a warp while its records were kept, in ns."""
         self.whole_ns = 0.0
-        """Of all warps, from begin to end."""
+        """Time of all warps, from begin to end, in ns."""
         self.marks = np.zeros((2, states))
-        """How many there were in each state, and the ns that they took."""
+        """(2, states): number of marks in each state, and the ns that they took."""
         # One more than there are sites, for marks with which no visit ends.
         self.least = np.full(sites + 1, np.inf)
         self.most = np.full(sites + 1, -np.inf)
@@ -193,7 +193,7 @@ class _Piece:
         length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
         alike = len(scale) and (scale == scale[0]).all()
         self.scale = scale[:1] if alike else np.repeat(scale, self.kept)
-        """Of each record, or of all."""
+        """ns per cycle of each record, or one for all."""
         self._set_own(length[self.there])
         self.known_ns = (length - record_cycles * heads["wanted"]) * scale
         self.whole_ns = float(self.known_ns.sum())
@@ -210,7 +210,7 @@ class _Piece:
 
     def _set_own(self, length: Floats) -> None:
         self.own = np.empty_like(self.cycles)
-        """Of each record, the time in ns until the next one, as far as it is known."""
+        """(records): time in ns until the next record, as far as it is known."""
         np.subtract(self.cycles[1:], self.cycles[:-1], out=self.own[:-1])
         self.own[self.last] = length - self.cycles[self.last]
         self.own -= self.record_cycles
@@ -247,7 +247,7 @@ class _Piece:
         self._add_visits(totals)
 
     def _marks(self, states: int) -> Floats:
-        """How many there are in each state, and the ns that they took."""
+        """Return how many marks there are in each state, and the ns that they took."""
         count = np.bincount(self.state, minlength=states)
         alike = len(self.scale) == 1
         cycles = count * self.scale if alike else np.bincount(self.state, self.scale, states)

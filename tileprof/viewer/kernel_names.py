@@ -46,7 +46,7 @@ class _Name:
     tail: str = ""
 
     def text(self, kept: int, levels: int) -> str:
-        """Return at most `kept` arguments, and those of the outer `levels` levels only."""
+        """Return the name with at most `kept` arguments, in its outer `levels` levels only."""
         if not self.arguments:
             return f"{self.base}{self.tail}"
         if not levels:
