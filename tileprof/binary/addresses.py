@@ -76,7 +76,7 @@ class Constants:
         return function.flow.definitions(offset, register)
 
     def _made(self, offset: int, left: int) -> int:
-        """The constant part of an instruction's result."""
+        """Return the constant part of an instruction's result."""
         if (offset, left) not in self._known:
             self._known[offset, left] = self._worked_out(offset, left)
         return self._known[offset, left]

@@ -97,7 +97,7 @@ def architecture(elf: Elf) -> str:
 
 
 def resources(elf: Elf, name: str, symbol: int, text: Section) -> Resources:
-    """The resources of the function `name`: the index of its symbol, its section of code."""
+    """Return the resources of the function `name`: the index of its symbol, its section of code."""
     own = dict(attributes(elf.section(f".nv.info.{name}")))
     shared = _of_symbols(elf).get(symbol, {})
     frame, stack = shared.get(FRAME_SIZE, 0), shared.get(MIN_STACK_SIZE, 0)

@@ -77,7 +77,7 @@ def branch_target(instruction: Instruction, names: Mapping[str, int]) -> int | N
 def find_blocks(
     code: Sequence[Instruction], tables: Mapping[int, tuple[int, ...]], names: Mapping[str, int]
 ) -> tuple[Block, ...]:
-    """The blocks of a function; `names` are the procedures in it, by offset."""
+    """Return the blocks of a function; `names` are the procedures in it, by offset."""
     return _Builder(code, tables, names).blocks()
 
 
@@ -102,7 +102,7 @@ class _Builder:
         self.entries &= set(range(len(self.spans)))
 
     def blocks(self) -> tuple[Block, ...]:
-        """Blocks with their edges."""
+        """Return blocks with their edges."""
         successors = [self._successors(i) for i in range(len(self.spans))]
         self._reconverge(successors)
         before: list[list[int]] = [[] for _ in self.spans]
@@ -126,7 +126,7 @@ class _Builder:
         )
 
     def _callees(self) -> set[int]:
-        """The blocks that calls go to and that a `RET` ends, or that have a name."""
+        """Return the blocks that calls go to and that a `RET` ends, or that have a name."""
         named = set(self.names.values())
         called = {self._target(each) for each in self.lasts if each.name == "CALL"}
         blocks = {self.at[each] for each in called if each is not None}
@@ -159,7 +159,7 @@ class _Builder:
         return {offset for offset in found if 0 <= offset < self.size and offset % BYTES == 0}
 
     def _successors(self, index: int) -> list[int]:
-        """The next blocks, but for those of `BSYNC`."""
+        """Return the next blocks, but for those of `BSYNC`."""
         last, end = self.lasts[index], self.spans[index][1]
         found: list[int | None] = []
         if self._jumps(last):
@@ -265,7 +265,7 @@ def _reachable(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> s
 
 
 def find_loops(blocks: Sequence[Block], code: Sequence[Instruction]) -> tuple[Loop, ...]:
-    """The natural loops, outer ones before inner ones, else by address."""
+    """Return the natural loops, outer ones before inner ones, else by address."""
     root = [each.index + 1 for each in blocks if each.is_entry]
     edges = [root, *([each + 1 for each in block.successors] for block in blocks)]
     bodies = {h - 1: frozenset(n - 1 for n in body) for h, body in natural_loops(edges).items()}

@@ -41,7 +41,7 @@ AT_ONCE = 1 << 20
 
 
 def read(source: str | os.PathLike[str] | bytes) -> Cubin:
-    """The cubin in a file, or in bytes.
+    """Return the cubin in a file, or in bytes.
 
     Raises `CubinError` where it is none; the same bytes give the same object, so that nothing is
     disassembled twice.
@@ -201,7 +201,7 @@ class Function:
         return Constants(self)
 
     def instruction(self, offset: int) -> Instruction:
-        """The instruction at an offset."""
+        """Return the instruction at an offset."""
         return self.instructions[offset // BYTES]
 
     def chain(self, offset: int) -> Chain:
@@ -213,11 +213,11 @@ class Function:
         return (*found[:-1], Line(last.file, last.line, last.function or self._enclosing(offset)))
 
     def block(self, offset: int) -> Block:
-        """The block that holds an offset."""
+        """Return the block that holds an offset."""
         return self.blocks[self._block_of[offset // BYTES]]
 
     def loop(self, offset: int) -> Loop | None:
-        """The innermost loop around an instruction."""
+        """Return the innermost loop around an instruction."""
         index = self.block(offset).index
         return next((each for each in reversed(self.loops) if index in each.blocks), None)
 
@@ -235,19 +235,19 @@ class Function:
         return sum(n for each, n in self.mix.items() if name in (each, each.partition(".")[0]))
 
     def reachable(self) -> Iterator[Instruction]:
-        """The instructions without the padding behind the last one."""
+        """Yield the instructions without the padding behind the last one."""
         for block in self.blocks:
             if block.is_reachable:
                 yield from self.instructions[block.start // BYTES : block.end // BYTES]
 
     def inside(self, loop: Loop) -> Iterator[Instruction]:
-        """The instructions of a loop, with those of the loops in it."""
+        """Yield the instructions of a loop, with those of the loops in it."""
         for index in sorted(loop.blocks):
             block = self.blocks[index]
             yield from self.instructions[block.start // BYTES : block.end // BYTES]
 
     def spills(self) -> tuple[Spill, ...]:
-        """The spill stores and reloads, by offset."""
+        """Return the spill stores and reloads, by offset."""
         return self._spills
 
     def slice(

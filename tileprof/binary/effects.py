@@ -115,14 +115,14 @@ def _plain(operand: str) -> list[str]:
 
 
 def _group(operand: str, width: int) -> Iterator[str]:
-    """The registers of an operand that names the first of `width`; predicates stand alone."""
+    """Yield the registers of an operand that names the first of `width`; predicates stand alone."""
     for kind, number in REGISTER.findall(operand):
         size = width if kind in ("R", "UR") else 1
         yield from (f"{kind}{int(number) + i}" for i in range(size))
 
 
 def _address(instruction: Instruction, index: int, operand: str) -> Iterator[str]:
-    """The registers of an operand in brackets: an address, a descriptor, a constant."""
+    """Yield the registers of an operand in brackets: an address, a descriptor, a constant."""
     name = instruction.name
     for found in REGISTER.finditer(operand):
         kind, number = found[1], int(found[2])

@@ -87,7 +87,7 @@ class Instruction:
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of names, written with spaces between them."""
+    """Return a set of names, written with spaces between them."""
     return frozenset(text.split())
 
 

@@ -54,7 +54,7 @@ class LineTable:
     chains: tuple[Chain, ...] = ()
 
     def chain(self, offset: int) -> Chain:
-        """The chain of the instruction at an offset."""
+        """Return the chain of the instruction at an offset."""
         at = bisect_right(self.starts, offset) - 1
         return self.chains[at] if at >= 0 else ()
 
@@ -290,7 +290,7 @@ def _chains(
 
 
 def _table(rows: list[tuple[int, Chain]]) -> LineTable:
-    """Rows in order; of several at one offset the last counts, but an end hides nothing."""
+    """Return rows in order; of several at one offset the last counts, but an end hides nothing."""
     by_start: dict[int, Chain] = {}
     for start, chain in rows:
         if chain or start not in by_start:

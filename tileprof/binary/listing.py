@@ -31,7 +31,7 @@ def place(chain: Chain) -> str:
 
 
 def listing(function: Function, source: Callable[[Line], str] | None = None) -> str:
-    """The annotated code; `source` gives the text of a line, by default from the file."""
+    """Return the annotated code; `source` gives the text of a line, by default from the file."""
     return "".join(f"{line}\n" for line in _lines(function, source or _from_file))
 
 

@@ -171,5 +171,5 @@ def _by_shared(shared: int, of: Multiprocessor) -> int:
 
 
 def round_up(size: int, unit: int) -> int:
-    """The next multiple of `unit`."""
+    """Return the next multiple of `unit`."""
     return -(-size // unit) * unit

@@ -43,7 +43,7 @@ WIDE_TYPES = ("F64", "U64", "S64")
 
 
 def opcode_class(instruction: Instruction) -> str:
-    """The class of an instruction: `HGMMA`, `LDG.128`."""
+    """Return the class of an instruction: `HGMMA`, `LDG.128`."""
     name = instruction.name
     if name not in SIZED:
         return name
@@ -53,7 +53,7 @@ def opcode_class(instruction: Instruction) -> str:
 
 
 def group_of(name: str) -> str:
-    """The group of an opcode or class: `matrix`, `global memory`, …, else `integer`."""
+    """Return the group of an opcode or class: `matrix`, `global memory`, …, else `integer`."""
     base = name.partition(".")[0]
     for group, names in GROUPS.items():
         if base in names:

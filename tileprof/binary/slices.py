@@ -68,7 +68,7 @@ class Flow:
     def slice(
         self, offset: int, registers: Iterable[str] | None = None, limit: int | None = None
     ) -> Iterator[Dependence]:
-        """The dependences of an instruction, nearest first, up to `limit` steps away.
+        """Yield the dependences of an instruction, nearest first, up to `limit` steps away.
 
         `registers` restricts the first step; without it, all that the instruction reads.
         """

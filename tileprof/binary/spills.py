@@ -57,7 +57,7 @@ class SpillSite:
 def find_spills(
     sites: Sequence[SpillSite], marked: frozenset[int] | None, flow: Flow, *, nested: bool
 ) -> tuple[Spill, ...]:
-    """The spills among accesses to local memory; `nested`: the function holds callees."""
+    """Return the spills among accesses to local memory; `nested`: the function holds callees."""
     kept = [(site, kind) for site in sites if (kind := _kind(site, marked, flow, nested))]
     kept = list(_with_reloads(kept, sites, marked))
     stores: dict[int, list[int]] = {}
@@ -124,7 +124,7 @@ def _is_store(instruction: Instruction) -> bool:
 
 
 def _data(instruction: Instruction) -> tuple[str, ...]:
-    """The registers that are stored or loaded."""
+    """Return the registers that are stored or loaded."""
     found = effects(instruction)
     if not _is_store(instruction):
         return found.writes or ("RZ",)

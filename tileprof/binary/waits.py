@@ -60,7 +60,7 @@ class Wait:
 
 
 def waits(function: Function, offset: int) -> tuple[Wait, ...]:
-    """All that an instruction waits for, as far as its function tells."""
+    """Return all that an instruction waits for, as far as its function tells."""
     each = function.instruction(offset)
     found = [*_scoreboards(function, each)]
     polls = [wait.producer for wait in found if _polls(function.instruction(wait.producer))]
@@ -125,7 +125,7 @@ def _passed(function: Function, consumer: Instruction, producer: Instruction) ->
 
 
 def _latency(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The result of a fixed latency for which the instruction before holds this one up."""
+    """Yield the result of a fixed latency for which the instruction before holds this one up."""
     start, reads = function.block(each.offset).start, set(effects(each).reads)
     if each.offset == start:
         return
@@ -153,7 +153,7 @@ def _is_fixed(each: Instruction) -> bool:
 
 
 def _wgmma(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The last product of the newest group that has to be done."""
+    """Yield the last product of the newest group that has to be done."""
     pending = _count(each)
     if pending is None:
         return
@@ -167,7 +167,7 @@ def _ends_wgmma_group(each: Instruction) -> bool:
 
 
 def _copies(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The copies of the newest group that has to be there."""
+    """Yield the copies of the newest group that has to be there."""
     pending = _count(each)
     if pending is None:
         return
@@ -241,7 +241,7 @@ def _arrives_alone(each: Instruction) -> bool:
 
 
 def _blocking(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The nearest instruction right before that blocks those after it, and what it is for."""
+    """Yield the nearest instruction right before that blocks those after it, and what it is for."""
     start = function.block(each.offset).start
     for at in range(each.offset - BYTES, max(start, each.offset - SOON * BYTES) - BYTES, -BYTES):
         before = function.instruction(at)

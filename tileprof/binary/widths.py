@@ -36,12 +36,12 @@ class Widths:
     """Width of sources that `sources` does not reach, in 32-bit registers."""
 
     def source(self, index: int) -> int:
-        """Registers of the source at an index, counted after the results."""
+        """Return registers of the source at an index, counted after the results."""
         return self.sources[index] if index < len(self.sources) else self.other
 
 
 def widths(instruction: Instruction) -> Widths:
-    """The widths of an instruction's register operands (addresses apart)."""
+    """Return the widths of an instruction's register operands (addresses apart)."""
     name, modifiers = instruction.name, instruction.modifiers
     if name in MEMORY:
         data = _data_width(modifiers)
@@ -106,7 +106,7 @@ def _matrix(name: str, modifiers: tuple[str, ...]) -> Widths:
 
 
 def _share(elements: int, bits: int, lanes: int) -> int:
-    """Registers of one lane."""
+    """Return registers of one lane."""
     return max(elements * bits // (lanes * 32), 1)
 
 

@@ -62,17 +62,17 @@ class _By:
         self.first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
 
     def _ordered(self, values: Floats) -> Floats:
-        """Columns as rows: what is added up lies together."""
+        """Return columns as rows: what is added up lies together."""
         return np.ascontiguousarray(values[self.order].T)
 
     def mean(self, values: Floats, there: Flags) -> tuple[Floats, Ints]:
-        """The mean of the rows that are there, 0 where none is; and how many are."""
+        """Return the mean of the rows that are there, 0 where none is; and how many are."""
         count = np.add.reduceat(self._ordered(there.astype(np.float64)), self.first, axis=1)
         total = np.add.reduceat(self._ordered(np.where(there, values, 0.0)), self.first, axis=1)
         return (total / np.maximum(count, 1)).T, count.T.astype(np.int64)
 
     def most(self, values: Floats, there: Flags) -> Floats:
-        """The largest of the rows that are there, 0 where none is."""
+        """Return the largest of the rows that are there, 0 where none is."""
         ordered = self._ordered(np.where(there, values, 0.0))
         return np.asarray(np.maximum.reduceat(ordered, self.first, axis=1).T)
 

@@ -32,7 +32,7 @@ _FIRST_PLACE: Final = (1023 - 1) * 32
 
 
 def _fold() -> Ints:
-    """The bucket of each place."""
+    """Return the bucket of each place."""
     place = np.arange(PLACES)
     least = ((place + _FIRST_PLACE) << _KEPT_BITS).view(np.float64)
     return np.where(least < 32, np.floor(least), place - 5 * 32).astype(np.int64)
@@ -51,14 +51,14 @@ def place_of(ns: NDArray[Any]) -> Ints:
 
 
 def middle_of(bucket: NDArray[Any]) -> NDArray[np.float64]:
-    """The time in the middle of each bucket, in ns."""
+    """Return the time in the middle of each bucket, in ns."""
     shift = np.maximum(np.asarray(bucket, np.int64) // 32, 1) - 1
     least = (bucket - 32 * shift) * 2.0**shift
     return np.asarray(least + 0.5 * (2.0**shift - 1))
 
 
 def count_places(keys: Ints, groups: int) -> tuple[Ints, Ints]:
-    """The distinct `group * PLACES + place`, ascending, and how often each is there."""
+    """Return the distinct `group * PLACES + place`, ascending, and how often each is there."""
     if len(keys) * 16 < groups * PLACES:
         distinct, counts = np.unique(keys, return_counts=True)
         return distinct, counts
@@ -87,7 +87,7 @@ class Histograms:
 
     @classmethod
     def merge(cls, parts: Sequence[Histograms], rows: Sequence[Ints], groups: int) -> Histograms:
-        """The sums of several; site i of part p goes to site `rows[p][i]`."""
+        """Return the sums of several; site i of part p goes to site `rows[p][i]`."""
         keys = [
             np.repeat(row, np.diff(p.starts)) * BUCKETS + p.bucket for p, row in zip(parts, rows)
         ]

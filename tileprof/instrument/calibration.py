@@ -48,7 +48,7 @@ class Cost:
 
 
 def cuda_text() -> str:
-    """The kernel's text; it includes `records.cuh` and takes a `TpRecording`."""
+    """Return the kernel's text; it includes `records.cuh` and takes a `TpRecording`."""
     numbers = {
         "REPEATS": _REPEATS, "TURNS": _TURNS, "PARTS": _PARTS, "LINKS": _LINKS,
         "THREADS": THREADS, "CLEAN": _CLEAN, "MARKED": _MARKED, "WITHIN": _WITHIN, "AFTER": _AFTER,

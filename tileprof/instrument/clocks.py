@@ -53,7 +53,7 @@ def launch_clocks(slots: Slots, ns_per_cycle: float | None = None) -> LaunchCloc
 
 
 def _ratio(heads: SlotHeads) -> tuple[float, float]:
-    """The ns of a cycle over some slots, and its standard error as a share.
+    """Return the ns of a cycle over some slots, and its standard error as a share.
 
     Each stamp is off by up to a step of the clock, evenly, so a difference by step / √6; slots that
     began at the same stamp are off together and count once.
@@ -102,7 +102,7 @@ def cycles_of(slots: Slots) -> tuple[Floats, Flags]:
 
 
 def _unwrapped(cycles: Floats, length: float | None) -> Floats:
-    """Cycles of a warp that ran for longer than 32 bits count.
+    """Return cycles of a warp that ran for longer than 32 bits count.
 
     Where the oldest records are missing it is the end that is known: `length` cycles after the
     begin."""

@@ -44,7 +44,7 @@ class _Totals:
 
 
 def decode(buffers: Sequence[Bytes], *, block_ns: int | None = None) -> SiteTimes:
-    """Times by nesting path from the buffers of all workers of a launch.
+    """Return times by nesting path from the buffers of all workers of a launch.
 
     `block_ns` is the time of all blocks whose records were kept; None takes it from the records,
     which do not know what a block did before its first and after its last.  ProfileFileError where
@@ -57,7 +57,7 @@ def decode(buffers: Sequence[Bytes], *, block_ns: int | None = None) -> SiteTime
 def decode_records(
     workers: Sequence[Records], *, lost: int = 0, block_ns: int | None = None
 ) -> SiteTimes:
-    """Times by nesting path from the records of each worker, in the order of writing.
+    """Return times by nesting path from the records of each worker, in the order of writing.
 
     `block_ns` as in `decode`.  A begin or an end whose other half is missing is counted in
     `unmatched` and dropped.
@@ -75,7 +75,7 @@ def decode_records(
 
 
 def _pieces(records: Records) -> Iterator[Records]:
-    """Parts of about `PIECE` records that never cut a block."""
+    """Yield parts of about `PIECE` records that never cut a block."""
     block = records["block"]
     start, total = 0, len(records)
     while start < total:
@@ -188,7 +188,7 @@ class _Piece:
 
 
 def _by_path(level: _Level) -> tuple[Ints, Ints]:
-    """The pairs sorted by path, and where each path starts among them."""
+    """Return the pairs sorted by path, and where each path starts among them."""
     # NumPy sorts small integers by radix: an order of magnitude faster than by comparison.
     small = np.uint8 if len(level.paths) < 256 else np.uint32
     order = np.argsort(level.which.astype(small), kind="stable")
@@ -216,7 +216,7 @@ def _counted(time: Ints, rows: Ints) -> list[Counted]:
 
 
 def _match(tag: NDArray[np.uint32], cuts: Ints | None = None) -> list[_Level] | None:
-    """The pairs, one level a depth; None where some record has no other end.
+    """Return the pairs, one level a depth; None where some record has no other end.
 
     `cuts` are the positions at which further blocks start.
     """
@@ -271,7 +271,7 @@ def _number(keys: Ints) -> tuple[list[int], Ints]:
 
 
 def _walk(tags: list[int], clocks: list[int]) -> tuple[list[PathTimes], int]:
-    """The entries of one block with records missing, and how many were left over.
+    """Return the entries of one block with records missing, and how many were left over.
 
     An end closes the innermost open begin of its site, and what was open inside that one has lost
     its end.  An end of a site that is not open has lost its begin.

@@ -106,7 +106,7 @@ class Excerpt:
     """When the host launched it (`time.perf_counter_ns()`); -1 where that is not known."""
 
     def numbered(self, sites: Ints) -> Excerpt:
-        """The same with the number `sites[i]` for site `i`."""
+        """Return the same with the number `sites[i]` for site `i`."""
         passages = replace(
             self.passages,
             site=sites[self.passages.site],
@@ -169,7 +169,7 @@ def one_replay(slots: Slots) -> tuple[Slots, int]:
 
 
 def _chosen(heads: SlotHeads, number: Ints, scale: Floats, most: int) -> dict[int, ExcerptBlock]:
-    """Blocks by their number here, in the order of their begins."""
+    """Return blocks by their number here, in the order of their begins."""
     count = int(number.max()) + 1
     begin = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(begin, number, heads["begin_ns"].astype(np.int64))
@@ -212,7 +212,7 @@ def _reasons(length: Floats, begin: Ints, most: int) -> dict[int, str]:
 def _in_order(
     heads: SlotHeads, number: Ints, blocks: list[int], consumer_warps: int | None
 ) -> tuple[Ints, Ints]:
-    """The slots of these blocks, producers first, and the place of the block of each."""
+    """Return the slots of these blocks, producers first, and the place of the block of each."""
     place = np.full(int(number.max()) + 1, len(blocks))
     place[blocks] = np.arange(len(blocks))
     follows = heads["warp"] < (consumer_warps or 0)

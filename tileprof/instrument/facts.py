@@ -126,7 +126,7 @@ class ExposedWait:
 
 
 def exposed_waits(times: SiteTimes, sites: Sequence[ir.Site]) -> list[ExposedWait]:
-    """The waits for asynchronous work, the longest first."""
+    """Return the waits for asynchronous work, the longest first."""
     known = {site.id: site for site in sites}
     median, late = times.quantile(0.5), times.quantile(0.95)
     found = []

@@ -47,7 +47,7 @@ def _work(queue: str) -> str:
 
 
 def hidden_work(flights: Sequence[Flights]) -> list[Hidden]:
-    """One fact for each queue in which something was retired."""
+    """Return one fact for each queue in which something was retired."""
     made = [
         Hidden(f.queue, len(f), float(f.flight_ns.sum()), float(f.exposed_ns.sum()))
         for f in flights

@@ -63,7 +63,7 @@ class _Table:
         self._state_of: dict[ir.State, int] = {self.states[0]: 0}
 
     def state(self, path: Sequence[Region], fresh: int) -> int:
-        """The number of the state in the innermost region of a path."""
+        """Return the number of the state in the innermost region of a path."""
         site: int | None = None
         for region in path:
             site = self._site(region, site)
@@ -106,7 +106,7 @@ class _Launch:
         """Index in the current block for a mark: in front of ops that go with what follows."""
 
     def marked(self) -> ir.Launch:
-        """The launch with marks; as it was where it has no site."""
+        """Return the launch with marks; as it was where it has no site."""
         sites = len(self.table.sites)
         body = self._body(self.launch.body)
         if len(self.table.sites) == sites and not any(
@@ -129,7 +129,7 @@ class _Launch:
         return made
 
     def _role(self, name: str, block: ir.Block, op: ir.Roles) -> ir.Block:
-        """One role, of whose state nothing is known when it begins."""
+        """Return one role, of whose state nothing is known when it begins."""
         self.path = [Region(name, "stage", op.span)] if self.shows_roles else []
         self.held, self.exact = (), False
         made = self._block(block, op)
@@ -144,7 +144,7 @@ class _Launch:
         return made
 
     def _block(self, block: ir.Block, owner: ir.OpBase) -> ir.Block:
-        """A copy of a block with marks."""
+        """Return a copy of a block with marks."""
         made = self._opened(block)
         outer, self.idle_from = self.idle_from, 0
         self._items(self.regions.of(block, owner), made)
@@ -189,7 +189,7 @@ class _Launch:
         self.idle_from = len(made.ops)
 
     def _control(self, op: ir.OpBase) -> dict[str, ir.Block]:
-        """The blocks of a loop or a branch; behind it, the sites around it go on."""
+        """Return the blocks of a loop or a branch; behind it, the sites around it go on."""
         around = tuple(self.path)
         regions: dict[str, ir.Block] = {}
         for name in op.SPEC.regions:

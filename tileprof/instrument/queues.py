@@ -97,7 +97,7 @@ class _Queue:
 
 
 def flights_of(timeline: Timeline, sites: Sequence[ir.Site]) -> list[Flights]:
-    """The asynchronous work of all queues, one after the other in the order of the sites."""
+    """Return the asynchronous work of all queues, one after the other in the order of the sites."""
     names = dict.fromkeys(site.issues for site in sites if site.issues)
     return [_of_queue(timeline, _Queue.of(name, sites)) for name in names]
 
@@ -132,7 +132,7 @@ def _marks_at(timeline: Timeline, sites: Ints, warp: int) -> Ints:
 
 
 def _groups(timeline: Timeline, queue: _Queue, warp: int) -> Ints:
-    """The first mark of each group of a warp."""
+    """Return the first mark of each group of a warp."""
     marks = _marks_at(timeline, queue.issues, warp)
     if queue.name == "wgmma" or not len(marks):
         return marks
@@ -143,7 +143,7 @@ def _groups(timeline: Timeline, queue: _Queue, warp: int) -> Ints:
 
 
 def _in_order(issued: Ints, waited: Ints, pending: Ints) -> tuple[tuple[Ints, Ints], int]:
-    """Groups and the waits that retire them, and how many groups are not retired."""
+    """Return groups and the waits that retire them, and how many groups are not retired."""
     if not len(waited):
         return (issued[:0], waited), len(issued)
     retired = np.maximum.accumulate(np.searchsorted(issued, waited) - pending)

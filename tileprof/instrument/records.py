@@ -69,7 +69,7 @@ RECORD = _numpy(_RECORD)
 
 
 def c_struct() -> str:
-    """The layout as C11 / C++ source: two structs, and the function that writes one record.
+    """Return the layout as C11 / C++ source: two structs, and the function that writes one record.
 
     `tp_note(buffer, clock, block, tag)` is the only way in which emitted code adds a record.
     """
@@ -97,7 +97,7 @@ def _members(layout: _Fields) -> str:
 
 
 def allocate(capacity: int, *, worker: int = 0) -> Bytes:
-    """An empty buffer for `capacity` records, as bytes to hand to a worker."""
+    """Return an empty buffer for `capacity` records, as bytes to hand to a worker."""
     buffer = np.empty(HEADER.itemsize + capacity * RECORD.itemsize, np.uint8)
     header = buffer[: HEADER.itemsize].view(HEADER)
     header[0] = (MAGIC, VERSION, RECORD.itemsize, capacity, 0, 0, worker, 0)

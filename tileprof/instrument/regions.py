@@ -77,7 +77,7 @@ class Regions:
     # -- scopes
 
     def _scopes(self, op: ir.OpBase) -> _Path:
-        """The scopes around an op in the author's text, outermost first."""
+        """Return the scopes around an op in the author's text, outermost first."""
         span = (_guarded_load(op) or op).span
         at = span.scope if span is not None else None
         path: list[int] = []
@@ -87,7 +87,7 @@ class Regions:
         return tuple(reversed(path))
 
     def _scoped(self, ops: Sequence[ir.OpBase], around: _Path) -> list[Item]:
-        """Ops with those of each scope inside of `around` as a region."""
+        """Return ops with those of each scope inside of `around` as a region."""
         items: list[Item] = []
         opened: list[tuple[int, Region]] = []
         idle: list[Item] = []
@@ -108,8 +108,8 @@ class Regions:
         return [*items, *idle]
 
     def _paths(self, ops: Sequence[ir.OpBase], around: _Path) -> dict[ir.OpBase, _Path]:
-        """The scopes of each op that takes time.  A wait that a pass has put between two ops of one
-        scope does not cut the scope, unless it lies in another one itself."""
+        """Return the scopes of each op that takes time.  A wait that a pass has put between two ops
+        of one scope does not cut the scope, unless it lies in another one itself."""
         timed = [op for op in ops if not is_glue(op) and not self.is_idle(op)]
         paths = [_beyond(self._scopes(op), around) for op in timed]
         for at, op in enumerate(timed):
@@ -184,7 +184,7 @@ class Regions:
         return None if counts or len(inside) > 1 else inside[0]
 
     def _inside(self, op: ir.For | ir.While | ir.If) -> list[Step]:
-        """The steps in a loop or a branch, joined as they would be in one block."""
+        """Return the steps in a loop or a branch, joined as they would be in one block."""
         if op not in self._known:
             runs = _Runs(self._by_kind)
             for inner in self._pieces(op):
@@ -253,7 +253,7 @@ class _Runs:
         self._idle, self._sealed = [], False
 
     def done(self) -> list[Item]:
-        """The regions, and the ops between them."""
+        """Return the regions, and the ops between them."""
         return [*self._items, *self._idle]
 
     def _joins(self, before: Step, after: Step) -> bool:
@@ -326,5 +326,5 @@ def _common(a: _Path, b: _Path) -> _Path:
 
 
 def _beyond(path: _Path, around: _Path) -> _Path:
-    """The scopes of a path that are not around already."""
+    """Return the scopes of a path that are not around already."""
     return path[len(_common(path, around)) :]

@@ -61,7 +61,7 @@ def sampling(
     seed: int = 0,
     turns: bool = False,
 ) -> bytes:
-    """The argument of a launch of which one in `every` blocks, a power of two, is looked at.
+    """Return the argument of a launch of which one in `every` blocks, a power of two, is looked at.
 
     `counts`: address of zeroed words on the device; two to the power of `shift`: cycles from
     one look to the next; `turns`: of these blocks of all launches together the first 64, and then
@@ -75,7 +75,7 @@ NOT_SAMPLED = bytes(SAMPLING.itemsize)
 
 
 def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
-    """The counts of a kernel from the 64-bit words that its launches added to.
+    """Return the counts of a kernel from the 64-bit words that its launches added to.
 
     ProfileFileError where there are not as many as warps and states ask for.
     """
@@ -157,8 +157,8 @@ class SampleTotals:
         return cls(roles, counts.looks, some, seen, seen * seen, products, total, squared)
 
     def own(self, parents: Sequence[int | None], row: int) -> list[int]:
-        """A role's samples at each site and at none inside of it, given the site around each; the
-        last: outside of all."""
+        """Return a role's samples at each site and at none inside of it, given the site around
+        each; the last: outside of all."""
         seen = self.seen[row]
         own = seen.copy()
         for site, parent in enumerate(parents[: len(seen) - 1]):

@@ -77,7 +77,7 @@ RELEASED_AT: Final = 8
 
 @cache
 def cuda_text() -> str:
-    """The header `records.cuh`: the layout as structs, and what a warp does.
+    """Return the header `records.cuh`: the layout as structs, and what a warp does.
 
     `tp_begin(recording)` by a whole warp, of which lane 0 records, or `tp_begin_alone(recording)`
     by one thread; then `tp_mark(warp, state)`; at last `tp_end(warp)`.

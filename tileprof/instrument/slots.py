@@ -76,8 +76,8 @@ def _records_at(slots: int, capacity: int) -> int:
 
 
 def new_head(slots: int, capacity: int) -> bytes:
-    """The first bytes of a new arena, of which all others are 0.  Both numbers are powers of two;
-    InternalError where they are not or where the arena would reach 4 GiB."""
+    """Return the first bytes of a new arena, of which all others are 0.  Both numbers are powers of
+    two; InternalError where they are not or where the arena would reach 4 GiB."""
     powers = all(n > 0 and n & (n - 1) == 0 for n in (slots, capacity))
     if not powers or capacity < 8 or arena_bytes(slots, capacity) >= 1 << 32:
         raise InternalError(f"no arena has {slots:,} slots of {capacity:,} records")
@@ -98,7 +98,7 @@ def recording(
     limit: int | None = None,
     turns: int = 0,
 ) -> bytes:
-    """The argument of a launch: 40 bytes; the fields are those of `RECORDING`.
+    """Return the argument of a launch: 40 bytes; the fields are those of `RECORDING`.
 
     `limit` None is all of a slot, `ROUND` goes round, 0 keeps only when warps began and ended.
     Of each `every` blocks, a power of two, the one with number `first` records.
@@ -135,12 +135,12 @@ class Slots:
         return int((self.heads["wanted"].astype(np.int64) - self.heads["kept"]).sum())
 
     def take(self, chosen: NDArray[np.integer]) -> Slots:
-        """Some of the slots, by their numbers here."""
+        """Return some of the slots, by their numbers here."""
         heads = self.heads[chosen]
         return Slots(heads, self.records[_ranges(self.starts[chosen], heads["kept"])])
 
     def by_tag(self) -> dict[int, Slots]:
-        """The slots of each launch."""
+        """Return the slots of each launch."""
         tags = self.heads["tag"]
         if len(tags) and (tags == tags[0]).all():
             return {int(tags[0]): self}
@@ -148,14 +148,14 @@ class Slots:
 
     @classmethod
     def join(cls, parts: Sequence[Slots]) -> Slots:
-        """The slots of several readings as one."""
+        """Return the slots of several readings as one."""
         heads = [part.heads for part in parts] or [np.empty(0, SLOT)]
         records = [part.records for part in parts] or [np.empty(0, RECORD)]
         return cls(np.concatenate(heads), np.concatenate(records))
 
 
 def _ranges(starts: NDArray[np.int64], counts: NDArray[Any]) -> NDArray[np.int64]:
-    """The numbers `starts[i]` to `starts[i] + counts[i] - 1`, for each i in turn."""
+    """Return the numbers `starts[i]` to `starts[i] + counts[i] - 1`, for each i in turn."""
     ends = np.cumsum(counts, dtype=np.int64)
     shift = starts - (ends - counts)
     return np.repeat(shift, counts) + np.arange(ends[-1] if len(ends) else 0)
@@ -193,7 +193,7 @@ class Arena:
         return [(self.records_at + at * size, n * size) for at, n in parts if n]
 
     def collect(self, tickets: range, parts: Sequence[bytes | NDArray[np.uint8]]) -> Slots:
-        """The slots of these tickets, whose records' bytes are `parts`, those of `spans`.
+        """Return the slots of these tickets, whose records' bytes are `parts`, those of `spans`.
 
         ProfileFileError where a head tells of more records than a slot has.
         """
@@ -216,7 +216,7 @@ class Arena:
         return slots
 
     def slots(self) -> Slots:
-        """All slots that are ready, of an arena that was copied whole."""
+        """Return all slots that are ready, of an arena that was copied whole."""
         tickets = self.tickets()
         return self.collect(tickets, [self.raw[at : at + n] for at, n in self.spans(tickets)])
 

@@ -59,7 +59,7 @@ class States:
 
 
 def _path(place: int, parents: list[int]) -> list[int]:
-    """Positions of the sites from the outermost to one of them."""
+    """Return positions of the sites from the outermost to one of them."""
     path: list[int] = []
     while place != _NO_SITE:
         path.insert(0, place)

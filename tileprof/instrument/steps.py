@@ -71,7 +71,7 @@ def is_glue(op: ir.OpBase) -> bool:
 
 
 def listed(names: Iterable[str]) -> str:
-    """The distinct names, the first few of many."""
+    """Return the distinct names, the first few of many."""
     distinct = list(dict.fromkeys(names))
     more = ["…"] if len(distinct) > NAMES_SHOWN else []
     return ", ".join([*distinct[:NAMES_SHOWN], *more])
@@ -112,7 +112,7 @@ class Steps:
             self._stored.append(target)
 
     def of(self, op: ir.OpBase) -> Step | None:
-        """The step of an op that holds no blocks, or of a `parallel`."""
+        """Return the step of an op that holds no blocks, or of a `parallel`."""
         match op:
             case ir.RingAcquire() | ir.RingWait() | ir.Wait() | ir.Barrier() | ir.TurnWait():
                 return self._waiting(op)
@@ -186,7 +186,7 @@ class Steps:
         return Step("write", f"write {target}", (target,), issues="bulk")
 
     def _copy(self, source: str, target: str, read: ir.Value, written: ir.Value) -> Step:
-        """A copy that the threads do themselves."""
+        """Return a copy that the threads do themselves."""
         if written.buffer.space == "global":
             return Step("write", f"write {target}", (target,))
         if read.buffer.space == "global":
@@ -226,7 +226,7 @@ class Steps:
 
 
 def _function(op: ir.OpBase) -> str:
-    """The name of a function that takes more than an instruction or two."""
+    """Return the name of a function that takes more than an instruction or two."""
     match op:
         case ir.Unary(kind=kind) if kind not in ("neg", "not", "abs"):
             return kind

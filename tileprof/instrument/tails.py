@@ -74,7 +74,7 @@ def tail(slots: Slots, blocks: int, resident: int | None = None) -> Tail | None:
 
 
 def _running(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Times at which blocks begin or end, and how many run from each on."""
+    """Return times at which blocks begin or end, and how many run from each on."""
     times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
     change = np.zeros(len(times), np.int64)
     np.add.at(change, place[: len(begin)], 1)

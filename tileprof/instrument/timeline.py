@@ -62,7 +62,7 @@ def timeline_of(
     *,
     ns_per_cycle: float | None = None,
 ) -> Timeline:
-    """The marks of slots, without the warps whose clocks make no sense.
+    """Return the marks of slots, without the warps whose clocks make no sense.
 
     `ns_per_cycle` as in `decode_slots`.  What marks take themselves is not taken off: warps are
     compared with one another.
@@ -101,7 +101,7 @@ def timeline_of(
 
 
 def _since_block(begin: NDArray[np.uint64], block: Ints) -> Floats:
-    """Cycles from the begin of the first warp of a block to that of each."""
+    """Return cycles from the begin of the first warp of a block to that of each."""
     first = np.full(int(block.max(initial=-1)) + 1, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, block, begin)
     return (begin - first[block]).astype(np.float64)

@@ -103,7 +103,7 @@ class SiteTimes:
         return found
 
     def entries(self) -> list[PathTimes]:
-        """The entries as plain numbers, a parent before its children."""
+        """Return the entries as plain numbers, a parent before its children."""
         columns = (self.count, self.total_ns, self.min_ns, self.max_ns)
         blocks = (self.blocks, self.block_min_ns, self.block_max_ns)
         numbers = zip(*(c.tolist() for c in (*columns, *blocks)), strict=True)
@@ -118,7 +118,7 @@ class SiteTimes:
         lost: int = 0,
         unmatched: int = 0,
     ) -> SiteTimes:
-        """The times of several parts of a launch as one; entries of one path are combined.
+        """Return the times of several parts of a launch as one; entries of one path are combined.
 
         A parent that none of `entries` names (its end was lost) gets an entry with count 0.
         """
@@ -142,7 +142,7 @@ class SiteTimes:
 
     @classmethod
     def merge(cls, parts: Sequence[SiteTimes]) -> SiteTimes:
-        """The times of several launches of one kernel as one."""
+        """Return the times of several launches of one kernel as one."""
         if len(parts) == 1:
             return parts[0]
         found = [part.paths() for part in parts]
@@ -204,7 +204,7 @@ class _Rows:
 
 
 def combine(parts: Sequence[PathTimes]) -> PathTimes:
-    """One entry of several parts of a launch, which are of one path."""
+    """Return one entry of several parts of a launch, which are of one path."""
     if len(parts) == 1:
         return parts[0]
     counted = [part.counted for part in parts]

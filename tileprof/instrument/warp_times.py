@@ -48,7 +48,7 @@ def decode_slots(
     consumer_warps: int | None = None,
     ns_per_cycle: float | None = None,
 ) -> SiteTimes:
-    """Times by site of one launch or several of a kernel, from what some of its warps wrote.
+    """Return times by site of one launch or several of a kernel, from what some of its warps wrote.
 
     An entry has the number of its site.  `record_cycles`: what a mark takes; `consumer_warps`: how
     many warps of a block, from the first, are no producers (None: all); `ns_per_cycle`: taken where
@@ -74,7 +74,7 @@ def decode_slots(
 
 
 def _pieces(starts: Ints) -> Iterator[tuple[int, int]]:
-    """First and last of runs of slots with about `PIECE` records."""
+    """Yield first and last of runs of slots with about `PIECE` records."""
     first, count = 0, len(starts) - 1
     while first < count:
         last = int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1
@@ -118,7 +118,7 @@ class _Totals:
         np.add.at(self.places, keys, 1)
 
     def collect(self, table: States, groups: Groups, clock_error: float) -> SiteTimes:
-        """The entries of all sites that were visited, in the order of the tree."""
+        """Return the entries of all sites that were visited, in the order of the tree."""
         if self.waiting:
             self.add(*map(np.concatenate, zip(*self.waiting)))
         places = self.places.reshape(-1, PLACES)
@@ -161,7 +161,7 @@ def _whole(values: Floats) -> Ints:
 
 
 def _tree_order(parents: Ints) -> list[int]:
-    """All sites, each after the one around it and before the next beside that one."""
+    """Return all sites, each after the one around it and before the next beside that one."""
     children: dict[int, list[int]] = {}
     for at, parent in enumerate(parents.tolist()):
         children.setdefault(parent, []).append(at)
@@ -225,7 +225,7 @@ class _Piece:
         self.known_ns[self.there] = np.where(no_begin, whole, before + self.own[self.last])
 
     def _between(self, begin: Ints, last: Ints) -> Floats:
-        """The time in ns from some marks to the ends of what others began."""
+        """Return the time in ns from some marks to the ends of what others began."""
         cycles = self.cycles[last] - self.cycles[begin] - self.record_cycles * (last - begin)
         return np.asarray(cycles * self._scale_at(begin) + self.own[last])
 

@@ -89,7 +89,7 @@ class Column:
         return bool(((self.own != 0) & (self.own != self.total)).any())
 
     def shares(self) -> Values:
-        """Each node's total as a part of the whole, 0 to 1; NaN where nothing adds up."""
+        """Return each node's total as a part of the whole, 0 to 1; NaN where nothing adds up."""
         if not self.sums or not self.whole:
             return np.full(len(self.total), np.nan)
         return np.asarray(self.total / self.whole)
@@ -109,7 +109,7 @@ def available(profile: Profile) -> list[str]:
 
 
 def sketched(profile: Profile) -> list[str]:
-    """The metrics of which some node has a sketch, and so quantiles."""
+    """Return the metrics of which some node has a sketch, and so quantiles."""
     held = {metric for _, metric in profile.tables.sketches}
     return [name for name in profile.metrics if name in held]
 
@@ -131,7 +131,7 @@ def default_metric(profile: Profile) -> str:
 
 
 def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
-    """The column called `name`.
+    """Return the column called `name`.
 
     `per_visit` takes averages and quantiles of a node's own visits; without it of those of its
     subtree, as a bottom-up tree needs. A fact of kernels needs a profile `with_facts`. Raises
@@ -193,7 +193,7 @@ def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
 
 
 def _rates(profile: Profile) -> dict[str, Rate]:
-    """The rates whose upper metric a profile has, those of single counters among them."""
+    """Return the rates whose upper metric a profile has, those of single counters among them."""
     # Of a counter that is 0 everywhere a profile does not know; that of its rate tells.
     found = {
         name: rate
@@ -210,7 +210,7 @@ def _rates(profile: Profile) -> dict[str, Rate]:
 
 
 def _flop_rate(profile: Profile) -> str:
-    """The unit in which the fastest node of a profile has a readable number."""
+    """Return the unit in which the fastest node of a profile has a readable number."""
     if not {"flops", "time"} <= profile.metrics.keys():
         return "gflop/s"
     fastest = np.fmax.reduce(_rate(profile, "tflop/s", True).total, initial=0)

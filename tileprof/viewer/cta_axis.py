@@ -70,8 +70,8 @@ def _bounds(profile: Profile, launch: int) -> tuple[int, int] | None:
 
 
 def _kernel_spans(profile: Profile, launch: CtaLaunch) -> list[tuple[int, int]]:
-    """Begins and ends of the kernel's functions on the timeline: of those that were launched by the
-    call during which the launch was issued, or by the next one."""
+    """Return begins and ends of the kernel's functions on the timeline: of those that were launched
+    by the call during which the launch was issued, or by the next one."""
     timeline, tables = profile.tables.timeline, profile.tables
     if launch.issued < 0 or not timeline.tracks:
         return []

@@ -45,7 +45,7 @@ def render_cta(
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """The timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells.
+    """Return the timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells.
 
     `span`: only what is between these µs since it began; UsageError where that is nothing.
     """
@@ -119,7 +119,7 @@ class _Drawing:
         return shorten(clean(text, self.glyphs), self.width, self.glyphs)
 
     def _flights(self) -> dict[str, list[tuple[int, int]]]:
-        """Begins and ends of asynchronous work, by queue and warp."""
+        """Return begins and ends of asynchronous work, by queue and warp."""
         held, found = self.ctas.held.flights, defaultdict[str, list[tuple[int, int]]](list)
         for row in self.ctas.flight_rows(self.cta):
             name = f"{row.queue}, by warp {self.ctas.held.warps[row.warp].warp}"
@@ -127,7 +127,7 @@ class _Drawing:
         return found
 
     def _cells(self, begin: int, end: int) -> Iterable[tuple[int, float]]:
-        """The cells that a span touches, and for how many ns."""
+        """Yield the cells that a span touches, and for how many ns."""
         size = self.length / self.cells
         begin, end = max(begin - self.begin, 0), min(end - self.begin, self.length)
         for cell in range(int(begin / size), min(int(end / size) + 1, self.cells)):
@@ -187,7 +187,7 @@ class _Drawing:
 
 
 def _shown(span: tuple[float, float], whole: int) -> tuple[int, int]:
-    """Begin and length of what is shown, in ns."""
+    """Return begin and length of what is shown, in ns."""
     begin, end = round(span[0] * 1000), min(round(span[1] * 1000), whole)
     if not 0 <= begin < end:
         raise UsageError(
@@ -198,7 +198,7 @@ def _shown(span: tuple[float, float], whole: int) -> tuple[int, int]:
 
 
 def _letters(sites: list[tuple[int, str]]) -> dict[int, str]:
-    """A character for each site: of its name where that is free, lower case for a wait."""
+    """Return a character for each site: of its name where that is free, lower case for a wait."""
     free = list(string.ascii_uppercase), list(string.ascii_lowercase)
     made: dict[int, str] = {}
     for site, name in sites:

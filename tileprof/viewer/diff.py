@@ -73,7 +73,7 @@ def _default(diff: Diff) -> str:
 
 
 def _select(diff: Diff, metric: str, threshold: float, depth: int | None) -> _Shown:
-    """The nodes whose difference reaches the threshold, with the paths that lead to them."""
+    """Return the nodes whose difference reaches the threshold, with the paths that lead to them."""
     if not 0 <= threshold <= 100:
         raise UsageError(
             f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as 1."
@@ -113,7 +113,7 @@ def _title(diff: Diff, width: int, glyphs: Glyphs, color: bool) -> Iterator[str]
 
 
 def _fields(diff: Diff, metrics: tuple[str, ...], nodes: list[int], glyphs: Glyphs) -> list[Field]:
-    """One cell for every shown node, and a last one for the whole."""
+    """Return one cell for every shown node, and a last one for the whole."""
     first, *others = metrics
     changes = [*(diff.change(first, node) for node in nodes), diff.whole(first)]
     unit = diff.metrics[first].unit

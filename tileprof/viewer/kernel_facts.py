@@ -50,7 +50,7 @@ def unit_of(name: str) -> str:
 
 
 def with_facts(profile: Profile, names: Iterable[str]) -> Profile:
-    """The profile with the parts of the means of those names that are such numbers."""
+    """Return the profile with the parts of the means of those names that are such numbers."""
     known = fact_names(profile)
     asked = [name for name in dict.fromkeys(names) if name in known]
     if not asked:
@@ -67,7 +67,7 @@ def with_facts(profile: Profile, names: Iterable[str]) -> Profile:
 
 
 def mean_of(profile: Profile, name: str) -> tuple[Numbers, float]:
-    """The mean of every node, NaN where no kernel says it, and of the whole."""
+    """Return the mean of every node, NaN where no kernel says it, and of the whole."""
     times, products = profile.total(f"{_TIME}{name}"), profile.total(f"{_PRODUCT}{name}")
     means = np.full(len(profile), np.nan)
     np.divide(products, times, out=means, where=times != 0)

@@ -58,7 +58,7 @@ class _Name:
 
 @functools.lru_cache(maxsize=16_384)
 def printed_forms(name: str, glyphs: Glyphs) -> tuple[str, ...]:
-    """The short forms of a name as they are safe to print."""
+    """Return the short forms of a name as they are safe to print."""
     return tuple(clean(form, glyphs) for form in short_forms(name))
 
 
@@ -107,7 +107,7 @@ def _is_readable(text: str) -> bool:
 
 
 def _outside(text: str) -> Iterator[int]:
-    """The places in `text` that are in no brackets; an opening bracket itself is."""
+    """Yield the places in `text` that are in no brackets; an opening bracket itself is."""
     depth = 0
     for place, character in enumerate(text):
         depth -= character in _PAIRS
@@ -126,7 +126,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _without_signature(text: str) -> str:
-    """A function's name without what it returns and takes."""
+    """Return a function's name without what it returns and takes."""
     lists = [place for place in _outside(text) if text[place] == "(" and place]
     if not lists:
         return text

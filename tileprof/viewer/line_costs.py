@@ -53,7 +53,7 @@ class LineCosts:
         return float(self.profile.whole[self.metrics[0]])
 
     def share(self, amount: float) -> float:
-        """A part of the first metric, of one."""
+        """Return a part of the first metric, of one."""
         return amount / self.whole if self.whole else 0.0
 
     def amount(self, value: float) -> str:
@@ -97,15 +97,15 @@ class LineCosts:
         return sum(cost[0] for cost in self.costs.get(file, {}).values())
 
     def samples_of(self, file: str) -> int:
-        """Samples of program counters at the lines of a file."""
+        """Return samples of program counters at the lines of a file."""
         return sum(self.samples_at(*place) for place in self.sampled if place[0] == file)
 
     def samples_at(self, file: str, line: int) -> int:
-        """Samples of program counters at a line."""
+        """Return samples of program counters at a line."""
         return sum(self.sampled.get((file, line), {}).values())
 
     def hot(self, file: str) -> set[int]:
-        """The lines of a file that are worth showing."""
+        """Return the lines of a file that are worth showing."""
         lines = self.costs.get(file, {}).items()
         hot = {line for line, cost in lines if self.share(cost[0]) * 100 >= self.floor}
         least = self.floor / 100 * self.whole_weight
@@ -139,7 +139,7 @@ def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
 
 
 def _places(profile: Profile) -> tuple[list[tuple[str, int]], list[int]]:
-    """Lines, and the number of that of each node; -1 for none."""
+    """Return lines, and the number of that of each node; -1 for none."""
     places: dict[tuple[str, int], int] = {}
     index: list[int] = []
     for parent, location in zip(profile.parents.tolist(), profile.locations):

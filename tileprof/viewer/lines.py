@@ -74,7 +74,7 @@ def render_lines(
 
 
 def _rows(listing: LineCosts) -> Iterator[_Row]:
-    """The lines worth showing with their surroundings, file by file, dearest file first."""
+    """Yield the lines worth showing with their surroundings, file by file, dearest file first."""
     for file in listing.files:
         text, hot = listing.sources.lines(file), listing.hot(file)
         near = {line + step for line in hot for step in range(-_AROUND, _AROUND + 1)}
@@ -105,7 +105,7 @@ def _fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) ->
 
 
 def _sample_fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) -> list[Field]:
-    """Samples of program counters, their share of all, and the reasons of stalls."""
+    """Return samples of program counters, their share of all, and the reasons of stalls."""
     counts = [listing.samples_at(row.file, row.line) for row in rows]
     heats = [heat(count / max(listing.samples, 1)) for count in counts]
     texts = [format_value(count, "1") if count else "" for count in counts]

@@ -71,7 +71,7 @@ def visit_times(profile: Profile) -> VisitTimes:
 
 
 def _sampled(profile: Profile) -> dict[int, int]:
-    """Kernels that were launched to be sampled, also those that nobody saw."""
+    """Return kernels that were launched to be sampled, also those that nobody saw."""
     tables = profile.tables
     counts = profile.total(SAMPLES) if SAMPLES in profile.metrics else np.zeros(len(profile))
     return {
@@ -145,7 +145,7 @@ def _perturbation(times: VisitTimes, node: int) -> list[str]:
 
 
 def nothing_in(profile: Profile, width: int) -> str:
-    """A sentence where the profile holds nothing that a view could show; else nothing."""
+    """Return a sentence where the profile holds nothing that a view could show; else nothing."""
     if not len(profile):
         said = f"The profile is empty: {_why_empty(profile)}"
     elif all(metric.adds != "sum" for metric in profile.metrics.values()):

@@ -44,7 +44,7 @@ def sass_json(profile: Profile, options: ViewOptions) -> str:
 
 
 def lines_json(profile: Profile, options: ViewOptions) -> str:
-    """The JSON of the tree, and `lines`: own values of the metrics, samples by stall reason.
+    """Return the JSON of the tree, and `lines`: own values of the metrics, samples by stall reason.
 
     Lines are there where the metrics add up; `options` hold for both.
     """
@@ -74,7 +74,7 @@ def lines_json(profile: Profile, options: ViewOptions) -> str:
 
 
 def _counted(profile: Profile) -> dict[str, Any]:
-    """The metrics that were counted by instruction, of each run; nothing where none were."""
+    """Return the metrics that were counted by instruction, of each run; nothing where none were."""
     counts = profile.tables.pc.counts
     return {"counted": [list(each) for each in counts.recordings]} if counts.recordings else {}
 

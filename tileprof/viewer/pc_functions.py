@@ -197,7 +197,7 @@ def user_line(profile: Profile, place: Location | None) -> Place | None:
 def line_samples(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> dict[Place, Stalls]:
-    """Samples by line and stall reason, the most first; what has no line is left out.
+    """Return samples by line and stall reason, the most first; what has no line is left out.
 
     Of those functions whose name matches `include` and not `exclude`.
     """
@@ -249,7 +249,7 @@ def _lines_of(
 
 
 def whole_weight(held: PcSamples) -> int:
-    """All samples, or all executions where there are no samples."""
+    """Return all samples, or all executions where there are no samples."""
     whole = held.counted if held.recordings else held.counts.column(EXECUTIONS)
     return int(whole.sum())
 

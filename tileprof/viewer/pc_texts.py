@@ -50,7 +50,7 @@ def render_texts(profile: Profile, form: str, include: str | None, unicode: bool
 
 
 def texts_json(profile: Profile, form: str, include: str | None) -> str:
-    """The same of all functions that match, those with the most samples first, as JSON."""
+    """Return the same of all functions that match, those with the most samples first, as JSON."""
     found = [
         _function(seen, each.held)
         for each in _modules(profile, form, include)

@@ -36,7 +36,7 @@ def share_names(profile: Profile) -> list[str]:
 
 
 def share_column(profile: Profile, name: str) -> npt.NDArray[np.float64]:
-    """The values of such a column; NaN where there are too few samples for one."""
+    """Return the values of such a column; NaN where there are too few samples for one."""
     values = np.full(len(profile), np.nan)
     for node, shares in shares_of(profile).items():
         for share in shares:
@@ -52,7 +52,7 @@ def share_notes(shares: Sequence[Share]) -> list[str]:
 
 
 def share_text(share: Share) -> str:
-    """One share with its interval and how many samples it is of."""
+    """Return one share with its interval and how many samples it is of."""
     count = count_text(share.samples)
     if math.isnan(share.share):
         return f"– ({count})"
@@ -74,7 +74,7 @@ def count_text(samples: int) -> str:
 
 
 def _ends(share: Share) -> tuple[str, str]:
-    """Both ends with as many digits as tell them apart."""
+    """Return both ends with as many digits as tell them apart."""
     digits = 2 if share.high - share.low < 0.002 else 1
     return f"{share.low * 100:.{digits}f}", f"{share.high * 100:.{digits}f}"
 

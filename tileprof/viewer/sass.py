@@ -62,7 +62,7 @@ def render_sass(
 def render_blame(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """The same with what stalled instructions wait for."""
+    """Return the same with what stalled instructions wait for."""
     return _Sass(profile, options, width, color, unicode, blame=True).text()
 
 
@@ -173,7 +173,7 @@ class _Sass:
         ]
 
     def _counts_beside(self) -> list[CountColumn]:
-        """The counts that have columns of their own."""
+        """Return the counts that have columns of their own."""
         sampled = bool(self.held.recordings)
         return [each for each in self.columns if sampled or each.name != EXECUTIONS]
 
@@ -276,7 +276,7 @@ class _Sass:
             yield f"{stalls_text}: waits for {opcode} at {', '.join(offsets)}{where}{by}"
 
     def _heading(self, place: Location | None) -> str:
-        """The program's line with its text, and what of it was inlined from where."""
+        """Return the program's line with its text, and what of it was inlined from where."""
         if place is None:
             return "(no line)"
         chain = list(place.chain())

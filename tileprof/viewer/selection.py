@@ -110,7 +110,7 @@ def _kernels_whole(profile: Profile) -> Profile:
 
 
 def _own_visits(profile: Profile) -> Profile:
-    """A bottom-up tree with the visits of its nodes alone, not those of what they took in.
+    """Return a bottom-up tree with the visits of its nodes alone, not those of what they took in.
 
     So whatever folds from here on, a node's total is how often it was entered.
     """
@@ -124,7 +124,7 @@ def _own_visits(profile: Profile) -> Profile:
 
 
 def _ranking(profile: Profile, options: ViewOptions) -> str:
-    """The first shown metric that adds up; rates and extremes cannot say what is small."""
+    """Return the first shown metric that adds up; rates and extremes cannot say what is small."""
     sums = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
     if not sums:
         return ""

@@ -36,7 +36,7 @@ _NARROWEST, _WIDEST = 10, 100
 def render_counters(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """All series in lines of at most `width` cells; `-m` leaves only those metrics."""
+    """Return all series in lines of at most `width` cells; `-m` leaves only those metrics."""
     glyphs, width = UNICODE if unicode else ASCII, max(width, MINIMUM_WIDTH)
     parts = [_device(view, options, width, color, glyphs) for view in series_views(profile)]
     return "\n".join([*parts, *_told(profile, width, color, glyphs)])

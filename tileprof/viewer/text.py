@@ -124,7 +124,7 @@ _COLD = "2"
 
 
 def heat(share: float) -> str:
-    """The colour of a share, from dim below 1 % to bold red from 50 % on."""
+    """Return the colour of a share, from dim below 1 % to bold red from 50 % on."""
     return next((style for floor, style in _HEAT if share >= floor), _COLD)
 
 

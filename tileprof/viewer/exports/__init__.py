@@ -48,7 +48,7 @@ def export(profile: Profile, format_name: str) -> str | bytes:
 
 
 def export_folder(profiles: Mapping[str, Profile], format_name: str) -> dict[str, bytes]:
-    """The files of a folder by their path in it; rows and files are called as the profiles.
+    """Return the files of a folder by their path in it; rows and files are called as the profiles.
 
     UsageError for a format that is not a folder.
     """

@@ -153,7 +153,7 @@ def _attributes(kernels: list[KernelInfo]) -> dict[str, pa.Field]:
 
 
 def _type_of(values: list[Attribute]) -> pa.DataType:
-    """The type that holds every value as it is; text where no other does."""
+    """Return the type that holds every value as it is; text where no other does."""
     if any(isinstance(v, str) or (isinstance(v, int) and abs(v) >= 2**63) for v in values):
         return TEXT
     return pa.int64() if all(isinstance(v, int) for v in values) else pa.float64()
@@ -184,7 +184,7 @@ def _nodes(profile: Profile, columns: Columns) -> pa.Table:
 
 
 def _numbers(column: law.Column, kind: pa.DataType) -> pa.Array:
-    """A column of numbers; null where there is none."""
+    """Return a column of numbers; null where there is none."""
     return pa.array(column.astype(kind.to_pandas_dtype()), kind, from_pandas=True)
 
 

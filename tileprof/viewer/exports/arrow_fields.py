@@ -23,7 +23,7 @@ PLACE: Fields = [("file", TEXT), ("line", INT), ("function", TEXT)]
 
 
 def place_of(place: Location | None) -> Row:
-    """The columns of `PLACE`; those that are unknown are None or missing."""
+    """Return the columns of `PLACE`; those that are unknown are None or missing."""
     if place is None:
         return {}
     return {

@@ -34,7 +34,7 @@ def has_counters(profile: Profile) -> bool:
 
 
 def of_devices(profile: Profile) -> Iterator[tuple[str, list[CounterPoints]]]:
-    """The counters of each series, by what its process is called."""
+    """Yield the counters of each series, by what its process is called."""
     for series in profile.tables.series:
         if len(series):
             yield f"counters of {series.device}", list(_counters(series))

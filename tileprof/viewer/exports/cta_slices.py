@@ -48,7 +48,7 @@ class CtaProcess:
 
 
 def processes(profile: Profile) -> Iterator[CtaProcess]:
-    """All launches with their CTAs, one after the other."""
+    """Yield all launches with their CTAs, one after the other."""
     ctas, placed = Ctas(profile), places(profile)
     for launch in range(len(ctas.held.launches)):
         mine = [at for at, cta in enumerate(ctas.held.ctas) if cta.launch == launch]

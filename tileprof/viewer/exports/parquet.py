@@ -20,7 +20,7 @@ _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
 
 def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
-    """The files of the folder by their path in it; `profiles` come by name.
+    """Return the files of the folder by their path in it; `profiles` come by name.
 
     Equal profiles give equal bytes. Raises MissingDependencyError where pyarrow is not installed,
     UsageError where profiles declare a metric differently.

@@ -36,7 +36,7 @@ _AT_ONCE = 1 << 16
 
 
 def to_perfetto(profile: Profile) -> bytes:
-    """The bytes of a `Trace`; UsageError where the profile has no timeline."""
+    """Return the bytes of a `Trace`; UsageError where the profile has no timeline."""
     if not (has_slices(profile) or has_ctas(profile) or has_counters(profile)):
         raise UsageError(
             "the profile has no timeline",
@@ -66,7 +66,7 @@ def _pid(profile: Profile) -> int:
 
 
 def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]:
-    """The process and its tracks, in the order of the rows."""
+    """Yield the process and its tracks, in the order of the rows."""
     command = slices.profile.tables.provenance.get("command", "tileprof")
     process = number(1, pid) + text(6, command)
     explicit = 3
@@ -77,7 +77,7 @@ def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]
 
 
 def _names(slices: Slices) -> bytes:
-    """The packet that tells all names and paths; 0 is no number."""
+    """Return the packet that tells all names and paths; 0 is no number."""
     names, kinds = _numbered(slices)
     interned = [message(1, number(1, n) + text(2, kind)) for kind, n in kinds.items()]
     interned += [message(2, number(1, n) + text(2, name)) for name, n in names.items()]

@@ -24,7 +24,7 @@ _FIRST_TRACK = 3 << 61
 
 
 def counter_packets(profile: Profile) -> bytes:
-    """All packets: tracks, then values."""
+    """Return all packets: tracks, then values."""
     return b"".join(message(1, packet) for packet in _packets(profile))
 
 

@@ -33,12 +33,12 @@ class _Told:
         }
 
     def number(self, field: int, told: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         numbers = self._numbers[field]
         return numbers.setdefault(told, len(numbers) + 1)
 
     def packet(self) -> bytes:
-        """The packet that tells all of them."""
+        """Return the packet that tells all of them."""
         told = [
             message(field, number(1, at) + text(2, told))
             for field, numbers in self._numbers.items()
@@ -48,7 +48,7 @@ class _Told:
 
 
 def cta_packets(profile: Profile) -> bytes:
-    """All packets: tracks, texts, slices."""
+    """Return all packets: tracks, texts, slices."""
     made, told = list(processes(profile)), _Told()
     tracks = list(_tracks(made))
     slices = bytearray()
@@ -60,7 +60,7 @@ def cta_packets(profile: Profile) -> bytes:
 
 
 def _tracks(made: Iterable[CtaProcess]) -> Iterator[tuple[int, CtaRow]]:
-    """All rows with the numbers of their tracks."""
+    """Yield all rows with the numbers of their tracks."""
     for at, process in enumerate(made):
         for rank, row in enumerate(process.rows, 1):
             yield _track(at, rank), row

@@ -27,12 +27,12 @@ def tag(field: int, kind: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A number of 64 bits."""
+    """Return a number of 64 bits."""
     return tag(field, 0) + varint(value)
 
 
 def message(field: int, content: bytes) -> bytes:
-    """A message within a message."""
+    """Return a message within a message."""
     return tag(field, 2) + varint(len(content)) + content
 
 

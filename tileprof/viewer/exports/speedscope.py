@@ -45,7 +45,7 @@ def to_speedscope(profile: Profile) -> str:
 
 
 def _layouts(profile: Profile) -> dict[str, list[int]]:
-    """The width of every node, for each metric that adds up and is not zero everywhere."""
+    """Return the width of every node, for each metric that adds up and is not zero everywhere."""
     parents = profile.parents.tolist()
     layouts = {
         name: widths(held(profile, name), parents)
@@ -56,7 +56,7 @@ def _layouts(profile: Profile) -> dict[str, list[int]]:
 
 
 def _frames(profile: Profile) -> tuple[list[_Frame], list[int]]:
-    """The distinct frames, and for each node the index of its own."""
+    """Return the distinct frames, and for each node the index of its own."""
     seen: dict[_Frame, int] = {}
     indices = []
     for name, location in zip(called(profile), profile.locations):

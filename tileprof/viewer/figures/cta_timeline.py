@@ -41,7 +41,7 @@ def cta_timeline(profile: Profile, kernel: str | None = None, cta: int | None = 
 
 
 def figure_of(ctas: Ctas, cta: int) -> Figure:
-    """The figure of one CTA by its place."""
+    """Return the figure of one CTA by its place."""
     from plotly.graph_objects import Figure
 
     drawing = _Drawing(ctas, cta)

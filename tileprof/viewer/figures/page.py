@@ -45,7 +45,7 @@ show();
 
 
 def cta_page(profile: Profile) -> str:
-    """The page; UsageError where the profile has no timelines of CTAs."""
+    """Return the page; UsageError where the profile has no timelines of CTAs."""
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped] # ships no types
 
     ctas = Ctas(profile)

@@ -27,7 +27,7 @@ def render_reports(
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """All of it, in lines of at most `width` cells (40 at least), ending in a newline.
+    """Return all of it, in lines of at most `width` cells (40 at least), ending in a newline.
 
     Raises UsageError where `options.include` is no regular expression, or matches nothing.
     """

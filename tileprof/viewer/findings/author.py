@@ -37,7 +37,7 @@ _HOST = "the host's time"
 def author_text(
     name: str, reports: Mapping[str, Report], options: ReportOptions, paper: Paper
 ) -> list[str]:
-    """The lines of the report of this name."""
+    """Return the lines of the report of this name."""
     report = reports[name]
     head = [*_title(name, report, paper, many=len(reports) > 1), *_about(report, options, paper)]
     tail = [*_together(report, paper), *runs_text(report.runs, paper)]

@@ -55,7 +55,7 @@ class _Case:
 def compiler_text(
     reports: Mapping[str, Report], options: ReportOptions, paper: Paper
 ) -> list[str]:  # fmt: skip
-    """The lines of all reports together."""
+    """Return the lines of all reports together."""
     whole = sum(each.program.kernel_time for each in reports.values())
     held = [_Case(name, each, f) for name, each in reports.items() for f in each.findings]
     ours = _causes([each for each in held if each.finding.compiler])
@@ -114,7 +114,7 @@ def _rank(severity: Severity, group: list[_Case]) -> tuple[int, float, float]:
 
 
 def _entry(group: list[_Case], several: bool, whole: float, paper: Paper) -> list[str]:
-    """The one that would save the most, and the names of the others."""
+    """Return the one that would save the most, and the names of the others."""
     first, *others = group
     sources = SourceTexts(first.report.program.profile)
     lines = entry(first.finding, "compiler", paper, sources, first.file if several else "")
@@ -137,7 +137,7 @@ def _name(case: _Case, several: bool) -> str:
 def _reasons(
     reports: Mapping[str, Report], options: ReportOptions, whole: float, paper: Paper
 ) -> Iterator[str]:
-    """The table of what was turned down."""
+    """Yield the table of what was turned down."""
     found = reasons(answers.case for each in reports.values() for answers in each.kernels)
     if not found:
         return

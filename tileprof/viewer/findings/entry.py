@@ -66,7 +66,7 @@ def place_text(place: Place, file: str = "") -> str:
 
 
 def kernel_text(name: str) -> str:
-    """A kernel's name, in a shorter form where it is a long one of C++."""
+    """Return a kernel's name, in a shorter form where it is a long one of C++."""
     forms = (name, *short_forms(name))
     fitting = (form for form in forms if width_of(form) <= _LONGEST_NAME)
     return next(fitting, None) or shorten(forms[-1], _LONGEST_NAME, UNICODE)
@@ -88,7 +88,7 @@ def _path(names: tuple[str, ...]) -> str:
 
 
 def _further(place: Place, paper: Paper, sources: SourceTexts) -> Iterator[str]:
-    """The text of the line, and who launched the kernel, one line each."""
+    """Yield the text of the line, and who launched the kernel, one line each."""
     room = paper.width - 11
     if place.location is not None:
         text = sources.lines(place.location.file).get(place.location.line, "").strip()

@@ -35,7 +35,7 @@ class Paper:
         return Paper(max(width, MINIMUM_WIDTH), UNICODE if unicode else ASCII, color)
 
     def line(self, text: str, style: str = "") -> str:
-        """One line, cut at its end."""
+        """Return one line, cut at its end."""
         return paint(fit(self.text(text), self.width, self.glyphs), style, self.color)
 
     def sentence(self, text: str, style: str = "", indent: str = "") -> list[str]:
@@ -43,7 +43,7 @@ class Paper:
         return self._wrapped(text, style, indent, indent)
 
     def field(self, name: str, text: str, style: str = "") -> list[str]:
-        """A name, then text beside it."""
+        """Return a name, then text beside it."""
         head = f"{_INDENT}{name:<{_NAME}}"
         first, *rest = self._wrapped(text, "", head, " " * len(head)) or [head.rstrip()]
         painted = [line[: len(head)] + paint(line[len(head) :], style, self.color) for line in rest]

@@ -53,7 +53,7 @@ class Bars:
 
 
 def bars_of(row: Any, begin: Any, end: Any, what: Any, most: int) -> Bars:
-    """Bars of spans, `most` and two a row at most; `what` are numbers from 0 on."""
+    """Return bars of spans, `most` and two a row at most; `what` are numbers from 0 on."""
     columns = [np.asarray(each, np.int64) for each in (row, begin, end, what)]
     order = np.lexsort((columns[2], columns[1], columns[0]))
     row, begin, end, what = (column[order] for column in columns)

@@ -66,11 +66,11 @@ class CodeData:
                 self._file(finding.place.location.file)
 
     def unit_of(self, kernel: str) -> int:
-        """The unit of a kernel, -1 for none."""
+        """Return the unit of a kernel, -1 for none."""
         return self._kernels.get(kernel, -1)
 
     def file_of(self, file: str) -> int:
-        """The place of a file, -1 where the page does not have it."""
+        """Return the place of a file, -1 where the page does not have it."""
         return self._files.get(file, -1)
 
     def document(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class CodeData:
             yield [self._file(file), line, number(weight)]
 
     def _home(self, unit: _Unit) -> int:
-        """The file of the kernel, where it is known."""
+        """Return the file of the kernel, where it is known."""
         case = unit.case
         if case is not None and case.location is not None:
             return self._file(case.location.file)
@@ -220,7 +220,7 @@ def _note(seen: SeenFunction | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with one kind of line ends, as Python counts lines."""
+    """Return the text with one kind of line ends, as Python counts lines."""
     return encodable("\n".join(text.splitlines()))
 
 

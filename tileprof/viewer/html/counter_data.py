@@ -28,7 +28,7 @@ _NOTES = ("counters over time", "counters not sampled")
 
 
 def counters_of(profile: Profile, origin: int) -> dict[str, Any]:
-    """All series; `origin` is the 0 of the page's axis, on the clock of the timeline."""
+    """Return all series; `origin` is the 0 of the page's axis, on the clock of the timeline."""
     views = series_views(profile)
     curves = sum(len(view.series.metrics) for view in views)
     most = min(_MOST_POINTS, _MOST_OF_ALL // max(curves, 1))
@@ -70,7 +70,7 @@ def _metric(view: SeriesView, column: int, parts: int, origin: int) -> dict[str,
 
 
 def _stretch(stretch: Stretch | None, begin: int) -> list[Any] | None:
-    """Begin, end, mean, and what ran meanwhile."""
+    """Return begin, end, mean, and what ran meanwhile."""
     if stretch is None:
         return None
     ran = [

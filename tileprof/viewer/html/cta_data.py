@@ -57,14 +57,14 @@ class _Sites:
         self._first: dict[int, int] = {}
 
     def kernel(self, cta: int) -> int:
-        """The place of a CTA's kernel."""
+        """Return the place of a CTA's kernel."""
         kernel = self._ctas.launch_of(cta).kernel
         self._first.setdefault(kernel, cta)
         self._found.setdefault(kernel, {})
         return list(self._found).index(kernel)
 
     def place(self, cta: int, site: int) -> int:
-        """The place of a site among those of its kernel."""
+        """Return the place of a site among those of its kernel."""
         found = self._found[self._ctas.launch_of(cta).kernel]
         return found.setdefault(site, len(found))
 

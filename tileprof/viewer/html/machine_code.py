@@ -19,7 +19,7 @@ __all__ = ["machine_code"]
 def machine_code(
     profile: Profile, seen: SeenFunction, file_of: Callable[[str], int]
 ) -> dict[str, Any]:
-    """The columns; `file_of` says which file of the page a name is."""
+    """Return the columns; `file_of` says which file of the page a name is."""
     stalls = {name: place for place, name in enumerate(profile.tables.pc.stalls)}
     held = seen.instructions
     lines = [user_line(profile, each.instruction.place) for each in held]

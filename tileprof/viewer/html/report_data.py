@@ -33,7 +33,7 @@ _FACTS = (
 
 
 def header_of(report: Report) -> dict[str, Any]:
-    """The program, its devices, its times in ns, and the kinds of evidence there are."""
+    """Return the program, its devices, its times in ns, and the kinds of evidence there are."""
     program = report.program
     provenance = program.profile.tables.provenance
     names = [each.strip() for each in provenance.get("device", "").split(",") if each.strip()]
@@ -51,7 +51,7 @@ def header_of(report: Report) -> dict[str, Any]:
 
 
 def _told(key: str, value: str) -> str:
-    """A value of the provenance; a date to the second."""
+    """Return a value of the provenance; a date to the second."""
     shown = _FRACTION.sub("", value).replace("T", " ") if key == "start" else value
     return encodable(shown)
 
@@ -62,7 +62,7 @@ def runs_of(report: Report) -> list[list[Any]]:
 
 
 def findings_of(report: Report, code: CodeData, moved: _Ids) -> list[dict[str, Any]]:
-    """The findings in order, each with where its code and its node are on the page."""
+    """Return the findings in order, each with where its code and its node are on the page."""
     profile = report.program.profile
     return [_finding(each, profile, code, moved) for each in report.findings]
 
@@ -99,7 +99,7 @@ def _gain(gain: Gain | None) -> list[float | int | None] | None:
 
 
 def _node_at(profile: Profile, path: Iterable[str]) -> int:
-    """The node that names lead to from the top; -1 for none."""
+    """Return the node that names lead to from the top; -1 for none."""
     node = -1
     for name in path:
         below = (each for each in profile.children(node) if profile.names[each] == name)
@@ -111,7 +111,7 @@ def _node_at(profile: Profile, path: Iterable[str]) -> int:
 
 
 def kernels_of(report: Report, code: CodeData, moved: _Ids) -> dict[str, list[Any]]:
-    """All kernels in columns, the longest first."""
+    """Return all kernels in columns, the longest first."""
     together = {each.case: each.together for each in report.kernels}
     cases = report.program.kernels
     columns: dict[str, list[Any]] = {

@@ -59,6 +59,6 @@ def _readable(profile: Profile) -> Profile:
 
 
 def _origin(profile: Profile) -> int:
-    """The first time on the axis that events and counters share."""
+    """Return the first time on the axis that events and counters share."""
     series = [int(each.start[0]) for each in profile.tables.series if len(each)]
     return min([*series, *profile.tables.timeline.events.start[:1].tolist()], default=0)

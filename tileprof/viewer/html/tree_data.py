@@ -87,7 +87,7 @@ def _own(profile: Profile, metric: Metric) -> list[float | int | None]:
 
 
 def _symbols(symbols: tuple[Symbol, ...]) -> dict[str, list[Any]]:
-    """Columns of the symbols; files are told once each."""
+    """Return columns of the symbols; files are told once each."""
     files: dict[str, int] = {"": 0}
     places = [symbol.location for symbol in symbols]
     return {
