@@ -1,4 +1,4 @@
-"""The eyes: a profile as text for a terminal, as data for scripts, as files for other tools.
+"""Views of a profile: text for a terminal, data for scripts, files for other tools.
 
 What it is for: everything that shows a profile; nothing here opens a file, looks at the terminal
 or prints. In: a `Profile` (or a `Diff` of two) and the choices of the reader. Out: text. To add a

@@ -194,7 +194,7 @@ def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
 
 def _rates(profile: Profile) -> dict[str, Rate]:
     """Return the rates whose upper metric a profile has, those of single counters among them."""
-    # Of a counter that is 0 everywhere a profile does not know; that of its rate tells.
+    # A counter that is 0 everywhere is left out of a profile; its rate's presence shows it.
     found = {
         name: rate
         for name, rate in RATES.items()

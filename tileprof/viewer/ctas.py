@@ -34,7 +34,7 @@ class FlightRow:
 
     queue: str
     warp: int
-    """Place of the warp that started it."""
+    """Index of the warp that started the work."""
     lane: int
     """Lane number from 0; work that overlaps is spread over several lanes."""
     flights: tuple[int, ...]
@@ -153,7 +153,7 @@ class Ctas:
     def pick(self, kernel: str | None = None, cta: int | None = None) -> int:
         """Return a CTA of the first kernel that matches: that of a number, else the median.
 
-        `kernel` is a name or a regular expression for one.  UsageError tells what there is.
+        `kernel` is a name or a regular expression for one.  UsageError lists what there is.
         """
         if not self.held.ctas:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""C++ names of kernels in few cells: whole parts give way, those that tell most last.
+"""C++ names of kernels in few cells: whole parts are dropped, the most specific ones last.
 
 In: a demangled name.  Out: ever shorter forms of it, for a view to take the first one that fits:
 
@@ -137,7 +137,7 @@ def _without_signature(text: str) -> str:
 
 def _parsed(text: str) -> _Name:
     parts = _split(text.strip(), "::")
-    # Of a lambda within a function, the function tells more.
+    # The function around a lambda is more specific than the lambda.
     named = [p for p in parts if p[:1] not in ("{", _STAND_INS[_OPERATOR_CALL])] or parts
     part = named[-1]
     places = list(_outside(part))

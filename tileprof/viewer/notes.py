@@ -42,7 +42,7 @@ class VisitTimes:
     shortest: npt.NDArray[np.float64]
     longest: npt.NDArray[np.float64]
     marks: npt.NDArray[np.float64]
-    """Made in one visit, by which a site is measured."""
+    """Marks made in one visit, by which a site is measured."""
     perturbation: npt.NDArray[np.float64]
     """Time of these marks, as a share of the time that is left."""
     shares: Mapping[int, tuple[Share, ...]]
@@ -52,7 +52,7 @@ class VisitTimes:
 
 
 _NOTABLE = 0.01
-"""Perturbation of a site from which it is told."""
+"""Smallest perturbation of a site that is shown, as a share of its time."""
 
 
 def visit_times(profile: Profile) -> VisitTimes:
@@ -256,6 +256,6 @@ def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[
 
 
 def _named(device: str, known: Mapping[str, str]) -> str:
-    """`cuda:0 (NVIDIA H200)` where the provenance tells: the name goes before the first comma."""
+    """`cuda:0 (NVIDIA H200)` where the provenance has it: the name goes before the first comma."""
     name = known.get(device, "").partition(", ")[0] if device.startswith("cuda:") else ""
     return f"{device} ({name})" if name else device

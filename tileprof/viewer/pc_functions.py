@@ -1,8 +1,8 @@
 """Samples and counts by function, instruction and source line, as views need them.
 
 In: the tables of a profile.  Out: functions with their instructions, the hottest first; lines with
-their samples and counts; and words for both. Samples of reasons that end in `_not_issued` are in no
-sum. What is hot is told by samples, and by executions where there are none.
+their samples and counts; and words for both. Samples of reasons that end in `_not_issued` are part
+of no sum. Samples decide what is hot, or executions where there are no samples.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class SeenInstruction:
 
 
 class SeenFunction:
-    """A function with its samples and counts; instructions are looked at when they are asked
-    for."""
+    """Function with its samples and counts; instructions are computed on first use."""
 
     def __init__(self, held: PcSamples, place: int) -> None:
         self.function = held.functions[place]

@@ -1,7 +1,7 @@
 """The texts that a profile keeps of sampled functions: TTGIR and PTX of Triton's kernels.
 
-In: a profile, a form and a pattern for names.  Out: the text as the compiler wrote it, below what
-is told of it in comments of its own, so that tools can read it; or JSON.
+In: a profile, a form and a pattern for names.  Out: the text as the compiler wrote it, below a
+header in comments of its own language, so that tools can read it; or JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shares of samples inside kernels as a reader sees them: notes of sites, columns, fields of lines.
 
-In: a profile with samples of kernels.  Out: text and numbers; a share always with its interval, and
-none where there were too few looks to tell.
+In: a profile with samples of kernels.  Out: text and numbers; a share always has its interval;
+there is none where samples are too few.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from tileprof.profile import CounterSeries, Profile, TimelineEvents
 __all__ = ["Ran", "SeriesView", "Stretch", "series_views", "shown_columns"]
 
 STRETCHES = 50
-"""Into how many parts the time of a series is cut to look for the extreme ones."""
+"""Number of parts into which a series is cut to find the extreme ones."""
 _LEAST_ROWS = 4
 """Smallest number of rows in a part, where the series has enough."""
 _BUSY = 0.5
-"""The share of a part in which the device had work, from which on its counters can be low."""
+"""Smallest busy share of a part for which its counters can count as low."""
 
 _Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class Stretch:
     end: int
     mean: float
     ran: tuple[Ran, ...] = ()
-    """The most first; empty where the profile has no timeline, or nothing ran."""
+    """Works by share, largest first; empty where the profile has no timeline, or nothing ran."""
 
 
 class SeriesView:

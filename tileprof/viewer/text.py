@@ -82,7 +82,7 @@ def _cell(character: str) -> int:
 
 
 def shorten(text: str, width: int, glyphs: Glyphs) -> str:
-    """`text` in at most `width` cells: the middle gives way, since both ends of a name tell."""
+    """`text` in at most `width` cells: the middle is cut, because both ends of a name matter."""
     if width_of(text) <= width:
         return text
     if width <= 1:

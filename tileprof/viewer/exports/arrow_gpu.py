@@ -130,7 +130,7 @@ def _stretches(number: int, series: CounterSeries, fields: Mapping[str, pa.Field
 def _instructions(
     held: PcSamples, function: npt.NDArray[np.int32], offset: npt.NDArray[np.int64]
 ) -> Row:
-    """Return the columns of `_INSTRUCTION`; texts are looked up once each."""
+    """Return the columns of `_INSTRUCTION`; each text is read once."""
     codes = [{each.offset: each for each in function.code} for function in held.functions]
     found = [codes[f].get(at) for f, at in zip(function.tolist(), offset.tolist())]
     places = [place_of(each.place if each is not None else None) for each in found]

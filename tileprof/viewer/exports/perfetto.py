@@ -2,8 +2,8 @@
 
 In: a profile with single events, timelines of CTAs or counters.  Out: bytes.  A row of slices is a
 track of the process; a launch and what it launched are joined by a flow; a slice has its call path
-as an annotation. Names and paths are told once and then by number. Field numbers are those of
-Perfetto's public `.proto` files.
+as an annotation. Names and paths are written once and then referred to by number. Field numbers are
+those of Perfetto's public `.proto` files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["to_perfetto"]
 
 _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
-"""Flags of a packet: that names are told anew, and that it refers to some."""
+"""Flags of a packet: it defines names anew, and it refers to names."""
 _SEQUENCE = 1
 _PATH = 1
 """Number of the annotation's name."""
@@ -77,7 +77,7 @@ def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]
 
 
 def _names(slices: Slices) -> bytes:
-    """Return the packet that tells all names and paths; 0 is no number."""
+    """Return the packet that defines all names and paths; no number is 0."""
     names, kinds = _numbered(slices)
     interned = [message(1, number(1, n) + text(2, kind)) for kind, n in kinds.items()]
     interned += [message(2, number(1, n) + text(2, name)) for name, n in names.items()]

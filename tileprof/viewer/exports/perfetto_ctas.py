@@ -21,7 +21,7 @@ _FIRST_PROCESS = 10_000_000
 _FIRST_TRACK = 1 << 62
 """No track of a thread or of a stream has such a number."""
 _KINDS, _NAMES, _NOTES, _TEXTS = 1, 2, 3, 29
-"""Fields of what is told once: categories, names, names of notes, texts of notes."""
+"""Fields of texts written once: categories, names, names of notes, texts of notes."""
 
 
 class _Told:
@@ -38,7 +38,7 @@ class _Told:
         return numbers.setdefault(told, len(numbers) + 1)
 
     def packet(self) -> bytes:
-        """Return the packet that tells all of them."""
+        """Return the packet that defines all texts."""
         told = [
             message(field, number(1, at) + text(2, told))
             for field, numbers in self._numbers.items()

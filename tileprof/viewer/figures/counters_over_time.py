@@ -35,7 +35,7 @@ def counters_over_time(
     """Draw one device's counters over time; shares from 0 to 1, others from 0 to their most.
 
     `metrics` are names of counters (none: all), `device` is as kernels name it (None: the first
-    that was sampled).  UsageError tells what there is.
+    that was sampled).  UsageError lists what there is.
     """
     from plotly.subplots import make_subplots  # type: ignore[import-untyped] # ships no types
 

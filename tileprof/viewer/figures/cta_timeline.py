@@ -34,7 +34,7 @@ def cta_timeline(profile: Profile, kernel: str | None = None, cta: int | None = 
     """Draw the timeline of one CTA's warps, in µs since it began; colours are sites.
 
     `kernel` is a name or a regular expression for one (None: the first that has a timeline), `cta`
-    the number of the block (None: the one of median length).  UsageError tells what there is.
+    the number of the block (None: the one of median length).  UsageError lists what there is.
     """
     ctas = Ctas(profile)
     return figure_of(ctas, ctas.pick(kernel, cta))

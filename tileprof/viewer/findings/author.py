@@ -1,5 +1,5 @@
-"""A report for whoever wrote the program: what was analysed, findings that fit a screen, what more
-a run would tell.
+"""A report for whoever wrote the program: what was analysed, findings that fit a screen, what
+another run would add.
 
 In: a report.  Out: lines. The most useful findings come first; what does not fit is counted.
 """
@@ -137,7 +137,7 @@ def _together(report: Report, paper: Paper) -> Iterator[str]:
 
 
 def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -> Iterator[str]:
-    """Which run would tell more, those that make a finding of this report surer first."""
+    """Yield runs that would add evidence, those that confirm a finding of this report first."""
     if not runs:
         return
     yield from ["", *paper.sentence("To know more:")]

@@ -2,7 +2,7 @@
 
 In: reports of one profile, or of a suite.  Out: lines: findings that are the compiler's doing, one
 entry for a cause however many kernels have it, those first that would save the most time; then the
-candidates that the compiler turned down, by the time of the kernels in which it did.
+candidates that the compiler rejected, by the time of the kernels in which it did.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Case:
 
     @property
     def saved(self) -> float:
-        """The time of the profile's program that would go, ns; 0 where no gain is told."""
+        """Time of the profile's program that would be saved, in ns; 0 where no gain is known."""
         gain = self.finding.program_gain
         return self.report.program.device_time * (1 - 1 / gain.mid) if gain else 0.0
 
@@ -137,7 +137,7 @@ def _name(case: _Case, several: bool) -> str:
 def _reasons(
     reports: Mapping[str, Report], options: ReportOptions, whole: float, paper: Paper
 ) -> Iterator[str]:
-    """Yield the table of what was turned down."""
+    """Yield the table of rejected candidates."""
     found = reasons(answers.case for each in reports.values() for answers in each.kernels)
     if not found:
         return

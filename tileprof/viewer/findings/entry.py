@@ -82,7 +82,7 @@ def count_text(findings: Iterable[Finding]) -> str:
 
 
 def _path(names: tuple[str, ...]) -> str:
-    """Its end, which tells the most."""
+    """Return the end of the path, which is its most specific part."""
     kept = names[-_MOST_NAMES:]
     return " → ".join(("…", *kept) if len(kept) < len(names) else kept)
 

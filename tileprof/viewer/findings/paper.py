@@ -1,6 +1,6 @@
 """Lines of a report: sentences, and fields with a name at the left.
 
-In: any text.  Out: lines of at most so many cells, safe to print, in colours or without.
+In: any text.  Out: lines of a limited width in cells, safe to print, with or without colours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bars of a timeline, so many at most: what is long is told one by one, what is short together.
+"""Bars of a timeline, limited in number: long spans stay single, short ones are merged.
 
 In: spans of time in rows, within which they follow one another.  Out: bars in order of row and
 time; one that stands for several says for how many, and how much of its time they fill.
@@ -22,7 +22,7 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Columns with an entry a bar; times in ns."""
+    """Columns with one entry per bar; times in ns."""
 
     row: _Ints
     begin: _Ints
@@ -32,9 +32,9 @@ class Bars:
     count: _Ints
     """Number of spans that the bar stands for."""
     busy: _Ints
-    """Their time: that of the bar, less what lies between."""
+    """Time of these spans: the bar's, less the gaps between them."""
     source: _Ints
-    """Which span it is, -1 where it is several."""
+    """Index of the bar's span, -1 where it stands for several."""
 
     def columns(self, rows: int) -> dict[str, Any]:
         """Return JSON values: bars of each row, and the gap from one's end to the next begin."""

@@ -1,7 +1,7 @@
 """Hardware counters over time as columns of JSON values: a curve for each counter.
 
-In: a profile with series.  Out: for each series its curves, of so many points at most: of more rows
-than that, means. Times are ns on the axis that the timeline of the program has too.
+In: a profile with series.  Out: for each series its curves, of a limited number of points: means
+where there are more rows. Times are ns on the axis that the timeline of the program has too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_POINTS = 2000
 _MOST_OF_ALL = 40_000
 """Largest number of points on a page: 0.5 MB."""
 _MOST_RAN = 3
-"""Works told of a stretch."""
+"""Largest number of works named for a stretch."""
 _NOTES = ("counters over time", "counters not sampled")
 """Keys of the provenance that say how it was sampled, and what was lost."""
 

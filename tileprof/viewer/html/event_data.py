@@ -70,7 +70,7 @@ def _others(slices: Slices, nodes: _Ints, moved: _Ints) -> dict[str, list[str]]:
 
 
 def _launches(bars: Bars, kept: _Ints, launch: npt.NDArray[np.int32]) -> list[list[int]]:
-    """Return pairs of bars: what was launched, and the call that did; both are told one by one."""
+    """Return pairs of single bars: the launched event, and the call that launched it."""
     event = np.where(bars.source >= 0, kept[bars.source], -1)
     place = np.full(len(launch) + 1, -1, np.int64)
     place[event[event >= 0]] = np.flatnonzero(event >= 0)

@@ -41,7 +41,7 @@ def machine_code(
 
 
 def _flat(stalls: dict[str, int], places: dict[str, int]) -> list[int]:
-    """Reason and samples in turns, the most first."""
+    """Return reasons and samples alternately, the most samples first."""
     return [value for name, n in stalls.items() if n for value in (places[name], n)]
 
 

@@ -50,7 +50,7 @@ def _told(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _readable(profile: Profile) -> Profile:
-    """The profile, without its events where they are damaged: counters can be told without."""
+    """Return the profile, without damaged events: counters do not need them."""
     try:
         len(profile.tables.timeline.events)
     except ProfileFileError:

@@ -27,7 +27,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]:
-    """The profile cut to so many nodes, and where each node went: to itself or one above it."""
+    """Return the profile cut to some nodes, and each node's new place: itself or one above."""
     keep = np.ones(len(profile), bool)
     metric = main_metric(profile)
     if len(profile) > most and metric:
@@ -87,7 +87,7 @@ def _own(profile: Profile, metric: Metric) -> list[float | int | None]:
 
 
 def _symbols(symbols: tuple[Symbol, ...]) -> dict[str, list[Any]]:
-    """Return columns of the symbols; files are told once each."""
+    """Return columns of the symbols; each file is written once."""
     files: dict[str, int] = {"": 0}
     places = [symbol.location for symbol in symbols]
     return {
