@@ -1,4 +1,4 @@
-"""The constant part of an address in shared memory: what tells one mbarrier's ring from another's.
+"""The constant part of an address in shared memory: it distinguishes the rings of mbarriers.
 
 In: an instruction and which register or bracket holds the address.  Out: the sum of the constants
 in it, as far as additions, shifts and copies lead back. What else is added (the slot of a ring, the
@@ -44,7 +44,7 @@ class Constants:
         return sum(self._parts(each.offset, bracket))
 
     def of_barrier(self, copy: Instruction) -> int:
-        """Return that of the mbarrier that a bulk copy signals; it stands behind the target."""
+        """Return the constant part of a bulk copy's mbarrier, which follows the target."""
         found = re.search(r"\[(UR|R)(\d+)", copy.operands[0] if copy.operands else "")
         if found is None:
             return 0

@@ -1,8 +1,8 @@
 """Occupancy: how many blocks a multiprocessor holds at once, and what limits them.
 
 In: what a kernel takes (threads, registers, shared memory, named barriers) and what a
-multiprocessor has: of a compute capability from a table, of a device as its driver tells.
-Out: the blocks that fit, by resource.
+multiprocessor has: of a compute capability from a table, of a device from its driver.  Out: the
+blocks that fit, by resource.
 
 The rules are those of NVIDIA's `cuda_occupancy.h` (CUDA 13.0); the numbers of the table are from
 the CUDA C++ programming guide, "Technical Specifications per Compute Capability".
@@ -62,7 +62,7 @@ def multiprocessor(
     registers_per_block: int = _REGISTERS,
     threads_per_block: int = 1024,
 ) -> Multiprocessor | None:
-    """Limits as a driver tells them, with the rules of a compute capability that it does not tell.
+    """Return a driver's limits, with the rules of a compute capability that it does not report.
 
     None for a capability whose rules are not known.
     """

@@ -35,7 +35,7 @@ GROUPS: dict[str, frozenset[str]] = {
         "LEPC NOP",
     }.items()
 }
-"""Groups whose members cannot be told by how their names begin."""
+"""Groups whose members do not share the beginning of a name."""
 BEGINNINGS = (("floating point", ("F", "H", "D")), ("uniform", ("U", "R2UR", "S2UR")))
 SIZED = words("LDG STG LD ST LDS STS LDL STL LDC ULDC LDCU LDGSTS ATOM ATOMG ATOMS RED REDG")
 BITS = {"8": 8, "U8": 8, "S8": 8, "16": 16, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}

@@ -1,8 +1,9 @@
 """Registers that went to memory: what is spilled, where, and what it was.
 
 In: a function.  Out: `Spill`s.  ptxas marks its spill stores and reloads in the cubin (CUDA 12.8
-and later), so local arrays of the program are told apart.  For older cubins, accesses at a constant
-distance from the stack pointer count, which takes an array with constant indices for a spill.
+and later), so local arrays of the program are distinguished.  For older cubins, accesses at a
+constant distance from the stack pointer count, which takes an array with constant indices for a
+spill.
 
 A callee keeps its caller's registers on the stack too: those are `save`s, and are never marked.
 """
@@ -85,7 +86,7 @@ def _kind(site: SpillSite, marked: frozenset[int] | None, flow: Flow, nested: bo
 def _with_reloads(
     kept: list[tuple[SpillSite, str]], sites: Sequence[SpillSite], marked: frozenset[int] | None
 ) -> Iterator[tuple[SpillSite, str]]:
-    """Yield the sites with the reloads of saved registers, which nothing else tells apart."""
+    """Yield the sites with the reloads of saved registers, which nothing else distinguishes."""
     kinds = {site.instruction.offset: kind for site, kind in kept}
     saved = {
         (_slot(site.instruction), _data(site.instruction)) for site, kind in kept if kind == "save"

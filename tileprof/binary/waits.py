@@ -6,8 +6,8 @@ is for, which bulk copies signal the mbarrier that it asks.
 
 Paths are followed backwards through the control-flow graph until the same wait happened before:
 what came earlier is done then. Where several producers are found, which one was the last to end is
-not known, so all are told. Who arrives at an mbarrier is known by its address, whose constant part
-tells one ring of slots from another.
+not known, so all are reported. Who arrives at an mbarrier is known by its address, whose constant
+part distinguishes rings of slots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Wait", "is_long", "waits"]
 Kind = Literal["scoreboard", "operands", "latency", "wgmma", "copies", "mbarrier", "blocking"]
 
 LONG = words("LDG LD LDL ATOM ATOMG TEX TLD TLD4 TXQ TXD TMML SULD SUATOM LDGSTS LDGMC")
-"""Whose results come by way of L1TEX, so that waiting for them is a long scoreboard."""
+"""Opcodes whose results come through L1TEX, so that waiting for them is a long scoreboard."""
 BULK_COPIES = words("UTMALDG UBLKCP")
 EXPECTS = ("ARRIVE", "TRANS64")
 """Modifiers of what announces the bytes of a bulk copy."""
@@ -43,9 +43,9 @@ FIXED_CYCLES, MATRIX_CYCLES = 4, 33
 BLOCKING = words("BAR MEMBAR NANOSLEEP DEPBAR")
 """These issue at once; who comes soon after is held up for them (measured on an H200)."""
 SOON = 3
-"""Instructions after one of those up to where it may be held up."""
+"""Number of instructions after one of those up to where it may be held up."""
 MOST = 8
-"""Producers that are told of one wait."""
+"""Largest number of producers reported for one wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Wait:
 
 
 def waits(function: Function, offset: int) -> tuple[Wait, ...]:
-    """Return all that an instruction waits for, as far as its function tells."""
+    """Return all that an instruction waits for, as far as its function shows."""
     each = function.instruction(offset)
     found = [*_scoreboards(function, each)]
     polls = [wait.producer for wait in found if _polls(function.instruction(wait.producer))]

@@ -1,8 +1,8 @@
-"""Which warps belong together, and what blocks, roles and launches spent.
+"""Groups of warps, and the times of blocks, roles and launches.
 
-In: the heads of slots, and a time for each warp and site.  Out: sums over blocks and launches.  Of
-a launch that runs again and again (in a graph, in a loop) all slots may have one tag; a block is
-then told from the next one of its number by its warps, each of which it has once.
+In: the heads of slots, and a time for each warp and site.  Out: sums over blocks and launches.  All
+slots of a repeated launch (in a graph, in a loop) may have one tag; a block then ends where a warp
+appears for a second time.
 """
 
 from __future__ import annotations

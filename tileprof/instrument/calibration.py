@@ -1,9 +1,9 @@
 """Cost of one mark to the warp that makes it, from the records of a kernel made for that.
 
-In: nothing; later, slots.  Out: the kernel's text, which by turns runs a chain of dependent
-operations without marks and the same chain with them; and from the clocks of its own records the
-cycles that a mark adds.  Between two links of such a chain there are cycles in which nothing else
-can be issued, as in most kernels; where a warp has always something to issue a mark takes longer.
+In: nothing; later, slots.  Out: the kernel's text, which alternately runs a chain of dependent
+operations without marks and with them; and from the clocks of its own records the cycles that a
+mark adds.  Between two links of such a chain there are cycles in which nothing else can be issued,
+as in most kernels; where a warp has always something to issue a mark takes longer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: slots.  Out: how long a cycle was, with its error, and the cycles of each record since its warp
 began.  A multiprocessor's cycles are exact and its own; the ns of a GPU are the same everywhere but
-step coarsely (32 ns, on some GPUs 1 µs), so only all slots of a launch together tell their ratio.
+step coarsely (32 ns, on some GPUs 1 µs), so only all slots of a launch together give their ratio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 LARGEST_ERROR = 0.1
 """Largest standard error, as a share, of a launch's own ratio; else the common ratio is used."""
 COARSEST_NS = 1024.0
-"""Step of the slowest globaltimer; few stamps look as if it were coarser."""
+"""Step of the slowest globaltimer, in ns; a few stamps alone suggest a coarser step."""
 _WRAP = 1 << 32
 
 

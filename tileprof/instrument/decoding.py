@@ -113,7 +113,7 @@ class _Piece:
         self.starts = np.append(0, np.flatnonzero(block[1:] != block[:-1]) + 1)
 
     def add_to(self, totals: _Totals) -> None:
-        """Add the times of the piece, by the fastest way that its blocks allow."""
+        """Add the times of the piece, by the fastest method that its blocks allow."""
         if (length := self._common_length()) and (levels := _match(self.tag[:length])) is not None:
             # One row a record and one column a block: sums over visits run along contiguous memory.
             clock = np.ascontiguousarray(self.clock.reshape(-1, length).T)

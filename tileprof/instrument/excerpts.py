@@ -1,4 +1,4 @@
-"""Some blocks of one launch, as they are kept to be looked at: each visit, each flight.
+"""Excerpt of some blocks of one launch: each visit, each piece of asynchronous work.
 
 In: the slots of a launch.  Out: the timelines of a few of its blocks, chosen by how long they took,
 and what they had under way asynchronously; whole ns since the begin of the block.
@@ -189,7 +189,7 @@ def _chosen(heads: SlotHeads, number: Ints, scale: Floats, most: int) -> dict[in
 
 
 def _reasons(length: Floats, begin: Ints, most: int) -> dict[int, str]:
-    """Which blocks, and why."""
+    """Return the reason for each chosen block."""
     by_length, by_begin = np.argsort(length, kind="stable"), np.argsort(begin, kind="stable")
     reasons = (
         (by_length[len(length) // 2], "median"),

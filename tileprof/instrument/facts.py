@@ -62,7 +62,7 @@ class Share:
 def shares(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Share]:
     """Return the shares of waits of producers and consumers, and of time outside the main loop.
 
-    A kernel without producers has its warps for consumers.  A share of 0 is told where there is
+    In a kernel without producers all warps are consumers. A share of 0 is reported where there is
     such a site; a site within another of its kind counts once.
     """
     known = {site.id: site for site in sites}
@@ -112,7 +112,7 @@ class ExposedWait:
     visits: int
     mean_ns: float
     median_ns: float
-    """NaN where visits were not told apart."""
+    """Median visit, in ns; NaN where single visits were not measured."""
     late_ns: float
     """95 % of the visits take at most this."""
     share: float

@@ -37,7 +37,7 @@ Mode = Literal["off", "scopes", "stages", "ops", "sample"]
 
 def insert(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
     """Return the kernel with records for the sites of `mode`, and with its table of sites; none for
-    `sample`, which looks at a kernel from beside it."""
+    `sample`, which observes a kernel from outside."""
     kernel = strip(kernel)
     if mode in ("off", "sample"):
         return kernel

@@ -7,10 +7,10 @@
 
 A mark says which state the calling warp is in from here on; the time until its next mark is spent
 there.  A state is a site and how many sites of its path go on from before: the others are visits
-that begin here.  Both hold whichever way control has come:
+that begin here.  Both hold whichever path control took:
 
 - a loop or a branch that holds marks has the state of its own place in front of it;
-- into the body of a loop only the sites around it go on, also from one turn to the next;
+- into the body of a loop only the sites around it go on, also from one iteration to the next;
 - behind a loop or a branch the sites around it go on, and no state is taken to be known.
 
 A condition of a `while` runs in the state before it.  No mark reads or writes what another op does,
@@ -99,7 +99,7 @@ class _Launch:
         self.path: list[Region] = []
         """The regions around the op at hand."""
         self.held: tuple[Region, ...] = ()
-        """The regions that the warp has entered and not left, whichever way it came."""
+        """Regions that the warp has entered and not left, whichever path it took."""
         self.exact = False
         """True where the warp's state is the innermost of these, whichever path it came by."""
         self.idle_from = 0
@@ -178,7 +178,7 @@ class _Launch:
         elif is_glue(op):
             self._copy(op, made)
             if not self._is_exact():
-                # What it would go with is the last turn of a loop: rather with what follows.
+                # The op before is in the loop's last iteration, so it goes with what follows.
                 return
         elif self.regions.is_idle(op):
             self._copy(op, made)
@@ -194,7 +194,7 @@ class _Launch:
         regions: dict[str, ir.Block] = {}
         for name in op.SPEC.regions:
             block: ir.Block = getattr(op, name)
-            # What a turn of a loop finds, the turn before may have left.
+            # An iteration may begin in the state that the previous one left.
             self.held, self.exact = around, isinstance(op, ir.If)
             if name == "condition":
                 regions[name] = clone_block(block, self.mapping)

@@ -71,7 +71,7 @@ RECORD = _numpy(_RECORD)
 def c_struct() -> str:
     """Return the layout as C11 / C++ source: two structs, and the function that writes one record.
 
-    `tp_note(buffer, clock, block, tag)` is the only way in which emitted code adds a record.
+    `tp_note(buffer, clock, block, tag)` is the only function with which emitted code adds a record.
     """
     structs = "\n".join(
         f"typedef struct {{\n{_members(layout)}\n}} {name};"

@@ -179,7 +179,7 @@ class Regions:
         inside, loops = self._inside(op), isinstance(op, _Loop)
         if not inside:
             return Step("compute", _loop_name(op)) if isinstance(op, _Loop) else None
-        # Each turn of a loop is a visit; a branch that is not taken must leave rings as they are.
+        # Each iteration of a loop is a visit; a branch not taken must leave rings as they are.
         counts = inside[0].queued if loops else inside[0].guarded
         return None if counts or len(inside) > 1 else inside[0]
 
@@ -304,8 +304,9 @@ def _leaves(op: ir.OpBase) -> Iterator[ir.OpBase]:
 
 
 def _guarded_load(op: ir.OpBase) -> ir.OpBase | None:
-    """The first load of a group of cp.async that a branch leaves out beyond the last turn: such a
-    branch is in the scope that all of the loads are in, and the group counts when empty too."""
+    """The first load of a group of cp.async that a branch leaves out beyond the last iteration:
+    such a branch is in the scope that all of the loads are in, and the group counts when empty
+    too."""
     if not isinstance(op, ir.If):
         return None
     inside = [o for o in _leaves(op) if o.SPEC.effect and not is_glue(o)]

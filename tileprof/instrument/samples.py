@@ -1,8 +1,8 @@
 """Counts of where warps were seen, added up by role and site.
 
 In: for some launches how often each warp was seen in each state (`prelude/sampling.cuh`).  Out: for
-each role and site how often, and what it takes to tell how launches differ: shares with intervals
-are made of it where a profile is read.
+each role and site how often, and the sums from which the variance between launches follows: readers
+of a profile derive shares with intervals.
 """
 
 from __future__ import annotations
@@ -61,17 +61,16 @@ def sampling(
     seed: int = 0,
     turns: bool = False,
 ) -> bytes:
-    """Return the argument of a launch of which one in `every` blocks, a power of two, is looked at.
+    """Return the argument of a launch of which one in `every` blocks, a power of two, is sampled.
 
-    `counts`: address of zeroed words on the device; two to the power of `shift`: cycles from
-    one look to the next; `turns`: of these blocks of all launches together the first 64, and then
-    one in 32.
+    `counts`: address of zeroed words on the device; two to the power of `shift`: cycles from one
+    sample to the next; `turns`: of these blocks of all launches the first 64, then one in 32.
     """
     return np.array((counts, every - 1, first, shift, seed, turns), SAMPLING).tobytes()
 
 
 NOT_SAMPLED = bytes(SAMPLING.itemsize)
-"""The argument of a launch that nobody looks at."""
+"""Argument of a launch that is not sampled."""
 
 
 def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:

@@ -100,9 +100,9 @@ def recording(
 ) -> bytes:
     """Return the argument of a launch: 40 bytes; the fields are those of `RECORDING`.
 
-    `limit` None is all of a slot, `ROUND` goes round, 0 keeps only when warps began and ended.
-    Of each `every` blocks, a power of two, the one with number `first` records.
-    InternalError where the arena does not lie at a multiple of its slots' records.
+    `limit` None is all of a slot, `ROUND` wraps around, 0 keeps only when warps began and ended.
+    Of each `every` blocks, a power of two, the one with number `first` records.  InternalError
+    where the arena does not lie at a multiple of its slots' records.
     """
     size = capacity * RECORD.itemsize
     if arena % size:
@@ -195,7 +195,7 @@ class Arena:
     def collect(self, tickets: range, parts: Sequence[bytes | NDArray[np.uint8]]) -> Slots:
         """Return the slots of these tickets, whose records' bytes are `parts`, those of `spans`.
 
-        ProfileFileError where a head tells of more records than a slot has.
+        ProfileFileError where a head states more records than a slot has.
         """
         place = np.arange(tickets.start, tickets.stop, dtype=np.uint64) % np.uint64(len(self.heads))
         heads = self.heads[place]

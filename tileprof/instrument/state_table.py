@@ -1,4 +1,4 @@
-"""The states of a kernel as tables: what a mark with a number says, looked up for many at once."""
+"""States of a kernel as tables: the meaning of marks' numbers, for many marks at once."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """The name of a run of steps like this one, of which `what` tells."""
+        """Name of a run of steps like this one, of which `what` lists the parts."""
         match self.kind:
             case "load" | "write":
                 return f"{self.kind} {listed(self.what)}"

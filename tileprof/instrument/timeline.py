@@ -1,7 +1,7 @@
 """Timeline of each recorded warp: a row for each mark, on the time axis of its block.
 
-In: slots, and a kernel's sites and states.  Out: arrays for what looks at single visits, as queues
-and overlaps do; sums over many launches come from `warp_times.py`.
+In: slots, and a kernel's sites and states.  Out: arrays for analyses of single visits, such as
+queues and overlaps; sums over many launches come from `warp_times.py`.
 """
 
 from __future__ import annotations

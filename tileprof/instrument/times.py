@@ -73,7 +73,7 @@ class SiteTimes:
     with the time that is known of them, but not in the shortest, the longest and the quantiles.
     """
     histograms: Histograms | None = None
-    """Times of whole visits; None where they were not told."""
+    """Times of whole visits; None where they were not recorded."""
     spread: Spread | None = None
     """None where it is not known."""
     clock_error: float = 0.0
@@ -232,7 +232,7 @@ def _columns(entries: list[PathTimes]) -> tuple[Ints, ...]:
 
 
 def _histograms(entries: list[PathTimes]) -> Histograms | None:
-    """None where some entry does not tell its times."""
+    """Return the histograms of all entries; None where some entry has no times."""
     keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, entry in enumerate(entries):
         if entry.counted is None:

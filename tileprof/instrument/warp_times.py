@@ -52,8 +52,8 @@ def decode_slots(
 
     An entry has the number of its site.  `record_cycles`: what a mark takes; `consumer_warps`: how
     many warps of a block, from the first, are no producers (None: all); `ns_per_cycle`: taken where
-    launches are too short to tell.  Warps whose clocks make no sense are lost.  ProfileFileError
-    where records name states that the kernel does not have.
+    launches are too short to measure it.  Warps whose clocks make no sense are lost.
+    ProfileFileError where records name states that the kernel does not have.
     """
     table = States.of(sites, states)
     clocks = launch_clocks(slots, ns_per_cycle)
@@ -108,7 +108,7 @@ class _Totals:
 
     def add(self, site: Ints, ns: Floats) -> None:
         """Some whole visits; positions of sites, and times."""
-        # Of many visits few are new extremes, and to look first is faster.
+        # Few of many visits are new extremes, and comparing first is faster.
         low = np.flatnonzero(ns < self.least.take(site))
         np.minimum.at(self.least, site[low], ns[low])
         high = np.flatnonzero(ns > self.most.take(site))

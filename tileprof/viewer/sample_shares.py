@@ -74,7 +74,7 @@ def count_text(samples: int) -> str:
 
 
 def _ends(share: Share) -> tuple[str, str]:
-    """Return both ends with as many digits as tell them apart."""
+    """Return both ends with enough digits to tell them apart."""
     digits = 2 if share.high - share.low < 0.002 else 1
     return f"{share.low * 100:.{digits}f}", f"{share.high * 100:.{digits}f}"
 
