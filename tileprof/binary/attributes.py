@@ -73,7 +73,7 @@ class Resources:
 
 
 def attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
-    """Number and value of each attribute of a `.nv.info` section."""
+    """Yield number and value of each attribute of a `.nv.info` section."""
     data, at = (section.data if section else b""), 0
     while at + 4 <= len(data):
         form, number, length = struct.unpack_from("<BBH", data, at)
@@ -86,7 +86,7 @@ def attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
 
 
 def architecture(elf: Elf) -> str:
-    """`sm_90a`; the letter comes from the compiler's options, where the cubin keeps them."""
+    """Return `sm_90a`; its letter comes from the compiler's options, where the cubin has them."""
     number = (elf.flags >> 8 if elf.abi_version >= 8 else elf.flags) & 0xFF
     note = elf.section(".note.nv.tkinfo")
     for letter in "af":
@@ -122,7 +122,7 @@ def resources(elf: Elf, name: str, symbol: int, text: Section) -> Resources:
 
 
 def spill_offsets(elf: Elf, name: str) -> frozenset[int] | None:
-    """Offsets of the instructions that ptxas marked as spill or reload; None where it never marks.
+    """Return offsets of instructions marked by ptxas as spill or reload; None without marks.
 
     The mark is a pair of words, kind and offset.  Other kinds may carry more words, so decoding
     ends at the first of them.
@@ -142,7 +142,7 @@ def spill_offsets(elf: Elf, name: str) -> frozenset[int] | None:
 
 
 def jump_tables(elf: Elf, name: str) -> dict[int, tuple[int, ...]]:
-    """Offset of an indirect branch -> offsets that it can go to."""
+    """Return the offsets to which each indirect branch can go, keyed by its offset."""
     tables = {}
     for number, value in attributes(elf.section(f".nv.info.{name}")):
         at = 0
@@ -157,7 +157,7 @@ def jump_tables(elf: Elf, name: str) -> dict[int, tuple[int, ...]]:
 
 @lru_cache(maxsize=8)
 def _of_symbols(elf: Elf) -> dict[int, dict[int, int]]:
-    """Index of a symbol -> number and value of what `.nv.info` says of it."""
+    """Return number and value of attributes, keyed by the index of their symbol."""
     found: dict[int, dict[int, int]] = {}
     for number, value in attributes(elf.section(".nv.info")):
         if len(value) == 8:

@@ -194,7 +194,7 @@ class _Builder:
                     work.append(each)
 
     def _after(self, index: int, state: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-        """Barrier register -> where its threads meet, behind a block."""
+        """Return where the threads of each barrier register meet, behind a block."""
         start, end = self.spans[index]
         found = dict(state)
         for each in self.code[start // BYTES : end // BYTES]:
@@ -206,7 +206,7 @@ class _Builder:
         return found
 
     def _meetings(self) -> dict[str, list[int | None]]:
-        """Barrier register -> where its threads meet, by every `BSSY` of it."""
+        """Return where the threads of each barrier register meet, by every `BSSY` of it."""
         found: dict[str, list[int | None]] = {}
         for each in self.code:
             if each.name == "BSSY":

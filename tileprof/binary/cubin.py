@@ -205,7 +205,7 @@ class Function:
         return self.instructions[offset // BYTES]
 
     def chain(self, offset: int) -> Chain:
-        """The source lines of an instruction, from the innermost outwards to this function."""
+        """Return the lines of an instruction, from the innermost outwards to this function."""
         found = self.lines.chain(offset)
         if not found:
             return ()

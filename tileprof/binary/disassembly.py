@@ -89,7 +89,7 @@ def disassemble(
 
 
 def _run(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[bytes]:
-    """Run nvdisasm on so much code, within limits of time, memory and output."""
+    """Run nvdisasm on some code, within limits of time, memory and output."""
     tool = str(find_nvdisasm())
     most = limits.disassembly_bytes(code_bytes)
     try:

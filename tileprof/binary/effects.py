@@ -88,7 +88,7 @@ def result_count(instruction: Instruction) -> int:
 
 
 def _leading(operands: tuple[str, ...]) -> int:
-    """Predicates, one register, carry predicates."""
+    """Return the number of leading results: predicates, one register, carry predicates."""
     at = _skip_predicates(operands, 0)
     if at < len(operands) and PLAIN_REGISTER.fullmatch(operands[at]):
         at = _skip_predicates(operands, at + 1)

@@ -92,7 +92,7 @@ def dominates(above: int, node: int, immediate: Sequence[int | None]) -> bool:
 
 
 def natural_loops(successors: Edges) -> dict[int, frozenset[int]]:
-    """Header -> the nodes of its loop; loops that share a header are one."""
+    """Return the nodes of each loop, keyed by header; loops that share a header are one."""
     immediate = immediate_dominators(successors)
     before = predecessors(successors)
     found: dict[int, set[int]] = {}

@@ -92,7 +92,7 @@ def words(text: str) -> frozenset[str]:
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """Operands of an instruction; a comma inside of brackets parts nothing.
+    """Return the operands of an instruction; a comma inside of brackets parts nothing.
 
     nvdisasm of CUDA 12 and 13.0 leaves out commas before brackets; operands are found all the same.
     """

@@ -114,7 +114,7 @@ class _Reader:
 
 
 def line_tables(elf: Elf) -> dict[int, LineTable]:
-    """Index of a code section -> its lines; empty where the cubin has no line table."""
+    """Return line tables by index of code section; empty where the cubin has none."""
     section = elf.section(".debug_line")
     if section is None:
         return {}
@@ -263,7 +263,7 @@ class _Unit:
 
 
 def _files(reader: _Reader) -> list[str]:
-    """File names, numbered from 1; the first is that of number 0, which means unknown."""
+    """Return file names by number; the first, of number 0, means unknown."""
     folders, files = [""], [""]
     while folder := reader.text():
         folders.append(folder)

@@ -22,7 +22,7 @@ TEXT_WIDTH = 56
 
 
 def place(chain: Chain) -> str:
-    """`a.cu:3 in f, inlined at a.cu:11`: where an instruction comes from."""
+    """Return where an instruction comes from: `a.cu:3 in f, inlined at a.cu:11`."""
     if not chain:
         return "(no line)"
     inner, *outer = chain

@@ -62,7 +62,7 @@ def group_of(name: str) -> str:
 
 
 def opcode_mix(instructions: Iterable[Instruction]) -> dict[str, int]:
-    """Class -> how many there are, most frequent first; padding is left out."""
+    """Return the count of each class, most frequent first; padding is left out."""
     counts = Counter(opcode_class(each) for each in instructions if not each.never_executes)
     counts.pop("NOP", None)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

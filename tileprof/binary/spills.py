@@ -70,7 +70,7 @@ def find_spills(
 
 
 def _kind(site: SpillSite, marked: frozenset[int] | None, flow: Flow, nested: bool) -> str:
-    """`spill`, `save`, or nothing for an access of the program's own."""
+    """Return `spill`, `save`, or '' for an access of the program's own."""
     each = site.instruction
     if marked and each.offset in marked:
         return "spill"

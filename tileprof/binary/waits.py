@@ -111,7 +111,7 @@ def _signal(barrier: int, each: Instruction) -> tuple[bool, bool]:
 
 
 def _passed(function: Function, consumer: Instruction, producer: Instruction) -> str:
-    """`R4, `: the first register that one instruction has from another, if there is any."""
+    """Return the first register that one instruction has from another, as `R4, `, or ''."""
     shared = set(effects(producer).writes)
     for register in effects(consumer).reads:
         if register in shared and producer.offset in function.flow.definitions(
@@ -189,7 +189,7 @@ def _count(each: Instruction) -> int | None:
 def _after_skipping(
     function: Function, offset: int, skipped: int, ends: Callable[[Instruction], bool]
 ) -> list[int]:
-    """The ends of groups that are met next before an offset once `skipped` of them were passed."""
+    """Return the ends of groups met next before an offset after `skipped` of them."""
     found: list[int] = []
     seen: set[tuple[int, int]] = set()
     work = [(function.block(offset), offset, skipped)]

@@ -90,7 +90,7 @@ def _arithmetic(name: str, modifiers: tuple[str, ...]) -> Widths:
 
 
 def _matrix(name: str, modifiers: tuple[str, ...]) -> Widths:
-    """Matrix instructions: results and accumulators, A, B."""
+    """Return the widths of a matrix instruction: results and accumulators, A, B."""
     if found := next(filter(None, map(GROUP_SHAPE.fullmatch, modifiers)), None):
         n, k = map(int, found.groups())
         accumulator = _share(64 * n, _accumulator_bits(modifiers), WARPGROUP)

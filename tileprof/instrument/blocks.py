@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 
 
 def blocks_of(heads: SlotHeads) -> Ints:
-    """(slots): a number for the block of each, from 0 on."""
+    """Return (slots): a number for the block of each, from 0 on."""
     tag, number, warp = (heads[name].astype(np.int64) for name in ("tag", "block", "warp"))
     order = np.lexsort((warp, number, tag))
     same = (np.diff(tag[order]) == 0) & (np.diff(number[order]) == 0)
@@ -100,7 +100,7 @@ class Groups:
         )
 
     def of_blocks(self, time: Floats, there: Flags) -> tuple[Floats, Ints]:
-        """(blocks, sites): time of the mean warp that was there, and how many were."""
+        """Return (blocks, sites): time of the mean visiting warp, and how many visited."""
         return _By(self.block).mean(time, there)
 
     def spread(self, time: Floats, there: Flags, blocks: Floats, warps: Ints) -> Spread:

@@ -39,7 +39,7 @@ class LaunchClocks:
 
 
 def launch_clocks(slots: Slots, ns_per_cycle: float | None = None) -> LaunchClocks:
-    """The length of a cycle in each launch; `ns_per_cycle` stands in where all are too short."""
+    """Return each launch's ns per cycle; `ns_per_cycle` stands in where all are too short."""
     tags, launch = np.unique(slots.heads["tag"], return_inverse=True)
     together = _ratio(slots.heads)
     known = [together]
@@ -71,7 +71,7 @@ def _ratio(heads: SlotHeads) -> tuple[float, float]:
 
 
 def cycles_of(slots: Slots) -> tuple[Floats, Flags]:
-    """Cycles from the begin of its warp to each record, and (slots): whether they make sense.
+    """Return cycles from a warp's begin to each record, and (slots): whether they make sense.
 
     They do not where a clock goes back, nor where a warp made no mark for 2**32 cycles, some two
     seconds: then how often its clock went round is not known.

@@ -135,7 +135,7 @@ class _Piece:
         totals.block_ns += int((self.clock[last] - self.clock[self.starts]).sum())
 
     def _common_length(self) -> int:
-        """Records in a block, where all blocks wrote the same sequence of tags; else 0."""
+        """Return the records in a block where all wrote the same sequence of tags; else 0."""
         count = len(self.starts)
         length = len(self.tag) // count
         if (self._lengths() != length).any():
@@ -146,7 +146,7 @@ class _Piece:
         return np.diff(np.append(self.starts, len(self.tag)))
 
     def _equal_blocks(self, level: _Level, clock: Ints) -> Iterator[PathTimes]:
-        """The entries of a level where `level` describes one block and all others are alike."""
+        """Yield the entries of a level of one block, where all other blocks are alike."""
         order, first = _by_path(level)
         time = clock[level.end[order]] - clock[level.begin[order]]
         spent = np.add.reduceat(time, first)
@@ -164,7 +164,7 @@ class _Piece:
         return _rows(level, order[first], columns, counted)
 
     def _any_blocks(self, level: _Level, run: NDArray[np.int32]) -> Iterator[PathTimes]:
-        """The entries of a level that describes the whole piece; `run` numbers the blocks."""
+        """Yield the entries of a level that describes the whole piece; `run` numbers blocks."""
         order, first = _by_path(level)
         time = (self.clock[level.end] - self.clock[level.begin])[order]
         # The sort by path keeps the order of blocks, so a block's visits of a path lie together.
@@ -205,7 +205,7 @@ def _rows(
 
 
 def _counted(time: Ints, rows: Ints) -> list[Counted]:
-    """Counts of times by place, for each path; the next `rows` rows of `time` are of one path."""
+    """Return counts of times by place, for each path, which has the next `rows` rows of `time`."""
     keys = place_of(time)
     path = np.repeat(np.arange(len(rows)) * PLACES, rows)
     keys += path if time.ndim == 1 else path[:, None]
@@ -251,7 +251,7 @@ def _match(tag: NDArray[np.uint32], cuts: Ints | None = None) -> list[_Level] | 
 
 
 def _number(keys: Ints) -> tuple[list[int], Ints]:
-    """The distinct keys in the order in which they were first seen, and for each key its number."""
+    """Return the distinct keys in the order first seen, and for each key its number."""
     size = int(keys.max()) + 1
     if size > TABLE:
         distinct, first, number = np.unique(keys, return_index=True, return_inverse=True)

@@ -124,7 +124,7 @@ def excerpt_of(
     ns_per_cycle: float | None = None,
     most: int = MOST_BLOCKS,
 ) -> Excerpt | None:
-    """Up to `most` blocks of one launch: the median by time, the longest, the shortest, the first.
+    """Return up to `most` blocks of a launch: median by time, longest, shortest, first, last.
 
     None where no warp's clock makes sense.
     """

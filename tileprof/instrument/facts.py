@@ -79,7 +79,7 @@ def shares(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Share]:
 
 
 def _by_role(times: SiteTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Time of producers and of consumers at each entry."""
+    """Return the time of producers and of consumers at each entry."""
     none = np.zeros(len(times))
     producer = none if times.spread is None else times.spread.producer_ns
     return producer, times.total_ns - producer

@@ -37,7 +37,7 @@ class MarkCosts:
 
     @classmethod
     def merge(cls, parts: Sequence[MarkCosts], rows: Sequence[Ints], size: int) -> MarkCosts:
-        """The sums of several; entry i of part p goes to entry `rows[p][i]`, all different."""
+        """Return the sums of several; entry i of part p goes to its own entry `rows[p][i]`."""
         made = cls(np.zeros(size, np.int64), np.zeros(size))
         for part, row in zip(parts, rows):
             made.count[row] += part.count

@@ -77,7 +77,7 @@ class Overlap:
 
 
 def overlap(flights: Sequence[Flights]) -> Overlap | None:
-    """Over all blocks; None where a kernel does not both load and multiply asynchronously.
+    """Return the overlap over all blocks; None unless both kinds of work are asynchronous.
 
     Work is under way until somebody who waits for it knows that it is done, so both times are upper
     bounds.

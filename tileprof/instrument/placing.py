@@ -34,7 +34,7 @@ __all__ = ["place_marks"]
 
 
 def place_marks(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
-    """The kernel with marks for the sites of `mode`, and with its tables of sites and states.
+    """Return the kernel with marks for the sites of `mode`, and its tables of sites and states.
 
     In: a kernel after all passes, its scopes noted by `note_scopes`.  Where there is no site it
     comes back without marks.
@@ -74,7 +74,7 @@ class _Table:
         return self._state_of[state]
 
     def _site(self, region: Region, parent: int | None) -> int:
-        """The same place of the source in copies of one loop is one site, visited more often."""
+        """Return a site's number; one place of the source in copies of one loop is one site."""
         step, location = region.step, region.location
         if location is None and parent is not None:
             # What a pass made of nothing in particular.
@@ -164,7 +164,7 @@ class _Launch:
                 self._op(item, made)
 
     def _whole(self, region: Region, made: ir.Block) -> None:
-        """A step: one mark, then all of its ops."""
+        """Add a step: one mark, then all of its ops."""
         self._ensure(made)
         for op in region.items:
             assert isinstance(op, ir.OpBase)

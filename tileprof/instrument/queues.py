@@ -153,7 +153,7 @@ def _in_order(issued: Ints, waited: Ints, pending: Ints) -> tuple[tuple[Ints, In
 
 
 def _across(timeline: Timeline, groups: list[Ints], waits: list[Ints]) -> Iterator[tuple[int, int]]:
-    """Warps that fill a ring, each with every warp of its block that reads it."""
+    """Yield warps that fill a ring, each with every warp of its block that reads it."""
     for issuer in (w for w, each in enumerate(groups) if len(each)):
         for waiter in np.flatnonzero(timeline.block == timeline.block[issuer]).tolist():
             if len(waits[waiter]):

@@ -105,7 +105,7 @@ def allocate(capacity: int, *, worker: int = 0) -> Bytes:
 
 
 def make_records(clock: Any, block: Any, tag: Any) -> Records:
-    """Records from their fields, each an array or a number, in the order of writing."""
+    """Return records from their fields, each an array or a number, in the order of writing."""
     clock, block, tag = np.broadcast_arrays(clock, block, tag)
     made = np.empty(clock.size, RECORD)
     made["clock"], made["block"], made["tag"] = clock.ravel(), block.ravel(), tag.ravel()
@@ -123,7 +123,7 @@ def append(buffer: Bytes, records: Records) -> None:
 
 
 def read(buffer: Bytes) -> Records:
-    """The records of a buffer, sharing its memory; ProfileFileError where it is not whole."""
+    """Return a buffer's records, sharing its memory; ProfileFileError where it is not whole."""
     header = _header(buffer)
     written, capacity = int(header["written"]), int(header["capacity"])
     if written > capacity:

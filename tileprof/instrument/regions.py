@@ -53,7 +53,7 @@ class Regions:
         self._known: dict[ir.OpBase, list[Step]] = {}
 
     def of(self, block: ir.Block, owner: ir.OpBase) -> list[Item]:
-        """The ops of a block in order, those that belong together as regions; `owner` holds it."""
+        """Return the ops of a block in order, grouped as regions; `owner` holds the block."""
         items = self._scoped(block.ops, self._scopes(owner))
         return self._staged(items) if self._by_steps else items
 
@@ -130,7 +130,7 @@ class Regions:
     # -- stages
 
     def _staged(self, items: list[Item]) -> list[Item]:
-        """Items of one block or scope, around its loops: prologue, loops, epilogue."""
+        """Return items of one block or scope, around its loops: prologue, loops, epilogue."""
         for item in items:
             if isinstance(item, Region):
                 item.items = self._staged(item.items)
@@ -157,7 +157,7 @@ class Regions:
     # -- steps
 
     def _stepped(self, items: Sequence[Item]) -> list[Item]:
-        """Steps, or runs of steps of one kind, as regions."""
+        """Return steps, or runs of steps of one kind, as regions."""
         runs = _Runs(self._by_kind)
         for item in items:
             if isinstance(item, Region) or self.splits(item):
@@ -235,7 +235,7 @@ class _Runs:
         self._idle, self._sealed = [], True
 
     def step(self, op: ir.OpBase, step: Step | None) -> None:
-        """An op with what it does; None for one that goes with what follows."""
+        """Add an op with its step; None for an op that goes with what follows."""
         before = self._run.step if self._run is not None else None
         if step is not None and before is not None and self._joins(before, step):
             assert self._run is not None
@@ -275,7 +275,7 @@ _Control = (ir.For, ir.While, ir.If)
 
 
 def _coarse(step: Step) -> Step:
-    """A step as part of a run: asynchronous stores and the waits for them are one with writing."""
+    """Return a step as part of a run: asynchronous stores and their waits count as writing."""
     if step.kind == "wait stores" or step.issues == "bulk":
         return replace(step, kind="write", issues="", retires="", pending=0)
     return step

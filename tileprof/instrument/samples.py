@@ -193,7 +193,7 @@ class SampleTotals:
 
 
 def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
-    """(sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
+    """Return (sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
     found = np.zeros((len(sites) + 1, len(states)))
     for number, state in enumerate(states):
         if state.site < 0:

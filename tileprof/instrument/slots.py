@@ -61,12 +61,12 @@ Records = NDArray[Any]
 
 
 def heads_bytes(slots: int) -> int:
-    """Bytes of an arena before its records: its head and the heads of the slots."""
+    """Return the bytes of an arena before its records: its head and the slots' heads."""
     return ARENA.itemsize + slots * SLOT.itemsize
 
 
 def arena_bytes(slots: int, capacity: int) -> int:
-    """Bytes of an arena; it must lie at a multiple of `8 * capacity`."""
+    """Return the bytes of an arena; it must lie at a multiple of `8 * capacity`."""
     return _records_at(slots, capacity) + slots * capacity * RECORD.itemsize
 
 
@@ -176,14 +176,14 @@ class Arena:
     records_at: int
 
     def tickets(self) -> range:
-        """The slots that can be read now: those that are ready, up to the first that is not."""
+        """Return the slots that can be read now: the ready ones before the first that is not."""
         waiting = np.arange(self.released, self.claimed, dtype=np.uint64)
         ready = self.heads["ready"][waiting % np.uint64(len(self.heads))]
         late = np.flatnonzero(ready != (waiting + np.uint64(1)).astype(np.uint32))
         return range(self.released, self.released + int(late[0]) if len(late) else self.claimed)
 
     def spans(self, tickets: range) -> list[tuple[int, int]]:
-        """Offset and size in bytes of the records of these slots: at most two parts."""
+        """Return offset and size in bytes of the records of these slots: at most two parts."""
         if not tickets:
             return []
         size, slots = self.capacity * RECORD.itemsize, len(self.heads)
@@ -230,7 +230,7 @@ def _turn(slots: Slots, capacity: int) -> None:
 
 
 def read(raw: bytes | NDArray[np.uint8]) -> Arena:
-    """An arena from its bytes, whole or only its heads; ProfileFileError where they are neither."""
+    """Return an arena from its bytes, whole or heads alone; ProfileFileError for other bytes."""
     held = np.frombuffer(raw, np.uint8)
     if len(held) < ARENA.itemsize:
         raise _damaged(f"its head has {ARENA.itemsize} bytes, {len(held)} are there")

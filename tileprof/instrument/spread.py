@@ -46,7 +46,7 @@ class Spread:
 
     @classmethod
     def merge(cls, parts: Sequence[Spread], rows: Sequence[Ints], size: int) -> Spread:
-        """The sums of several; entry i of part p goes to entry `rows[p][i]`, all different."""
+        """Return the sums of several; entry i of part p goes to its own entry `rows[p][i]`."""
         made = cls(*(np.zeros(size, getattr(parts[0], f.name).dtype) for f in fields(cls)))
         for part, row in zip(parts, rows):
             for each in fields(cls):

@@ -108,7 +108,7 @@ def _since_block(begin: NDArray[np.uint64], block: Ints) -> Floats:
 
 
 def _visits(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Flags:
-    """(states): whether their innermost site is visited anew."""
+    """Return (states): whether their innermost site is visited anew."""
     parents = {site.id: site.parent for site in sites}
     depths: dict[int | None, int] = {None: 0, -1: 0}
     for site in sites:
@@ -134,7 +134,7 @@ class Visits:
 
 
 def visits_of(timeline: Timeline, sites: Sequence[ir.Site]) -> Visits:
-    """All visits: warp after warp, each in the order of begins, a visit before those inside it.
+    """Return all visits by warp, in the order of begins, a visit before those inside it.
 
     What was under way when the oldest or the newest records of a warp went missing is there as far
     as it was seen.

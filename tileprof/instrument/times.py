@@ -250,7 +250,7 @@ def _tree(paths: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
 
 
 def _depth_first(paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Children after their parent, siblings in the order in which they were first seen."""
+    """Return children after their parent, siblings in the order first seen."""
     children: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for path in paths:
         children.setdefault(path[:-1], []).append(path)

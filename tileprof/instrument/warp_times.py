@@ -107,7 +107,7 @@ class _Totals:
         self.lost = 0
 
     def add(self, site: Ints, ns: Floats) -> None:
-        """Some whole visits; positions of sites, and times."""
+        """Add some whole visits: positions of sites, and times in ns."""
         # Few of many visits are new extremes, and comparing first is faster.
         low = np.flatnonzero(ns < self.least.take(site))
         np.minimum.at(self.least, site[low], ns[low])

@@ -79,7 +79,7 @@ def render_view(
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """The view called `view` as text that ends in a newline; UsageError names the views there are.
+    """Return the view called `view` as text that ends in a newline; UsageError lists all views.
 
     `width` counts terminal cells, 40 at least; without `unicode` the text is plain ASCII (CSV keeps
     names as they are). Data views have no use for width and colour.

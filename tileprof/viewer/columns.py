@@ -79,11 +79,11 @@ class Column:
 
     @property
     def sums(self) -> bool:
-        """Return whether values add up, so that shares of the whole have a meaning."""
+        """True where values add up, so that shares of the whole have a meaning."""
         return self.adds == "sum"
 
     def has_split(self) -> bool:
-        """Return whether own values differ from totals: some node has a value below it as well."""
+        """True where own values differ from totals: some node has a value below it as well."""
         if self.own is None or not self.sums:
             return self.own is not None
         return bool(((self.own != 0) & (self.own != self.total)).any())
@@ -96,7 +96,7 @@ class Column:
 
 
 def available(profile: Profile) -> list[str]:
-    """The names of columns: metrics, rates, the usual quantiles, shares, facts of kernels."""
+    """Return columns' names: metrics, rates, the usual quantiles, shares, facts of kernels."""
     metrics = {
         name: metric
         for name, metric in profile.metrics.items()

@@ -72,7 +72,7 @@ class Ctas:
         return f"warp {told.warp} ({told.role})" if told.role else f"warp {told.warp}"
 
     def chosen(self, cta: int) -> str:
-        """Say why a CTA is there: `the median of 8`."""
+        """Return why a CTA is there: `the median of 8`."""
         told, count = self.held.ctas[cta], self.launch_of(cta).recorded
         reason = " and ".join(told.chosen.split(", ")) or "one"
         return f"the {reason} of {count}" if told.chosen else f"one of {count}"

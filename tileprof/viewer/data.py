@@ -76,7 +76,7 @@ def _columns(profile: Profile, options: ViewOptions) -> list[Column]:
 
 
 def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
-    """Take out the metrics that were not asked for, and put in the derived ones that were."""
+    """Remove the metrics that were not asked for, and add the derived ones that were."""
     derived = [c for c in columns if c.own is None]
     kept = {c.name for c in columns if c.own is not None}
     document["metrics"] = {n: m for n, m in document["metrics"].items() if n in kept} | {
@@ -114,7 +114,7 @@ def _place(profile: Profile, node: int) -> list[str | int]:
 
 
 def _text(text: str) -> str:
-    """A text as a cell that no spreadsheet computes: they begin formulas with these characters."""
+    """Return a text as a cell that no spreadsheet computes as a formula."""
     return (
         f"'{encodable(text)}"
         if text.startswith(("=", "+", "-", "@", "\t", "\r"))

@@ -42,7 +42,7 @@ class _Shown:
 
 
 def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unicode: bool) -> str:
-    """The tree of differences in lines of at most `width` cells (40 at least), ending in a newline.
+    """Return differences as a tree, at most `width` cells wide (40 at least), with a final newline.
 
     Siblings come by the size of their difference. Raises UsageError for a metric that neither side
     has, and for a threshold that is no percentage.

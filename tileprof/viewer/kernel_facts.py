@@ -28,7 +28,7 @@ _SHARES = ("occupancy",)
 
 
 def fact_names(profile: Profile) -> list[str]:
-    """The numbers that kernels of nodes are described by; a metric of that name goes before."""
+    """Return the names of kernels' numbers; a metric of the same name has precedence."""
     if "time" not in profile.metrics:
         return []
     kernels = profile.tables.kernels
@@ -43,7 +43,7 @@ def is_part(metric: str) -> bool:
 
 
 def unit_of(name: str) -> str:
-    """`share`, `bytes` or `1`."""
+    """Return the unit: `share`, `bytes` or `1`."""
     if name in _SHARES:
         return "share"
     return "bytes" if name.endswith("_bytes") else "1"

@@ -63,7 +63,7 @@ def printed_forms(name: str, glyphs: Glyphs) -> tuple[str, ...]:
 
 
 def short_forms(name: str) -> tuple[str, ...]:
-    """Other forms of a C++ name, longest first; none for other names."""
+    """Return other forms of a C++ name, longest first; none for other names."""
     if not _CPP.search(name) or len(name) > _LONGEST or not _is_readable(text := _hidden(name)):
         return ()
     plain = _without_signature(text)

@@ -57,7 +57,7 @@ class LineCosts:
         return amount / self.whole if self.whole else 0.0
 
     def amount(self, value: float) -> str:
-        """`1.23 ms (4.5 %)`: a part of the first metric."""
+        """Return a part of the first metric as `1.23 ms (4.5 %)`."""
         unit = self.profile.metrics[self.metrics[0]].unit
         return f"{format_value(value, unit)} ({format_percent(self.share(value))} %)"
 

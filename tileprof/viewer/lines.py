@@ -50,7 +50,7 @@ class _Row:
 def render_lines(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """Source lines with own values of the metrics, in lines of at most `width` cells (40 at least).
+    """Return source lines with own values of the metrics, at most `width` cells (40 at least).
 
     Filters and threshold of `options` hold; depth and mode have no meaning here. Raises UsageError
     for a metric that does not add up.
@@ -123,7 +123,7 @@ def _sample_fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Gly
 
 
 def _count_fields(listing: LineCosts, rows: list[_Row]) -> list[Field]:
-    """Counts of instructions; their share of all executions where nothing else says what is hot."""
+    """Return counts of instructions; their share of executions where nothing else weighs lines."""
     if not listing.counted:
         return []
     columns = count_columns(listing.profile.tables.pc.counts)

@@ -86,7 +86,7 @@ def _total(profile: Profile, metric: str) -> npt.NDArray[Any]:
 
 
 def _ratio(profile: Profile, metric: str, below: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Totals of a metric over something; NaN where there is no such number."""
+    """Return totals of a metric over something; NaN where there is no such number."""
     found = np.full(len(profile), np.nan)
     np.divide(_total(profile, metric), below, out=found, where=below > 0)
     return found
@@ -246,7 +246,7 @@ def _estimate(mean: float, error: float) -> str:
 
 
 def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
-    """One line with the command and the device that were profiled; none where they are unknown."""
+    """Return a line with the profiled command and device; none where they are unknown."""
     known = profile.tables.provenance
     named = [_named(each, known) for each in known.get("device", "").split(", ")]
     parts = [text for text in (known.get("command", ""), ", ".join(named)) if text]
@@ -256,6 +256,6 @@ def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[
 
 
 def _named(device: str, known: Mapping[str, str]) -> str:
-    """`cuda:0 (NVIDIA H200)` where the provenance has it: the name goes before the first comma."""
+    """Return `cuda:0 (NVIDIA H200)` where known: the name goes before the first comma."""
     name = known.get(device, "").partition(", ")[0] if device.startswith("cuda:") else ""
     return f"{device} ({name})" if name else device

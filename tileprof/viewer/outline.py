@@ -30,7 +30,7 @@ def levels_that_fit(depth: int, room: int, glyphs: Glyphs) -> int:
 def outline(
     parents: npt.NDArray[np.int32], keys: npt.NDArray[Any], levels: int, glyphs: Glyphs
 ) -> Iterator[tuple[int, str]]:
-    """Every node and the tree lines before its name, top to bottom.
+    """Yield every node and the tree lines before its name, top to bottom.
 
     Of a deeper node only the last `levels` levels are drawn, after a mark that counts the others.
     """

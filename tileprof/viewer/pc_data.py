@@ -26,7 +26,7 @@ _SCHEMA = 1
 
 
 def sass_json(profile: Profile, options: ViewOptions) -> str:
-    """The functions with samples or counts, the hottest first; `include` chooses some by name."""
+    """Return functions with samples or counts, hottest first; `include` selects by name."""
     columns = count_columns(profile.tables.pc.counts)
     held = profile.tables.pc
     least = (options.threshold or 0) / 100
@@ -80,7 +80,7 @@ def _counted(profile: Profile) -> dict[str, Any]:
 
 
 def _counts(columns: Sequence[CountColumn], sums: Sums) -> dict[str, Any]:
-    """Counts by metric, and rates of two; nothing where nothing was counted in the profile."""
+    """Return counts by metric, and rates of two; nothing where the profile has no counts."""
     if not columns:
         return {}
     rates = {each.name: each.number(sums) for each in columns if each.below}

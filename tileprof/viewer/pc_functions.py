@@ -74,7 +74,7 @@ class SeenFunction:
 
     @cached_property
     def instructions(self) -> list[SeenInstruction]:
-        """Return instructions by offset; without code only those seen, with an empty text."""
+        """Instructions by offset; without code only those seen, with an empty text."""
         samples, counts = _samples(self._held, self._place), _counts(self._held, self._place)
         seen = sorted(samples.keys() | counts.keys())
         code = self.function.code or tuple(PcInstruction(offset, "") for offset in seen)
@@ -93,7 +93,7 @@ class SeenFunction:
 
     @cached_property
     def by_offset(self) -> dict[int, PcInstruction]:
-        """Its code by offset."""
+        """Instructions of the code, keyed by offset."""
         return {each.instruction.offset: each.instruction for each in self.instructions}
 
     @property
@@ -110,7 +110,7 @@ class SeenFunction:
 def seen_functions(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> list[SeenFunction]:
-    """Functions whose name matches `include` and not `exclude`, the hottest first.
+    """Return functions whose name matches `include` and not `exclude`, the hottest first.
 
     Raises UsageError where the profile knows nothing of instructions, or has no such function.
     """
@@ -182,7 +182,7 @@ def _fill(seen: SeenInstruction, stalls: Mapping[str, int]) -> None:
 
 
 def user_line(profile: Profile, place: Location | None) -> Place | None:
-    """The line that counts for an instruction: the innermost one whose text the profile holds.
+    """Return an instruction's line: the innermost one whose text the profile holds.
 
     So what a library's function does, inlined, is said of the line that calls it.
     """
@@ -220,7 +220,7 @@ def line_samples(
 def line_counts(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> dict[Place, Sums]:
-    """Counts of instructions by line and metric; of the same functions."""
+    """Return counts of instructions by line and metric; of the same functions."""
     counts = profile.tables.pc.counts
     places = _lines_of(profile, include, exclude) if len(counts) else []
     parts: dict[Place, list[Sums]] = {}
@@ -254,7 +254,7 @@ def whole_weight(held: PcSamples) -> int:
 
 
 def weight_text(held: PcSamples, weight: int, whole: int) -> str:
-    """`1,234 samples (5.6 %)`, or the same of executed instructions."""
+    """Return `1,234 samples (5.6 %)`, or the same of executed instructions."""
     if held.recordings:
         return share_text(weight, whole)
     share = format_percent(weight / whole) if whole else "0.0"
@@ -262,7 +262,7 @@ def weight_text(held: PcSamples, weight: int, whole: int) -> str:
 
 
 def stall_text(stalls: Mapping[str, int], most: int) -> str:
-    """`long_scoreboard 62, wait 20`: the reasons with most samples, in percent of all here."""
+    """Return the main stall reasons, in % of all here: `long_scoreboard 62, wait 20`."""
     whole = sum(stalls.values())
     parts = [
         f"{name} {count / whole * 100:.0f}"
@@ -293,6 +293,6 @@ def _count(samples: int) -> str:
 
 
 def share_text(samples: int, whole: int) -> str:
-    """`1,234 samples (5.6 %)`."""
+    """Return samples with their share as text: `1,234 samples (5.6 %)`."""
     share = format_percent(samples / whole) if whole else "0.0"
     return f"{_count(samples)} ({share} %)"

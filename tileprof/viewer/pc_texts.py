@@ -32,7 +32,7 @@ class _Module:
 
 
 def render_texts(profile: Profile, form: str, include: str | None, unicode: bool) -> str:
-    """The texts of the functions that `include` matches; of the hottest one where it is None.
+    """Return the texts of functions that `include` matches; for None, of the hottest one.
 
     Raises UsageError where the profile has none of them.
     """

@@ -31,7 +31,7 @@ _PARTS = {"share": "share", "share_low": "low", "share_high": "high"}
 
 
 def share_names(profile: Profile) -> list[str]:
-    """The columns that a profile of samples has: `share`, `share_low`, `consumer_share`, …"""
+    """Return names of sample columns: `share`, `share_low`, `consumer_share`, …"""
     return [f"{_prefix(role)}{part}" for role in roles_of(profile) for part in _PARTS]
 
 

@@ -52,7 +52,7 @@ _SHORT_RUN = 2
 def render_sass(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """The hottest functions, or those that `include` matches, in lines of at most `width` cells.
+    """Return the hottest or matching functions, in lines of at most `width` cells.
 
     Raises UsageError where there are none.
     """
@@ -293,7 +293,7 @@ class _Sass:
         return clean("  ".join(parts), self.glyphs)
 
     def _function_name(self, place: Location) -> str:
-        """Without namespaces and parameters."""
+        """Return a name without namespaces and parameters."""
         forms = short_forms(place.function)
         return min((place.function, *forms), key=len).partition("(")[0] or "inlined"
 

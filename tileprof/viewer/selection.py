@@ -52,7 +52,7 @@ class Selection:
 
 
 def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
-    """The names of the columns; raises UsageError, listing what exists, for one that is unknown."""
+    """Return the columns' names; UsageError, listing what exists, for an unknown one."""
     if not options.metrics:
         waits = (_ELAPSED,) if profile.whole.get(_ELAPSED) else ()
         return (default_metric(profile), *waits)
@@ -98,7 +98,7 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
 
 
 def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
-    """Scopes of coroutines that were open for a notable time, most of which others ran."""
+    """Return scopes of coroutines that were open for a notable time, mostly run by others."""
     if _ELAPSED not in profile.own or profile.metrics[metric].unit != "ns":
         return None
     return np.asarray(profile.own[_ELAPSED] >= max(profile.whole[metric] * share, 1))

@@ -61,7 +61,7 @@ class SeriesView:
 
     @property
     def length(self) -> int:
-        """ns from the first row to the end of the last."""
+        """Time from the first row to the end of the last, in ns."""
         return self.end - self.begin
 
     def means(self, metric: int, parts: int) -> _Floats:
@@ -110,7 +110,7 @@ class SeriesView:
 
     @cached_property
     def _work(self) -> TimelineEvents | None:
-        """Return the work that ran on the device; None where that is not known."""
+        """Work that ran on the device; None where that is not known."""
         timeline = self.profile.tables.timeline
         tracks = [
             number
@@ -126,7 +126,7 @@ class SeriesView:
 
     @cached_property
     def _busy(self) -> _Floats:
-        """Return each part's share of time in which something ran; 1 where that is not known."""
+        """Share of each part's time in which something ran; 1 where that is not known."""
         if self._work is None:
             return np.ones(self._parts)
         edges = np.linspace(self.begin, self.end, self._parts + 1)

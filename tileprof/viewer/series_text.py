@@ -80,7 +80,7 @@ def _device(
 
 
 def _numbers(view: SeriesView, column: int) -> tuple[float, float, float]:
-    """Mean, least and most of the rows' values."""
+    """Return mean, least and most of the rows' values."""
     known = view.series.values[column][np.isfinite(view.series.values[column])]
     if not known.size:
         return math.nan, math.nan, math.nan
@@ -126,7 +126,7 @@ def _ran(stretch: Stretch, glyphs: Glyphs) -> str:
 
 
 def counters_json(profile: Profile, options: ViewOptions) -> str:
-    """All series as one line of JSON; times in ns on the clock of the timeline, null for no value.
+    """Return all series as one line of JSON; times in ns on the timeline's clock, null for none.
 
     `{"series": [{"device", "interval", "start": […], "duration": […], "metrics": [{"name", "unit",
     "mean", "least", "most", "values": […], "highest": {"begin", "end", "mean", "ran": [{"name",

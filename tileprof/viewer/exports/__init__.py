@@ -38,7 +38,7 @@ FOLDER_EXPORTS: dict[str, Callable[[Mapping[str, Profile]], dict[str, bytes]]] =
 
 
 def export(profile: Profile, format_name: str) -> str | bytes:
-    """The content of a file of the format `format_name`; UsageError names the formats there are."""
+    """Return a file's content in the format `format_name`; UsageError lists the formats."""
     if format_name in FOLDER_EXPORTS:
         raise UsageError(
             f"`{format_name}` is a folder, not one file", hint="Use export_folder(profiles, name)."

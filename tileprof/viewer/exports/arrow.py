@@ -91,7 +91,7 @@ class Columns:
 
 
 def columns_of(profiles: Sequence[Profile]) -> Columns:
-    """The columns that fit all profiles; raises UsageError where they declare a metric unlike."""
+    """Return the columns that fit all profiles; UsageError where they declare a metric unlike."""
     taken = names_of(_NODE)
     measures = []
     with_quantiles = {metric for profile in profiles for metric in sketched(profile)}
@@ -114,7 +114,7 @@ def columns_of(profiles: Sequence[Profile]) -> Columns:
 
 
 def table_of(name: str, profile: Profile, origin: Origin, columns: Columns) -> pa.Table:
-    """The table called `name`, one of `TABLES`; node ids and kernel numbers are the profile's."""
+    """Return the table `name`, one of `TABLES`; node ids and kernel numbers are the profile's."""
     table = TABLES[name](profile, columns)
     ranks = pa.array([origin.rank] * len(table), INT)
     profiles = pa.array([encodable(origin.profile)] * len(table), TEXT)

@@ -50,6 +50,6 @@ def free_name(name: str, taken: set[str], suffixes: Collection[str] = ("",)) -> 
 
 
 def number_field(name: str, kind: pa.DataType, **about: str) -> pa.Field:
-    """A column of numbers whose metadata say what they are `about`: metric, unit, and so on."""
+    """Return a column of numbers with metadata about them: metric, unit, and so on."""
     metadata = {key: encodable(text) for key, text in about.items()}
     return pa.field(encodable(name), kind, metadata=metadata)

@@ -56,7 +56,7 @@ def count_fields(profiles: Sequence[Profile]) -> dict[str, pa.Field]:
 
 
 def counter_fields(profiles: Sequence[Profile]) -> dict[str, pa.Field]:
-    """The columns of all counters over time, by metric; UsageError where they differ in unit."""
+    """Return the columns of counters over time, by metric; UsageError where units differ."""
     units: dict[str, str] = {}
     for series in (each for profile in profiles for each in profile.tables.series):
         for metric in series.metrics:

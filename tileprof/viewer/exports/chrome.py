@@ -28,7 +28,7 @@ _NOTE = "aggregate, not a timeline: widths are sums over the run; order and posi
 
 
 def to_chrome(profile: Profile) -> str:
-    """JSON of the timeline; without one, an `X` event for each node that has a width, in µs.
+    """Return JSON of the timeline; without one, an `X` event for each node with a width, in µs.
 
     A metric that is no time is laid out with its own unit in place of nanoseconds.
     """

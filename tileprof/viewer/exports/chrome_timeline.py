@@ -23,7 +23,7 @@ _AT_ONCE = 50_000
 
 
 def timeline_to_chrome(profile: Profile) -> str:
-    """JSON of the events of a profile's timeline."""
+    """Return JSON of the events of a profile's timeline."""
     slices = Slices(profile)
     known = profile.tables.provenance
     pid = known.get("pid", "")

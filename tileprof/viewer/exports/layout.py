@@ -50,7 +50,7 @@ def check_paths(profile: Profile, names: Sequence[str], nodes: npt.NDArray[np.bo
 
 
 def widths(weights: list[int], parents: list[int]) -> list[int]:
-    """The sum of each node's subtree, exact, so that children always fit into their parent."""
+    """Return each subtree's exact sum, so that children always fit into their parent."""
     sums = list(weights)
     for node in range(len(parents) - 1, -1, -1):
         if parents[node] >= 0:
@@ -59,7 +59,7 @@ def widths(weights: list[int], parents: list[int]) -> list[int]:
 
 
 def walk(parents: list[int]) -> Iterator[tuple[int, int]]:
-    """Every node with its depth, each before its children, siblings in first-seen order."""
+    """Yield every node with its depth, before its children, siblings in first-seen order."""
     children: list[list[int]] = [[] for _ in parents]
     pending: list[tuple[int, int]] = []
     for node in range(len(parents) - 1, -1, -1):

@@ -46,7 +46,7 @@ def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
 
 
 def rank_of(name: str, profile: Profile) -> int | None:
-    """The rank that a profile's name says (`step.rank3`), else its provenance; None for neither."""
+    """Return the rank in a profile's name (`step.rank3`) or provenance; None for neither."""
     said = _RANK.search(name)
     text = said[1] if said else profile.tables.provenance.get("rank", "")
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None

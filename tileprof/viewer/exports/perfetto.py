@@ -88,7 +88,7 @@ def _names(slices: Slices) -> bytes:
 
 
 def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
-    """Numbers of the names and kinds of nodes, from 1."""
+    """Return numbers of the names and kinds of nodes, from 1."""
     names = dict.fromkeys(slices.names[node] for node in slices.nodes)
     kinds = dict.fromkeys(slices.profile.kinds[node] for node in slices.nodes)
     return (
@@ -142,7 +142,7 @@ def _flows(slices: Slices, pid: int) -> dict[int, bytes]:
 
 
 def _stamps(times: npt.NDArray[np.int64]) -> Iterator[bytes]:
-    """The field of the time of each packet; the times ascend, so that many are of one length."""
+    """Yield the time field of each packet; times ascend, so many have one length."""
     limits = np.array([0, *(1 << 7 * size for size in range(1, 9)), 2**63 - 1])
     for size in range(1, 10):
         first, end = (int(np.searchsorted(times, limit)) for limit in limits[size - 1 : size + 1])

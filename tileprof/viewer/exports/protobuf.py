@@ -11,7 +11,7 @@ __all__ = ["message", "number", "tag", "text", "varint"]
 
 
 def varint(value: int) -> bytes:
-    """A number of 64 bits, 7 bits a byte, lowest first; negative ones as their two's complement."""
+    """Return a 64-bit number, 7 bits a byte, lowest first; negatives as two's complement."""
     digits = bytearray()
     value &= 0xFFFFFFFFFFFFFFFF
     while value > 0x7F:

@@ -124,7 +124,7 @@ def _lanes(events: TimelineEvents, on_track: _Ints, track: Track) -> _Ints:
 
 
 def _free(open_until: list[list[int]], begin: int, stop: int | None) -> int:
-    """The first row where nothing is open, or all that is lasts until `stop`; a new one if none."""
+    """Return the first row where all that is open lasts until `stop`; a new one if none."""
     for number, ends in enumerate(open_until):
         while ends and ends[-1] <= begin:
             ends.pop()

@@ -24,7 +24,7 @@ _Frame = tuple[str, str | None, int | None]
 
 
 def to_speedscope(profile: Profile) -> str:
-    """JSON with shared frames and one profile a metric; the default metric is shown first."""
+    """Return JSON with shared frames and one profile a metric; the default metric is first."""
     frames, frame_of = _frames(profile)
     layouts = _layouts(profile)
     if not layouts:
@@ -88,7 +88,7 @@ def _evented(
 def _events(
     parents: list[int], width: list[int], frame_of: list[int]
 ) -> Iterator[dict[str, object]]:
-    """Opening and closing events in order; nodes without width take no place."""
+    """Yield opening and closing events in order; nodes without width have none."""
     stack: list[tuple[int, int]] = []  # (node, where it ends)
     at = 0
     for node, depth in walk(parents):

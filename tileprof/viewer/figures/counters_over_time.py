@@ -77,7 +77,7 @@ def _of_device(views: list[SeriesView], device: str | None) -> SeriesView:
 
 
 def _curve(view: SeriesView, column: int) -> tuple[list[float], list[float | None]]:
-    """Times in ms and values; None where nothing was sampled, so that the curve has a gap."""
+    """Return times in ms and values; None where nothing was sampled, which leaves a gap."""
     parts = min(len(view.series), _POINTS)
     means = view.means(column, parts)
     edges = np.linspace(0, view.length / 1e6, parts + 1)[:-1]

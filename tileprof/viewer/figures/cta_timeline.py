@@ -123,7 +123,7 @@ class _Drawing:
         self.flights[int(held.site[at])].add(*times, self.centers[-1], said)
 
     def traces(self) -> list[Any]:
-        """The bars, in the order of the sites; those under way have the colour of their start."""
+        """Return bars in the order of sites; those under way have the colour of their start."""
         order = sorted(self.sites.keys() | self.flights.keys())
         colors = dict(self._colors(order))
         made = []
@@ -164,7 +164,7 @@ class _Drawing:
         )
 
     def _colors(self, sites: list[int]) -> Iterator[tuple[int, str]]:
-        """Waits are warm, work is cold, what is around them grey."""
+        """Yield sites' colours: waits are warm, work is cold, what is around them grey."""
         work = waits = 0
         for site in sites:
             told = self.ctas.site(self.cta, site)

@@ -97,7 +97,7 @@ def _counts(held: list[_Case], paper: Paper) -> Iterator[str]:
 
 
 def _causes(held: list[_Case]) -> list[list[_Case]]:
-    """Findings of one rule with one advice together, those that would save the most time first."""
+    """Return findings grouped by rule and advice, those that would save the most time first."""
     groups = dict[tuple[Severity, str, str], list[_Case]]()
     for each in held:
         found = each.finding

@@ -44,7 +44,7 @@ _SINGULARS = {"stop": "at its limit", "ignore": "to ignore"}
 def entry(
     finding: Finding, voice: Voice, paper: Paper, sources: SourceTexts, file: str = ""
 ) -> list[str]:
-    """Its lines; `file` names the profile where there are several."""
+    """Return a finding's lines; `file` names the profile where there are several."""
     style = _STYLES[finding.severity]
     title = f"{finding.severity}: {finding.title} ({finding.rule})"
     lines = paper.sentence(title, style)
@@ -58,7 +58,7 @@ def entry(
 
 
 def place_text(place: Place, file: str = "") -> str:
-    """Kernel, op, line and instructions, as far as they are known; for a program its path."""
+    """Return kernel, op, line and instructions, as far as known; for a program its path."""
     named = kernel_text(place.kernel) or _path(place.path) or "the program"
     op = "" if not place.kernel and place.path[-1:] == (place.op,) else place.op
     parts = [named, op, short_place(place.location), _sass(place.sass), file and f"in {file}"]
@@ -73,7 +73,7 @@ def kernel_text(name: str) -> str:
 
 
 def count_text(findings: Iterable[Finding]) -> str:
-    """`2 suggestions, 1 warning`, in the order in which they come."""
+    """Return `2 suggestions, 1 warning`, in the order in which they come."""
     counts = Counter[str](each.severity for each in findings)
     return ", ".join(
         f"{count} {_PLURALS[name] if count > 1 else _SINGULARS.get(name, name)}"

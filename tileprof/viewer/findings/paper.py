@@ -51,7 +51,7 @@ class Paper:
         return [name_painted + paint(first[len(head) :], style, self.color), *painted]
 
     def text(self, text: str) -> str:
-        """Safe to print, in the characters that there are."""
+        """Return a text that is safe to print, in the characters that there are."""
         return clean(text.translate(_PLAIN) if self.glyphs is ASCII else text, self.glyphs)
 
     def _wrapped(self, text: str, style: str, first: str, later: str) -> list[str]:

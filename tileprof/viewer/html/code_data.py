@@ -197,7 +197,7 @@ class CodeData:
         return self._files.setdefault(file, len(self._files))
 
     def _texts(self) -> Iterator[dict[str, Any]]:
-        """The files, in order of their numbers; those for which there is no room without text."""
+        """Yield the files, in order of number; those without room come without text."""
         room = _MOST_TEXT
         tables = self._profile.tables
         for file in self._files:
@@ -211,7 +211,7 @@ class CodeData:
 
 
 def _note(seen: SeenFunction | None) -> str:
-    """Why there is no machine code."""
+    """Return why there is no machine code."""
     if seen is None:
         return "nothing of its machine code was sampled or counted"
     if not seen.function.code:

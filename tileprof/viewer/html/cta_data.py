@@ -28,7 +28,7 @@ _WORK, _WAITS = 8, 4
 
 
 def ctas_of(profile: Profile, code: CodeData, most: int = _MOST_OF_ALL) -> dict[str, Any]:
-    """All CTAs by launch, as far as there is room; the median of each launch is there first."""
+    """Return CTAs by launch, as far as there is room; each launch's median comes first."""
     ctas = Ctas(profile)
     made: dict[int, dict[str, Any]] = {}
     sites = _Sites(ctas, code)
@@ -69,7 +69,7 @@ class _Sites:
         return found.setdefault(site, len(found))
 
     def kernels(self) -> list[dict[str, Any]]:
-        """Name, unit among the code, and sites of each."""
+        """Return name, unit among the code, and sites of each kernel."""
         tables = self._ctas.profile.tables
         return [
             {
@@ -100,7 +100,7 @@ class _Sites:
         return [encodable(place.file), place.line, self._code.file_of(place.file)]
 
     def _colors(self, cta: int, sites: list[int]) -> Iterator[tuple[int, str]]:
-        """Waits are warm, work is cold, what is around them grey."""
+        """Yield sites' colours: waits are warm, work is cold, what is around them grey."""
         work = waits = 0
         for site in sites:
             told = self._ctas.site(cta, site)
@@ -180,7 +180,7 @@ class _Cta:
 
 
 def _unknown(ctas: Ctas, cta: int, warp: int, begun: int) -> list[list[int]]:
-    """When nothing is known of a warp, for its records are lost."""
+    """Return when nothing is known of a warp, because its records are lost."""
     told, held = ctas.held.warps[warp], ctas.held.ctas[cta]
     if told.missing == "end":
         return [[told.end, max(held.end - held.begin, told.end)]]

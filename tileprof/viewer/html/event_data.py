@@ -30,7 +30,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 def events_of(profile: Profile, origin: int, moved: _Ints) -> dict[str, Any]:
-    """All events; `moved` is where nodes are in the page's tree, `origin` the 0 of its axis."""
+    """Return all events; `moved` maps nodes to the page's tree, `origin` is its time 0."""
     slices = Slices(profile)
     events = slices.events
     if not len(events):

@@ -46,7 +46,7 @@ def _flat(stalls: dict[str, int], places: dict[str, int]) -> list[int]:
 
 
 def _blames(held: list[SeenInstruction], stalls: dict[str, int]) -> Iterator[list[Any]]:
-    """Place of who waits, reason, offset of whom it waits for, and what passes between them."""
+    """Yield who waits, the reason, the offset of the producer, and what passes between them."""
     for place, each in enumerate(held):
         for blame in each.blames:
             if blame.stall in each.stalls:

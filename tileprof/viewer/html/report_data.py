@@ -89,7 +89,7 @@ def _finding(each: Finding, profile: Profile, code: CodeData, moved: _Ids) -> di
 
 
 def _at(place: Place, code: CodeData) -> list[Any] | None:
-    """File, line, and the file's place among the texts of the page, -1 for none."""
+    """Return file, line, and the file's index in the texts of the page, -1 for none."""
     at = place.location
     return [encodable(at.file), at.line, code.file_of(at.file)] if at and at.line else None
 

@@ -28,7 +28,7 @@ __all__ = ["timelines_of"]
 def timelines_of(
     profile: Profile, code: CodeData, moved: npt.NDArray[np.int64]
 ) -> dict[str, dict[str, Any]]:
-    """The parts by their names; of one that is damaged in its file, what is wrong with it."""
+    """Return the parts by name; a part that is damaged in its file says what is wrong."""
     parts: dict[str, Callable[[], dict[str, Any]]] = {}
     if has_ctas(profile):
         parts["cta"] = lambda: ctas_of(profile, code)

@@ -44,7 +44,7 @@ def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]
 
 
 def tree_of(profile: Profile) -> dict[str, Any]:
-    """The tree; `cut` says how many symbols' columns there are, `main` what it is drawn by."""
+    """Return the tree; `cut` is the number of symbols' columns, `main` the metric to draw."""
     metrics = profile.metrics.values()
     return {
         "main": main_metric(profile),
@@ -67,7 +67,7 @@ def tree_of(profile: Profile) -> dict[str, Any]:
 
 
 def number(value: float) -> float | int | None:
-    """A number as JSON has it: None for none, an integer where it is one, else few digits."""
+    """Return a number for JSON: None for none, an integer where it is one, else few digits."""
     if not math.isfinite(value):
         return None
     return int(value) if value == int(value) else float(f"{value:.{_DIGITS}g}")
