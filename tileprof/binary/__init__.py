@@ -1,4 +1,4 @@
-"""What a cubin says, with no GPU: resources, lines, SASS, control flow, loops, spills, slices.
+"""Analysis of a cubin without a GPU: resources, lines, SASS, control flow, loops, spills, slices.
 
 In: a cubin of any compiler for sm_70 or later (ours, Triton's, nvcc's), as a file or bytes.  Out:
 `Cubin`, and of each `Function`: what it takes, the source chain of each instruction, basic blocks,

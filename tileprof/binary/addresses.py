@@ -1,4 +1,4 @@
-"""The constant part of an address in shared memory: what tells one mbarrier's ring from another's.
+"""The constant part of an address in shared memory: it distinguishes the rings of mbarriers.
 
 In: an instruction and which register or bracket holds the address.  Out: the sum of the constants
 in it, as far as additions, shifts and copies lead back. What else is added (the slot of a ring, the
@@ -36,7 +36,7 @@ class Constants:
     def __init__(self, function: Function) -> None:
         self._function = function
         self._known: dict[tuple[int, int], int] = {}
-        """By the offset of who made it, and steps that were left."""
+        """Constant parts, keyed by the offset of the defining instruction and the steps left."""
 
     def of_bracket(self, each: Instruction) -> int:
         """Return the constant part of an instruction's first address in brackets."""
@@ -44,7 +44,7 @@ class Constants:
         return sum(self._parts(each.offset, bracket))
 
     def of_barrier(self, copy: Instruction) -> int:
-        """Return that of the mbarrier that a bulk copy signals; it stands behind the target."""
+        """Return the constant part of a bulk copy's mbarrier, which follows the target."""
         found = re.search(r"\[(UR|R)(\d+)", copy.operands[0] if copy.operands else "")
         if found is None:
             return 0
@@ -55,14 +55,14 @@ class Constants:
             yield int(number, 16) if number else self._held(offset, kind + register, DEEPEST)
 
     def _held(self, offset: int, register: str, left: int) -> int:
-        """What a register has in it that is the same on all ways to an instruction; else 0."""
+        """Return the constant part that a register has on all paths to an instruction, else 0."""
         if not left:
             return 0
         found = {self._made(at, left - 1) for at in self._definitions(offset, register)}
         return found.pop() if len(found) == 1 else 0
 
     def _definitions(self, offset: int, register: str) -> tuple[int, ...]:
-        """Who may have made a register; under a predicate, the one under the same before it."""
+        """Return a register's possible definitions; under a predicate, the last under the same."""
         function = self._function
         guard = function.instruction(offset).predicate
         if guard:
@@ -76,7 +76,7 @@ class Constants:
         return function.flow.definitions(offset, register)
 
     def _made(self, offset: int, left: int) -> int:
-        """The constant part of an instruction's result."""
+        """Return the constant part of an instruction's result."""
         if (offset, left) not in self._known:
             self._known[offset, left] = self._worked_out(offset, left)
         return self._known[offset, left]

@@ -1,4 +1,4 @@
-"""What `.nv.info` says of a kernel: registers, memory, threads, barriers, spills, jump tables.
+"""Attributes of a kernel from `.nv.info`: registers, memory, threads, barriers, spills, jumps.
 
 In: an `Elf`.  Out: `Resources` of a function.  Each attribute is a format byte, a number and a
 value; names are those that nvdisasm prints (`EIATTR_…`).  What a cubin does not state is None or 0.
@@ -42,16 +42,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a thread or a block of a kernel takes."""
+    """Resources that a thread or a block of a kernel takes; memory is in bytes."""
 
     registers: int
-    """Of a thread."""
+    """Registers per thread."""
     shared_bytes: int
     """Static shared memory of a block, without what the system reserves."""
     local_bytes: int
     """The stack frame of a thread: local arrays, spilled and saved registers."""
     stack_bytes: int | None
-    """With the functions it calls; None where recursion or a pointer leaves it open."""
+    """Stack, callees included; None where recursion or a pointer leaves it open."""
     barriers: int
     """Named barriers (`BAR`); those in shared memory are not counted."""
     constant_bytes: int
@@ -59,9 +59,9 @@ class Resources:
     parameter_bytes: int
     parameters: tuple[Parameter, ...]
     code_bytes: int
-    """Of the section, padding included."""
+    """Size of the code section, padding included."""
     max_threads: int | None
-    """Of a block, where the kernel was compiled with a bound."""
+    """Largest number of threads in a block, where the kernel was compiled with a bound."""
     required_threads: tuple[int, int, int] | None
     """The block's exact shape, where the kernel demands one."""
     cluster: tuple[int, int, int] | None
@@ -73,7 +73,7 @@ class Resources:
 
 
 def attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
-    """Number and value of each attribute of a `.nv.info` section."""
+    """Yield number and value of each attribute of a `.nv.info` section."""
     data, at = (section.data if section else b""), 0
     while at + 4 <= len(data):
         form, number, length = struct.unpack_from("<BBH", data, at)
@@ -86,7 +86,7 @@ def attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
 
 
 def architecture(elf: Elf) -> str:
-    """`sm_90a`; the letter comes from the compiler's options, where the cubin keeps them."""
+    """Return `sm_90a`; its letter comes from the compiler's options, where the cubin has them."""
     number = (elf.flags >> 8 if elf.abi_version >= 8 else elf.flags) & 0xFF
     note = elf.section(".note.nv.tkinfo")
     for letter in "af":
@@ -97,7 +97,7 @@ def architecture(elf: Elf) -> str:
 
 
 def resources(elf: Elf, name: str, symbol: int, text: Section) -> Resources:
-    """The resources of the function `name`: the index of its symbol, its section of code."""
+    """Return the resources of the function `name`: the index of its symbol, its section of code."""
     own = dict(attributes(elf.section(f".nv.info.{name}")))
     shared = _of_symbols(elf).get(symbol, {})
     frame, stack = shared.get(FRAME_SIZE, 0), shared.get(MIN_STACK_SIZE, 0)
@@ -122,7 +122,7 @@ def resources(elf: Elf, name: str, symbol: int, text: Section) -> Resources:
 
 
 def spill_offsets(elf: Elf, name: str) -> frozenset[int] | None:
-    """Offsets of the instructions that ptxas marked as spill or reload; None where it never marks.
+    """Return offsets of instructions marked by ptxas as spill or reload; None without marks.
 
     The mark is a pair of words, kind and offset.  Other kinds may carry more words, so decoding
     ends at the first of them.
@@ -142,7 +142,7 @@ def spill_offsets(elf: Elf, name: str) -> frozenset[int] | None:
 
 
 def jump_tables(elf: Elf, name: str) -> dict[int, tuple[int, ...]]:
-    """Offset of an indirect branch -> offsets that it can go to."""
+    """Return the offsets to which each indirect branch can go, keyed by its offset."""
     tables = {}
     for number, value in attributes(elf.section(f".nv.info.{name}")):
         at = 0
@@ -157,7 +157,7 @@ def jump_tables(elf: Elf, name: str) -> dict[int, tuple[int, ...]]:
 
 @lru_cache(maxsize=8)
 def _of_symbols(elf: Elf) -> dict[int, dict[int, int]]:
-    """Index of a symbol -> number and value of what `.nv.info` says of it."""
+    """Return number and value of attributes, keyed by the index of their symbol."""
     found: dict[int, dict[int, int]] = {}
     for number, value in attributes(elf.section(".nv.info")):
         if len(value) == 8:

@@ -40,13 +40,13 @@ class Block:
     calls: int | None
     """The block that it ends by calling, where that lies in this function."""
     is_entry: bool
-    """Whether the function, or a procedure inside of it, starts here."""
+    """True where the function, or a procedure inside of it, starts."""
     is_reachable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A natural loop."""
+    """Natural loop of the control-flow graph."""
 
     header: int
     """Index of the block that every round starts with."""
@@ -54,7 +54,7 @@ class Loop:
     parent: int | None
     """Position of the enclosing loop in the list of loops."""
     depth: int
-    """How many loops of kind `loop` are around its instructions, itself included."""
+    """Number of loops of kind `loop` around its instructions, itself included."""
     kind: str
     """`loop`; `wait`, which only polls a barrier in shared memory; or `once`, which ptxas puts
     around a uniform instruction and runs through once for each distinct operand."""
@@ -65,7 +65,7 @@ class Loop:
 
 
 def branch_target(instruction: Instruction, names: Mapping[str, int]) -> int | None:
-    """Where a direct branch or call goes; None outside of the function."""
+    """Return the target of a direct branch or call; None outside of the function."""
     if not instruction.operands:
         return None
     last = instruction.operands[-1].strip("`()")
@@ -77,7 +77,7 @@ def branch_target(instruction: Instruction, names: Mapping[str, int]) -> int | N
 def find_blocks(
     code: Sequence[Instruction], tables: Mapping[int, tuple[int, ...]], names: Mapping[str, int]
 ) -> tuple[Block, ...]:
-    """The blocks of a function; `names` are the procedures in it, by offset."""
+    """Return the blocks of a function; `names` are the procedures in it, by offset."""
     return _Builder(code, tables, names).blocks()
 
 
@@ -102,7 +102,7 @@ class _Builder:
         self.entries &= set(range(len(self.spans)))
 
     def blocks(self) -> tuple[Block, ...]:
-        """Blocks with their edges."""
+        """Return blocks with their edges."""
         successors = [self._successors(i) for i in range(len(self.spans))]
         self._reconverge(successors)
         before: list[list[int]] = [[] for _ in self.spans]
@@ -126,7 +126,7 @@ class _Builder:
         )
 
     def _callees(self) -> set[int]:
-        """The blocks that calls go to and that a `RET` ends, or that have a name."""
+        """Return the blocks that calls go to and that a `RET` ends, or that have a name."""
         named = set(self.names.values())
         called = {self._target(each) for each in self.lasts if each.name == "CALL"}
         blocks = {self.at[each] for each in called if each is not None}
@@ -159,7 +159,7 @@ class _Builder:
         return {offset for offset in found if 0 <= offset < self.size and offset % BYTES == 0}
 
     def _successors(self, index: int) -> list[int]:
-        """The next blocks, but for those of `BSYNC`."""
+        """Return the next blocks, but for those of `BSYNC`."""
         last, end = self.lasts[index], self.spans[index][1]
         found: list[int | None] = []
         if self._jumps(last):
@@ -194,7 +194,7 @@ class _Builder:
                     work.append(each)
 
     def _after(self, index: int, state: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-        """Barrier register -> where its threads meet, behind a block."""
+        """Return where the threads of each barrier register meet, behind a block."""
         start, end = self.spans[index]
         found = dict(state)
         for each in self.code[start // BYTES : end // BYTES]:
@@ -206,7 +206,7 @@ class _Builder:
         return found
 
     def _meetings(self) -> dict[str, list[int | None]]:
-        """Barrier register -> where its threads meet, by every `BSSY` of it."""
+        """Return where the threads of each barrier register meet, by every `BSSY` of it."""
         found: dict[str, list[int | None]] = {}
         for each in self.code:
             if each.name == "BSSY":
@@ -265,7 +265,7 @@ def _reachable(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> s
 
 
 def find_loops(blocks: Sequence[Block], code: Sequence[Instruction]) -> tuple[Loop, ...]:
-    """The natural loops, outer ones before inner ones, else by address."""
+    """Return the natural loops, outer ones before inner ones, else by address."""
     root = [each.index + 1 for each in blocks if each.is_entry]
     edges = [root, *([each + 1 for each in block.successors] for block in blocks)]
     bodies = {h - 1: frozenset(n - 1 for n in body) for h, body in natural_loops(edges).items()}

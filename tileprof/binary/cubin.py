@@ -41,7 +41,7 @@ AT_ONCE = 1 << 20
 
 
 def read(source: str | os.PathLike[str] | bytes) -> Cubin:
-    """The cubin in a file, or in bytes.
+    """Return the cubin in a file, or in bytes.
 
     Raises `CubinError` where it is none; the same bytes give the same object, so that nothing is
     disassembled twice.
@@ -155,12 +155,12 @@ class Function:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether a host can launch it."""
+        """True where a host can launch the function."""
         return bool(self._symbol.other & KERNEL)
 
     @cached_property
     def resources(self) -> Resources:
-        """What a thread or a block takes, from the ELF alone."""
+        """Resources of a thread or a block, from the ELF alone."""
         return resources(self.cubin.elf, self.name, self._symbol.index, self._section)
 
     @cached_property
@@ -201,11 +201,11 @@ class Function:
         return Constants(self)
 
     def instruction(self, offset: int) -> Instruction:
-        """The instruction at an offset."""
+        """Return the instruction at an offset."""
         return self.instructions[offset // BYTES]
 
     def chain(self, offset: int) -> Chain:
-        """The source lines of an instruction, from the innermost outwards to this function."""
+        """Return the lines of an instruction, from the innermost outwards to this function."""
         found = self.lines.chain(offset)
         if not found:
             return ()
@@ -213,16 +213,16 @@ class Function:
         return (*found[:-1], Line(last.file, last.line, last.function or self._enclosing(offset)))
 
     def block(self, offset: int) -> Block:
-        """The block that holds an offset."""
+        """Return the block that holds an offset."""
         return self.blocks[self._block_of[offset // BYTES]]
 
     def loop(self, offset: int) -> Loop | None:
-        """The innermost loop around an instruction."""
+        """Return the innermost loop around an instruction."""
         index = self.block(offset).index
         return next((each for each in reversed(self.loops) if index in each.blocks), None)
 
     def depth(self, offset: int) -> int:
-        """How many loops of kind `loop` are around an instruction."""
+        """Return how many loops of kind `loop` are around an instruction."""
         return self._depths[self.block(offset).index]
 
     @cached_property
@@ -231,29 +231,29 @@ class Function:
         return MappingProxyType(opcode_mix(self.reachable()))
 
     def count(self, name: str) -> int:
-        """How many instructions of a class (`LDG.128`) or of an opcode (`LDG`) there are."""
+        """Return how many instructions of a class (`LDG.128`) or an opcode (`LDG`) there are."""
         return sum(n for each, n in self.mix.items() if name in (each, each.partition(".")[0]))
 
     def reachable(self) -> Iterator[Instruction]:
-        """The instructions without the padding behind the last one."""
+        """Yield the instructions without the padding behind the last one."""
         for block in self.blocks:
             if block.is_reachable:
                 yield from self.instructions[block.start // BYTES : block.end // BYTES]
 
     def inside(self, loop: Loop) -> Iterator[Instruction]:
-        """The instructions of a loop, with those of the loops in it."""
+        """Yield the instructions of a loop, with those of the loops in it."""
         for index in sorted(loop.blocks):
             block = self.blocks[index]
             yield from self.instructions[block.start // BYTES : block.end // BYTES]
 
     def spills(self) -> tuple[Spill, ...]:
-        """The spill stores and reloads, by offset."""
+        """Return the spill stores and reloads, by offset."""
         return self._spills
 
     def slice(
         self, offset: int, registers: Iterable[str] | None = None, limit: int | None = None
     ) -> tuple[Dependence, ...]:
-        """Where the values that an instruction reads come from; see `Flow.slice`."""
+        """Return where the values that an instruction reads come from; see `Flow.slice`."""
         return tuple(self.flow.slice(offset, registers, limit))
 
     @cached_property

@@ -35,7 +35,7 @@ MOST_ADDRESS_SPACE = 8 << 30
 
 
 def find_nvdisasm() -> Path:
-    """The disassembler; `MissingDependencyError` where there is none."""
+    """Return the disassembler; `MissingDependencyError` where there is none."""
     found = _in_wheel() or _on_machine()
     if found is None:
         raise MissingDependencyError(
@@ -66,7 +66,7 @@ def _on_machine() -> Path | None:
 def disassemble(
     data: bytes, code: dict[str, bytes], symbol: int | None = None
 ) -> dict[str, tuple[Instruction, ...]]:
-    """The instructions of each function of a cubin, or only of that with a symbol index.
+    """Return the instructions of each function of a cubin, or only of that with a symbol index.
 
     `code` holds the bytes of each function, for what the JSON leaves out.
     """
@@ -89,7 +89,7 @@ def disassemble(
 
 
 def _run(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[bytes]:
-    """Run nvdisasm on so much code, within limits of time, memory and output."""
+    """Run nvdisasm on some code, within limits of time, memory and output."""
     tool = str(find_nvdisasm())
     most = limits.disassembly_bytes(code_bytes)
     try:

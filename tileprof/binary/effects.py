@@ -46,7 +46,7 @@ class Effects:
 
 
 def effects(instruction: Instruction) -> Effects:
-    """What an instruction reads and writes; nothing, where it never executes."""
+    """Return what an instruction reads and writes; nothing, where it never executes."""
     if instruction.never_executes:
         return Effects((), ())
     return _effects(instruction.predicate, instruction.opcode, instruction.operands)
@@ -72,7 +72,7 @@ def _effects(predicate: str, opcode: str, operands: tuple[str, ...]) -> Effects:
 
 
 def result_count(instruction: Instruction) -> int:
-    """How many of the first operands are results."""
+    """Return how many of the first operands are results."""
     name, operands = instruction.name, instruction.operands
     if name in NO_RESULT or name.startswith(NO_RESULT_BEGINNINGS):
         return 0
@@ -88,7 +88,7 @@ def result_count(instruction: Instruction) -> int:
 
 
 def _leading(operands: tuple[str, ...]) -> int:
-    """Predicates, one register, carry predicates."""
+    """Return the number of leading results: predicates, one register, carry predicates."""
     at = _skip_predicates(operands, 0)
     if at < len(operands) and PLAIN_REGISTER.fullmatch(operands[at]):
         at = _skip_predicates(operands, at + 1)
@@ -115,14 +115,14 @@ def _plain(operand: str) -> list[str]:
 
 
 def _group(operand: str, width: int) -> Iterator[str]:
-    """The registers of an operand that names the first of `width`; predicates stand alone."""
+    """Yield the registers of an operand that names the first of `width`; predicates stand alone."""
     for kind, number in REGISTER.findall(operand):
         size = width if kind in ("R", "UR") else 1
         yield from (f"{kind}{int(number) + i}" for i in range(size))
 
 
 def _address(instruction: Instruction, index: int, operand: str) -> Iterator[str]:
-    """The registers of an operand in brackets: an address, a descriptor, a constant."""
+    """Yield the registers of an operand in brackets: an address, a descriptor, a constant."""
     name = instruction.name
     for found in REGISTER.finditer(operand):
         kind, number = found[1], int(found[2])

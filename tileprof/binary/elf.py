@@ -56,7 +56,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """Where an address goes into a section: that of `symbol`, plus `addend` (None: in place)."""
+    """Place of an address in a section: that of `symbol`, plus `addend` (None: in place)."""
 
     offset: int
     symbol: int
@@ -105,11 +105,11 @@ class Elf:
         return found
 
     def section(self, name: str) -> Section | None:
-        """The section of that name, if there is one."""
+        """Return the section of that name, if there is one."""
         return self._by_name.get(name)
 
     def relocations(self, target: Section) -> Iterator[Relocation]:
-        """The relocations of a section."""
+        """Yield the relocations of a section."""
         for section in self._by_target.get(target.index, ()):
             layout = RELOCATION_SECTIONS[section.kind]
             for offset, info, *addend in struct.iter_unpack(layout, section.data):
@@ -117,7 +117,7 @@ class Elf:
 
 
 def parse_elf(data: bytes) -> Elf:
-    """The ELF of a cubin; `CubinError` where the bytes are something else, or cut short."""
+    """Return the ELF of a cubin; `CubinError` where the bytes are something else, or cut short."""
     _refuse_others(data)
     try:
         return _parse(data)
@@ -200,7 +200,7 @@ class Names:
     _bytes: int = 0
 
     def at(self, start: int) -> str:
-        """The zero-ended string at an offset."""
+        """Return the zero-ended string at an offset."""
         found = self._known.get(start)
         if found is None:
             found = self._known[start] = text_at(self.table, start)
@@ -211,7 +211,7 @@ class Names:
 
 
 def text_at(table: bytes, start: int) -> str:
-    """The zero-ended string of a string table."""
+    """Return the zero-ended string of a string table."""
     end = table.find(b"\0", start, start + limits.MOST_NAME_BYTES)
     if end < 0:
         raise ValueError("a name does not end")

@@ -23,7 +23,7 @@ Edges = Sequence[Sequence[int]]
 
 
 def predecessors(successors: Edges) -> list[list[int]]:
-    """The nodes before each node."""
+    """Return the nodes before each node."""
     found: list[list[int]] = [[] for _ in successors]
     for node, after in enumerate(successors):
         for each in dict.fromkeys(after):
@@ -32,7 +32,7 @@ def predecessors(successors: Edges) -> list[list[int]]:
 
 
 def reverse_postorder(successors: Edges) -> list[int]:
-    """The nodes that the root reaches, each before its successors but for back edges."""
+    """Return the nodes that the root reaches, each before its successors but for back edges."""
     seen, order = {0}, []
     stack = [(0, iter(successors[0]))]
     while stack:
@@ -49,7 +49,7 @@ def reverse_postorder(successors: Edges) -> list[int]:
 
 
 def immediate_dominators(successors: Edges) -> list[int | None]:
-    """The closest node that every path from the root to a node goes through.
+    """Return the closest node that every path from the root to a node goes through.
 
     The root's is itself; None for a node that the root does not reach.
     """
@@ -72,7 +72,7 @@ def immediate_dominators(successors: Edges) -> list[int | None]:
 
 
 def _common(a: int, b: int, found: list[int | None], position: dict[int, int]) -> int:
-    """The closest dominator of two nodes, climbing from the deeper one."""
+    """Return the closest dominator of two nodes, climbing from the deeper one."""
     while a != b:
         deeper, other = (a, b) if position[a] > position[b] else (b, a)
         above = found[deeper]
@@ -82,7 +82,7 @@ def _common(a: int, b: int, found: list[int | None], position: dict[int, int]) -
 
 
 def dominates(above: int, node: int, immediate: Sequence[int | None]) -> bool:
-    """Whether every path from the root to `node` goes through `above`."""
+    """Return whether every path from the root to `node` goes through `above`."""
     while node != above:
         parent = immediate[node]
         if parent is None or parent == node:
@@ -92,7 +92,7 @@ def dominates(above: int, node: int, immediate: Sequence[int | None]) -> bool:
 
 
 def natural_loops(successors: Edges) -> dict[int, frozenset[int]]:
-    """Header -> the nodes of its loop; loops that share a header are one."""
+    """Return the nodes of each loop, keyed by header; loops that share a header are one."""
     immediate = immediate_dominators(successors)
     before = predecessors(successors)
     found: dict[int, set[int]] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 __all__ = ["BYTES", "Control", "Instruction", "split_operands", "words"]
 
 BYTES = 16
-"""Of one instruction, on every architecture since Volta."""
+"""Size of one instruction, in bytes, on every architecture since Volta."""
 NEVER = ("@!PT", "@!UPT")
 NO_BARRIER = 7
 
@@ -23,12 +23,12 @@ _GLUED = re.compile(r"(U?[RP](?:\d+|[ZT])|\[[^]]*\]|desc\[[^]]*\]\[[^]]*\])(\[.*
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """How an instruction is scheduled; scoreboards are numbered 0 to 5."""
+    """Scheduling of an instruction; scoreboards are numbered 0 to 5."""
 
     stall: int
     """Cycles before the next instruction of the warp may issue."""
     yields: bool
-    """Whether the scheduler should rather take another warp next."""
+    """True where the scheduler should prefer another warp next."""
     write_barrier: int | None
     """The scoreboard that its result signals."""
     read_barrier: int | None
@@ -46,7 +46,7 @@ class Instruction:
     predicate: str
     """`@P0`, `@!UP1`, or nothing."""
     opcode: str
-    """With its modifiers: `LDG.E.128`."""
+    """Opcode with its modifiers: `LDG.E.128`."""
     operands: tuple[str, ...]
     encoding: int
     """The 128 bits, as one number."""
@@ -58,12 +58,12 @@ class Instruction:
 
     @property
     def modifiers(self) -> tuple[str, ...]:
-        """What follows the name: `("E", "128")`."""
+        """Modifiers after the name: `("E", "128")`."""
         return tuple(self.opcode.split(".")[1:])
 
     @property
     def never_executes(self) -> bool:
-        """Whether its predicate is constantly false (padding that ptxas puts in)."""
+        """True where the predicate is constantly false (padding that ptxas puts in)."""
         return self.predicate in NEVER
 
     @property
@@ -87,12 +87,12 @@ class Instruction:
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of names, written with spaces between them."""
+    """Return a set of names, written with spaces between them."""
     return frozenset(text.split())
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """Operands of an instruction; a comma inside of brackets parts nothing.
+    """Return the operands of an instruction; a comma inside of brackets parts nothing.
 
     nvdisasm of CUDA 12 and 13.0 leaves out commas before brackets; operands are found all the same.
     """
@@ -111,7 +111,7 @@ def split_operands(text: str) -> tuple[str, ...]:
 
 
 def _apart(part: str) -> tuple[str, ...]:
-    """What stands between two commas as the operands that it is."""
+    """Return the text between two commas as the operands that it consists of."""
     found = _GLUED.fullmatch(part)
     if found is None:
         return (part,)

@@ -1,4 +1,4 @@
-"""What a cubin may ask of its reader: a file may come from anyone, and at worst it is refused.
+"""Limits for reading cubins: a file may come from anyone, and at worst it is refused.
 
 The limits are chosen so that a file of 10 MB takes at most 1 GB and 10 s.  Cubins of compilers
 stay far below these limits: their sections do not overlap, and their line tables have at most one

@@ -43,7 +43,7 @@ class Line:
 
 
 Chain = tuple[Line, ...]
-"""From the innermost line outwards; empty where nothing is known."""
+"""Source lines from the innermost outwards; empty where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LineTable:
     chains: tuple[Chain, ...] = ()
 
     def chain(self, offset: int) -> Chain:
-        """The chain of the instruction at an offset."""
+        """Return the chain of the instruction at an offset."""
         at = bisect_right(self.starts, offset) - 1
         return self.chains[at] if at >= 0 else ()
 
@@ -88,7 +88,7 @@ class _Reader:
         return value
 
     def unsigned(self) -> int:
-        """A ULEB128 number."""
+        """Read a ULEB128 number."""
         value = shift = 0
         for _ in range(LONGEST_NUMBER):
             byte = self.data[self.at]
@@ -100,21 +100,21 @@ class _Reader:
         raise ValueError("a number does not end")
 
     def signed(self) -> int:
-        """An SLEB128 number."""
+        """Read an SLEB128 number."""
         start = self.at
         value = self.unsigned()
         bits = 7 * (self.at - start)
         return value - (1 << bits) if value >> (bits - 1) else value
 
     def text(self) -> str:
-        """A zero-ended string."""
+        """Read a zero-terminated string."""
         found = text_at(self.data, self.at)
         self.at += len(found.encode()) + 1
         return found
 
 
 def line_tables(elf: Elf) -> dict[int, LineTable]:
-    """Index of a code section -> its lines; empty where the cubin has no line table."""
+    """Return line tables by index of code section; empty where the cubin has none."""
     section = elf.section(".debug_line")
     if section is None:
         return {}
@@ -154,13 +154,13 @@ def _addresses(elf: Elf, section: Section) -> dict[int, tuple[int, int]]:
 
 @dataclass(slots=True)
 class _Budget:
-    """How much of a line table is still read."""
+    """Number of rows that may still be read from a line table."""
 
     rows: int
     links: int = limits.MOST_LINKS
 
     def row(self) -> None:
-        """Count a row."""
+        """Count a row; raise an error where there are too many."""
         self.rows -= 1
         if self.rows < 0:
             raise limits.too_much("its line table has many more rows than there are instructions")
@@ -263,7 +263,7 @@ class _Unit:
 
 
 def _files(reader: _Reader) -> list[str]:
-    """File names, numbered from 1; the first is that of number 0, which means unknown."""
+    """Return file names by number; the first, of number 0, means unknown."""
     folders, files = [""], [""]
     while folder := reader.text():
         folders.append(folder)
@@ -290,7 +290,7 @@ def _chains(
 
 
 def _table(rows: list[tuple[int, Chain]]) -> LineTable:
-    """Rows in order; of several at one offset the last counts, but an end hides nothing."""
+    """Return rows in order; of several at one offset the last counts, but an end hides nothing."""
     by_start: dict[int, Chain] = {}
     for start, chain in rows:
         if chain or start not in by_start:

@@ -22,7 +22,7 @@ TEXT_WIDTH = 56
 
 
 def place(chain: Chain) -> str:
-    """`a.cu:3 in f, inlined at a.cu:11`: where an instruction comes from."""
+    """Return where an instruction comes from: `a.cu:3 in f, inlined at a.cu:11`."""
     if not chain:
         return "(no line)"
     inner, *outer = chain
@@ -31,7 +31,7 @@ def place(chain: Chain) -> str:
 
 
 def listing(function: Function, source: Callable[[Line], str] | None = None) -> str:
-    """The annotated code; `source` gives the text of a line, by default from the file."""
+    """Return the annotated code; `source` gives the text of a line, by default from the file."""
     return "".join(f"{line}\n" for line in _lines(function, source or _from_file))
 
 

@@ -1,8 +1,8 @@
-"""How many blocks a multiprocessor holds at once, and what limits them.
+"""Occupancy: how many blocks a multiprocessor holds at once, and what limits them.
 
 In: what a kernel takes (threads, registers, shared memory, named barriers) and what a
-multiprocessor has: of a compute capability from a table, of a device as its driver tells.
-Out: the blocks that fit, by resource.
+multiprocessor has: of a compute capability from a table, of a device from its driver.  Out: the
+blocks that fit, by resource.
 
 The rules are those of NVIDIA's `cuda_occupancy.h` (CUDA 13.0); the numbers of the table are from
 the CUDA C++ programming guide, "Technical Specifications per Compute Capability".
@@ -28,7 +28,7 @@ _OLDEST, _NEWEST = (7, 5), (12, 1)
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """What the blocks of a multiprocessor share; memory is in bytes."""
+    """Resources that the blocks of a multiprocessor share; memory is in bytes."""
 
     threads: int
     blocks: int
@@ -36,7 +36,7 @@ class Multiprocessor:
     shared_per_block: int
     """The most that one block can have, static and dynamic."""
     reserved_shared: int
-    """What the system takes of each block's share."""
+    """Shared memory that the system takes for each block."""
     shared_unit: int
     """Shared memory is given to a block in multiples of this."""
     barriers: int = 0
@@ -62,7 +62,7 @@ def multiprocessor(
     registers_per_block: int = _REGISTERS,
     threads_per_block: int = 1024,
 ) -> Multiprocessor | None:
-    """Limits as a driver tells them, with the rules of a compute capability that it does not tell.
+    """Return a driver's limits, with the rules of a compute capability that it does not report.
 
     None for a capability whose rules are not known.
     """
@@ -113,7 +113,7 @@ def _specified(capability: tuple[int, int]) -> Multiprocessor:
 
 
 MULTIPROCESSORS = {capability: _specified(capability) for capability in _SPECIFICATIONS}
-"""By compute capability, for work that is not for a device at hand."""
+"""Multiprocessors by compute capability, for work without a device at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Occupancy:
 def occupancy(
     registers: int, shared: int, threads: int, of: Multiprocessor, barriers: int = 0
 ) -> Occupancy:
-    """How many blocks fit, by resource; 0 where not even one does.
+    """Return how many blocks fit, by resource; 0 where not even one does.
 
     `registers` of a thread; `shared`, static and dynamic, and `threads` of a block; `barriers`
     that a block names, its own included, 0 where that is not known.
@@ -171,5 +171,5 @@ def _by_shared(shared: int, of: Multiprocessor) -> int:
 
 
 def round_up(size: int, unit: int) -> int:
-    """The next multiple of `unit`."""
+    """Return the next multiple of `unit`."""
     return -(-size // unit) * unit

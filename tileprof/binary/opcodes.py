@@ -1,4 +1,4 @@
-"""What kinds of instructions a function is made of.
+"""Kinds of instructions of which a function is made.
 
 In: instructions.  Out: counts by class.  A class is the opcode's name, with the bits of one access
 for what moves data: `LDG.128`, `STS.32`, `LDGSTS.128`; and each name belongs to a group.
@@ -35,7 +35,7 @@ GROUPS: dict[str, frozenset[str]] = {
         "LEPC NOP",
     }.items()
 }
-"""Groups whose members cannot be told by how their names begin."""
+"""Groups whose members do not share the beginning of a name."""
 BEGINNINGS = (("floating point", ("F", "H", "D")), ("uniform", ("U", "R2UR", "S2UR")))
 SIZED = words("LDG STG LD ST LDS STS LDL STL LDC ULDC LDCU LDGSTS ATOM ATOMG ATOMS RED REDG")
 BITS = {"8": 8, "U8": 8, "S8": 8, "16": 16, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
@@ -43,7 +43,7 @@ WIDE_TYPES = ("F64", "U64", "S64")
 
 
 def opcode_class(instruction: Instruction) -> str:
-    """The class of an instruction: `HGMMA`, `LDG.128`."""
+    """Return the class of an instruction: `HGMMA`, `LDG.128`."""
     name = instruction.name
     if name not in SIZED:
         return name
@@ -53,7 +53,7 @@ def opcode_class(instruction: Instruction) -> str:
 
 
 def group_of(name: str) -> str:
-    """The group of an opcode or class: `matrix`, `global memory`, …, else `integer`."""
+    """Return the group of an opcode or class: `matrix`, `global memory`, …, else `integer`."""
     base = name.partition(".")[0]
     for group, names in GROUPS.items():
         if base in names:
@@ -62,7 +62,7 @@ def group_of(name: str) -> str:
 
 
 def opcode_mix(instructions: Iterable[Instruction]) -> dict[str, int]:
-    """Class -> how many there are, most frequent first; padding is left out."""
+    """Return the count of each class, most frequent first; padding is left out."""
     counts = Counter(opcode_class(each) for each in instructions if not each.never_executes)
     counts.pop("NOP", None)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,4 +1,4 @@
-"""Where the values of an instruction come from: reaching definitions and backward slices.
+"""Origins of an instruction's values: reaching definitions and backward slices.
 
 In: a function's instructions and blocks.  Out: offsets of the instructions that may have written a
 register, and the dependences from an instruction back to its sources.
@@ -47,7 +47,7 @@ class Flow:
     def definitions(
         self, offset: int, register: str, *, through_calls: bool = True
     ) -> tuple[int, ...]:
-        """Offsets of the instructions whose value of a register may reach the one at an offset."""
+        """Return offsets of the instructions whose value of a register may reach an offset."""
         before = self._through if through_calls else self._inside
         found: set[int] = set()
         seen: set[int] = set()
@@ -68,7 +68,7 @@ class Flow:
     def slice(
         self, offset: int, registers: Iterable[str] | None = None, limit: int | None = None
     ) -> Iterator[Dependence]:
-        """The dependences of an instruction, nearest first, up to `limit` steps away.
+        """Yield the dependences of an instruction, nearest first, up to `limit` steps away.
 
         `registers` restricts the first step; without it, all that the instruction reads.
         """
@@ -100,7 +100,7 @@ class Flow:
         return found
 
     def _with_calls(self) -> list[tuple[int, ...]]:
-        """Predecessors along calls and returns: behind a call comes what the callee leaves."""
+        """Return predecessors along calls and returns: what the callee leaves follows a call."""
         found: list[list[int]] = [list(each) for each in self._inside]
         for block in self._blocks:
             if block.calls is None:

@@ -1,8 +1,9 @@
 """Registers that went to memory: what is spilled, where, and what it was.
 
 In: a function.  Out: `Spill`s.  ptxas marks its spill stores and reloads in the cubin (CUDA 12.8
-and later), so local arrays of the program are told apart.  For older cubins, accesses at a constant
-distance from the stack pointer count, which takes an array with constant indices for a spill.
+and later), so local arrays of the program are distinguished.  For older cubins, accesses at a
+constant distance from the stack pointer count, which takes an array with constant indices for a
+spill.
 
 A callee keeps its caller's registers on the stack too: those are `save`s, and are never marked.
 """
@@ -34,20 +35,20 @@ class Spill:
     register: str
     """The first register stored or loaded."""
     bytes: int
-    """Of one thread."""
+    """Number of bytes that one thread moves."""
     slot: int | None
     """Distance from the stack pointer."""
     depth: int
-    """Loops around it."""
+    """Number of loops around it."""
     chain: Chain
-    """Where it is in the source, innermost first."""
+    """Source lines, innermost first."""
     sources: tuple[int, ...]
-    """Of a store: the instructions that made the value.  Of a reload: the stores to its slot."""
+    """Defining instructions of a store's value; for a reload, the stores to its slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpillSite:
-    """What a function knows of one access to local memory."""
+    """Access to local memory, as a function's code shows it."""
 
     instruction: Instruction
     depth: int
@@ -57,7 +58,7 @@ class SpillSite:
 def find_spills(
     sites: Sequence[SpillSite], marked: frozenset[int] | None, flow: Flow, *, nested: bool
 ) -> tuple[Spill, ...]:
-    """The spills among accesses to local memory; `nested`: the function holds callees."""
+    """Return the spills among accesses to local memory; `nested`: the function holds callees."""
     kept = [(site, kind) for site in sites if (kind := _kind(site, marked, flow, nested))]
     kept = list(_with_reloads(kept, sites, marked))
     stores: dict[int, list[int]] = {}
@@ -69,7 +70,7 @@ def find_spills(
 
 
 def _kind(site: SpillSite, marked: frozenset[int] | None, flow: Flow, nested: bool) -> str:
-    """`spill`, `save`, or nothing for an access of the program's own."""
+    """Return `spill`, `save`, or '' for an access of the program's own."""
     each = site.instruction
     if marked and each.offset in marked:
         return "spill"
@@ -85,7 +86,7 @@ def _kind(site: SpillSite, marked: frozenset[int] | None, flow: Flow, nested: bo
 def _with_reloads(
     kept: list[tuple[SpillSite, str]], sites: Sequence[SpillSite], marked: frozenset[int] | None
 ) -> Iterator[tuple[SpillSite, str]]:
-    """With the reloads of saved registers, which nothing else tells apart."""
+    """Yield the sites with the reloads of saved registers, which nothing else distinguishes."""
     kinds = {site.instruction.offset: kind for site, kind in kept}
     saved = {
         (_slot(site.instruction), _data(site.instruction)) for site, kind in kept if kind == "save"
@@ -124,7 +125,7 @@ def _is_store(instruction: Instruction) -> bool:
 
 
 def _data(instruction: Instruction) -> tuple[str, ...]:
-    """The registers that are stored or loaded."""
+    """Return the registers that are stored or loaded."""
     found = effects(instruction)
     if not _is_store(instruction):
         return found.writes or ("RZ",)

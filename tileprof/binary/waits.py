@@ -1,4 +1,4 @@
-"""What an instruction waits for before it can issue, and through what.
+"""Waits of an instruction: what it waits for before it can issue, and through what.
 
 In: a function and the offset of an instruction.  Out: `Wait`s, nearest first: who signals the
 scoreboards in its mask, whose result of a fixed latency it needs, which products or copies its wait
@@ -6,8 +6,8 @@ is for, which bulk copies signal the mbarrier that it asks.
 
 Paths are followed backwards through the control-flow graph until the same wait happened before:
 what came earlier is done then. Where several producers are found, which one was the last to end is
-not known, so all are told. Who arrives at an mbarrier is known by its address, whose constant part
-tells one ring of slots from another.
+not known, so all are reported. Who arrives at an mbarrier is known by its address, whose constant
+part distinguishes rings of slots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Wait", "is_long", "waits"]
 Kind = Literal["scoreboard", "operands", "latency", "wgmma", "copies", "mbarrier", "blocking"]
 
 LONG = words("LDG LD LDL ATOM ATOMG TEX TLD TLD4 TXQ TXD TMML SULD SUATOM LDGSTS LDGMC")
-"""Whose results come by way of L1TEX, so that waiting for them is a long scoreboard."""
+"""Opcodes whose results come through L1TEX, so that waiting for them is a long scoreboard."""
 BULK_COPIES = words("UTMALDG UBLKCP")
 EXPECTS = ("ARRIVE", "TRANS64")
 """Modifiers of what announces the bytes of a bulk copy."""
@@ -43,9 +43,9 @@ FIXED_CYCLES, MATRIX_CYCLES = 4, 33
 BLOCKING = words("BAR MEMBAR NANOSLEEP DEPBAR")
 """These issue at once; who comes soon after is held up for them (measured on an H200)."""
 SOON = 3
-"""Instructions after one of those up to where it may be held up."""
+"""Number of instructions after one of those up to where it may be held up."""
 MOST = 8
-"""Producers that are told of one wait."""
+"""Largest number of producers reported for one wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Wait:
 
 
 def waits(function: Function, offset: int) -> tuple[Wait, ...]:
-    """All that an instruction waits for, as far as its function tells."""
+    """Return all that an instruction waits for, as far as its function shows."""
     each = function.instruction(offset)
     found = [*_scoreboards(function, each)]
     polls = [wait.producer for wait in found if _polls(function.instruction(wait.producer))]
@@ -78,7 +78,7 @@ def waits(function: Function, offset: int) -> tuple[Wait, ...]:
 
 
 def is_long(instruction: Instruction) -> bool:
-    """Whether who waits for its result is stalled by a long scoreboard, not a short one."""
+    """Return whether waiting for its result is a long-scoreboard stall, not a short one."""
     return instruction.name in LONG
 
 
@@ -102,7 +102,7 @@ def _scoreboards(function: Function, each: Instruction) -> Iterator[Wait]:
 
 
 def _signal(barrier: int, each: Instruction) -> tuple[bool, bool]:
-    """Whether an instruction signals a scoreboard, and whether it waits for it first."""
+    """Return whether an instruction signals a scoreboard, and whether it waits for it first."""
     control = each.control
     drained = each.name == "DEPBAR" and each.operands[:2] == (f"SB{barrier}", "0x0")
     return barrier in (control.write_barrier, control.read_barrier), (
@@ -111,7 +111,7 @@ def _signal(barrier: int, each: Instruction) -> tuple[bool, bool]:
 
 
 def _passed(function: Function, consumer: Instruction, producer: Instruction) -> str:
-    """`R4, `: the first register that one instruction has from another, if there is any."""
+    """Return the first register that one instruction has from another, as `R4, `, or ''."""
     shared = set(effects(producer).writes)
     for register in effects(consumer).reads:
         if register in shared and producer.offset in function.flow.definitions(
@@ -125,7 +125,7 @@ def _passed(function: Function, consumer: Instruction, producer: Instruction) ->
 
 
 def _latency(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The result of a fixed latency for which the instruction before holds this one up."""
+    """Yield the result of a fixed latency for which the instruction before holds this one up."""
     start, reads = function.block(each.offset).start, set(effects(each).reads)
     if each.offset == start:
         return
@@ -153,7 +153,7 @@ def _is_fixed(each: Instruction) -> bool:
 
 
 def _wgmma(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The last product of the newest group that has to be done."""
+    """Yield the last product of the newest group that has to be done."""
     pending = _count(each)
     if pending is None:
         return
@@ -167,7 +167,7 @@ def _ends_wgmma_group(each: Instruction) -> bool:
 
 
 def _copies(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The copies of the newest group that has to be there."""
+    """Yield the copies of the newest group that has to be there."""
     pending = _count(each)
     if pending is None:
         return
@@ -181,7 +181,7 @@ def _copies(function: Function, each: Instruction) -> Iterator[Wait]:
 
 
 def _count(each: Instruction) -> int | None:
-    """How many groups `DEPBAR.LE SB0, 0x1` leaves pending."""
+    """Return how many groups `DEPBAR.LE SB0, 0x1` leaves pending."""
     last = each.operands[-1] if len(each.operands) > 1 else ""
     return int(last, 16) if last.startswith("0x") else None
 
@@ -189,7 +189,7 @@ def _count(each: Instruction) -> int | None:
 def _after_skipping(
     function: Function, offset: int, skipped: int, ends: Callable[[Instruction], bool]
 ) -> list[int]:
-    """The ends of groups that are met next before an offset once `skipped` of them were passed."""
+    """Return the ends of groups met next before an offset after `skipped` of them."""
     found: list[int] = []
     seen: set[tuple[int, int]] = set()
     work = [(function.block(offset), offset, skipped)]
@@ -217,7 +217,7 @@ def _polls(each: Instruction) -> bool:
 
 
 def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
-    """Those that arrive at that mbarrier: bulk copies, and arrivals of threads."""
+    """Yield the arrivals at that mbarrier: bulk copies, and arrivals of threads."""
     asked = function.constants.of_bracket(function.instruction(poll))
     code = [each for each in function.reachable() if not each.never_executes]
     copies = [each for each in code if each.name in BULK_COPIES]
@@ -231,7 +231,7 @@ def _mbarrier(function: Function, offset: int, poll: int) -> Iterator[Wait]:
 
 
 def _arrives_alone(each: Instruction) -> bool:
-    """Whether threads or other copies arrive at an mbarrier."""
+    """Return whether threads or other copies arrive at an mbarrier."""
     if each.name == "ARRIVES":
         return True
     return each.name == "SYNCS" and "ARRIVE" in each.modifiers and each.modifiers != EXPECTS
@@ -241,7 +241,7 @@ def _arrives_alone(each: Instruction) -> bool:
 
 
 def _blocking(function: Function, each: Instruction) -> Iterator[Wait]:
-    """The nearest instruction right before that blocks those after it, and what it is for."""
+    """Yield the nearest instruction right before that blocks those after it, and what it is for."""
     start = function.block(each.offset).start
     for at in range(each.offset - BYTES, max(start, each.offset - SOON * BYTES) - BYTES, -BYTES):
         before = function.instruction(at)

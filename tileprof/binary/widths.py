@@ -1,4 +1,4 @@
-"""How many registers an operand of an instruction stands for.
+"""Widths of operands: how many registers an operand of an instruction stands for.
 
 In: an instruction.  Out: `Widths` of its results and sources, in 32-bit registers.  SASS names only
 the first register of a group; the size follows from the opcode's modifiers, and for matrix
@@ -33,15 +33,15 @@ class Widths:
     result: int = 1
     sources: tuple[int, ...] = ()
     other: int = 1
-    """Of sources that `sources` does not reach."""
+    """Width of sources that `sources` does not reach, in 32-bit registers."""
 
     def source(self, index: int) -> int:
-        """Registers of the source at an index, counted after the results."""
+        """Return registers of the source at an index, counted after the results."""
         return self.sources[index] if index < len(self.sources) else self.other
 
 
 def widths(instruction: Instruction) -> Widths:
-    """The widths of an instruction's register operands (addresses apart)."""
+    """Return the widths of an instruction's register operands (addresses apart)."""
     name, modifiers = instruction.name, instruction.modifiers
     if name in MEMORY:
         data = _data_width(modifiers)
@@ -90,7 +90,7 @@ def _arithmetic(name: str, modifiers: tuple[str, ...]) -> Widths:
 
 
 def _matrix(name: str, modifiers: tuple[str, ...]) -> Widths:
-    """Matrix instructions: results and accumulators, A, B."""
+    """Return the widths of a matrix instruction: results and accumulators, A, B."""
     if found := next(filter(None, map(GROUP_SHAPE.fullmatch, modifiers)), None):
         n, k = map(int, found.groups())
         accumulator = _share(64 * n, _accumulator_bits(modifiers), WARPGROUP)
@@ -106,7 +106,7 @@ def _matrix(name: str, modifiers: tuple[str, ...]) -> Widths:
 
 
 def _share(elements: int, bits: int, lanes: int) -> int:
-    """Registers of one lane."""
+    """Return registers of one lane."""
     return max(elements * bits // (lanes * 32), 1)
 
 

@@ -1,9 +1,9 @@
-"""What is measured in a kernel: sites, where their records go in, the record's layout, decoding.
+"""Measurement inside a kernel: sites, where their records go in, the record's layout, decoding.
 
 In: a kernel after every other pass, and a mode.  Out: the kernel with `record` ops (for the cpu,
 `insertion`) or `mark` ops (for a GPU, `placing`) and its table of sites; and, from the bytes that a
 launch wrote (`records`, of a CPU; `slots`, of a GPU), `SiteTimes`: count and time of each nesting
-path.  What single visits tell: `queues`, `facts`.
+path.  Facts from single visits: `queues`, `facts`.
 """
 
 from .decoding import decode, decode_records

@@ -1,8 +1,8 @@
-"""Which warps belong together, and what blocks, roles and launches spent.
+"""Groups of warps, and the times of blocks, roles and launches.
 
-In: the heads of slots, and a time for each warp and site.  Out: sums over blocks and launches.  Of
-a launch that runs again and again (in a graph, in a loop) all slots may have one tag; a block is
-then told from the next one of its number by its warps, each of which it has once.
+In: the heads of slots, and a time for each warp and site.  Out: sums over blocks and launches.  All
+slots of a repeated launch (in a graph, in a loop) may have one tag; a block then ends where a warp
+appears for a second time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 
 
 def blocks_of(heads: SlotHeads) -> Ints:
-    """(slots): a number for the block of each, from 0 on."""
+    """Return (slots): a number for the block of each, from 0 on."""
     tag, number, warp = (heads[name].astype(np.int64) for name in ("tag", "block", "warp"))
     order = np.lexsort((warp, number, tag))
     same = (np.diff(tag[order]) == 0) & (np.diff(number[order]) == 0)
@@ -37,8 +37,11 @@ def blocks_of(heads: SlotHeads) -> Ints:
 
 
 def _split_repeated(new: Flags, heads: SlotHeads) -> None:
-    """Where warps of one tag and block number lie together in the order of their begins, and at
-    the first of them `new` is set, set it too where the block begins that ran next."""
+    """Split warps of repeated block numbers.
+
+    Warps of one tag and block number lie together in the order of their begins, and `new` is set at
+    the first of them.  Set it too where the next block of that number begins.
+    """
     seen: set[int] = set()
     until = 0
     columns = (heads[name].tolist() for name in ("warp", "begin_ns", "end_ns"))
@@ -59,17 +62,17 @@ class _By:
         self.first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
 
     def _ordered(self, values: Floats) -> Floats:
-        """Columns as rows: what is added up lies together."""
+        """Return columns as rows: what is added up lies together."""
         return np.ascontiguousarray(values[self.order].T)
 
     def mean(self, values: Floats, there: Flags) -> tuple[Floats, Ints]:
-        """The mean of the rows that are there, 0 where none is; and how many are."""
+        """Return the mean of the rows that are there, 0 where none is; and how many are."""
         count = np.add.reduceat(self._ordered(there.astype(np.float64)), self.first, axis=1)
         total = np.add.reduceat(self._ordered(np.where(there, values, 0.0)), self.first, axis=1)
         return (total / np.maximum(count, 1)).T, count.T.astype(np.int64)
 
     def most(self, values: Floats, there: Flags) -> Floats:
-        """The largest of the rows that are there, 0 where none is."""
+        """Return the largest of the rows that are there, 0 where none is."""
         ordered = self._ordered(np.where(there, values, 0.0))
         return np.asarray(np.maximum.reduceat(ordered, self.first, axis=1).T)
 
@@ -83,11 +86,11 @@ class Groups:
     launch: Ints
     """(blocks): the tag of each."""
     producer: Flags
-    """(slots)"""
+    """(slots): True for warps that load for the others."""
 
     @classmethod
     def of(cls, heads: SlotHeads, consumer_warps: int | None) -> Groups:
-        """From heads; warps from `consumer_warps` on are producers (None: there are none)."""
+        """Return the groups of some heads; warps from `consumer_warps` on are producers."""
         block = blocks_of(heads)
         launch = np.zeros(int(block.max(initial=-1)) + 1, np.int64)
         launch[block] = heads["tag"]
@@ -97,12 +100,11 @@ class Groups:
         )
 
     def of_blocks(self, time: Floats, there: Flags) -> tuple[Floats, Ints]:
-        """(blocks, sites): time of the mean warp that was there, and how many were."""
+        """Return (blocks, sites): time of the mean visiting warp, and how many visited."""
         return _By(self.block).mean(time, there)
 
     def spread(self, time: Floats, there: Flags, blocks: Floats, warps: Ints) -> Spread:
-        """How evenly the times of warps, (slots, sites), are spread; `blocks` and `warps` are what
-        `of_blocks` gave."""
+        """Return the spread of warps' times (slots, sites), given the results of `of_blocks`."""
         roles = _By(self.block * 2 + self.producer)
         launches, visited = _By(self.launch), warps > 0
         return Spread(

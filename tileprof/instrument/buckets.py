@@ -1,4 +1,4 @@
-"""How long visits took, as counts in narrow buckets: bounded, and added up over launches.
+"""Durations of visits as counts in narrow buckets: bounded, and added up over launches.
 
 There are 32 buckets between a power of two and the next (log-linear buckets, as of HdrHistogram by
 G. Tene), so a time is known to 1.6 %, and to the ns below 64 ns.  With the whole ns of a time:
@@ -32,7 +32,7 @@ _FIRST_PLACE: Final = (1023 - 1) * 32
 
 
 def _fold() -> Ints:
-    """The bucket of each place."""
+    """Return the bucket of each place."""
     place = np.arange(PLACES)
     least = ((place + _FIRST_PLACE) << _KEPT_BITS).view(np.float64)
     return np.where(least < 32, np.floor(least), place - 5 * 32).astype(np.int64)
@@ -42,7 +42,7 @@ _FOLD: Final = _fold()
 
 
 def place_of(ns: NDArray[Any]) -> Ints:
-    """Where times lie on the finer grid, 0 to `PLACES` - 1; what is below 0 lies where 0 does."""
+    """Return places of times on the finer grid, 0 to `PLACES` - 1; times below 0 count as 0."""
     # Below 0.5 all is bucket 0; the exponent -1 is the first of the grid.
     bits: Ints = np.maximum(ns, 0.5).view(np.int64)
     bits >>= _KEPT_BITS
@@ -51,14 +51,14 @@ def place_of(ns: NDArray[Any]) -> Ints:
 
 
 def middle_of(bucket: NDArray[Any]) -> NDArray[np.float64]:
-    """The time in the middle of each bucket, in ns."""
+    """Return the time in the middle of each bucket, in ns."""
     shift = np.maximum(np.asarray(bucket, np.int64) // 32, 1) - 1
     least = (bucket - 32 * shift) * 2.0**shift
     return np.asarray(least + 0.5 * (2.0**shift - 1))
 
 
 def count_places(keys: Ints, groups: int) -> tuple[Ints, Ints]:
-    """The distinct `group * PLACES + place`, ascending, and how often each is there."""
+    """Return the distinct `group * PLACES + place`, ascending, and how often each is there."""
     if len(keys) * 16 < groups * PLACES:
         distinct, counts = np.unique(keys, return_counts=True)
         return distinct, counts
@@ -75,19 +75,19 @@ class Histograms:
     bucket: NDArray[np.uint16]
     """Ascending within a site."""
     count: Ints
-    """1 or more."""
+    """Counts, 1 or more."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     @classmethod
     def of_places(cls, keys: Ints, counts: Ints, groups: int) -> Histograms:
-        """From counts of `group * PLACES + place`, in any order."""
+        """Return histograms from counts of `group * PLACES + place`, in any order."""
         return cls._of_keys(keys // PLACES * BUCKETS + _FOLD[keys % PLACES], counts, groups)
 
     @classmethod
     def merge(cls, parts: Sequence[Histograms], rows: Sequence[Ints], groups: int) -> Histograms:
-        """The sums of several; site i of part p goes to site `rows[p][i]`."""
+        """Return the sums of several; site i of part p goes to site `rows[p][i]`."""
         keys = [
             np.repeat(row, np.diff(p.starts)) * BUCKETS + p.bucket for p, row in zip(parts, rows)
         ]
@@ -107,8 +107,10 @@ class Histograms:
         return cls(starts, (distinct % BUCKETS).astype(np.uint16), sums.astype(np.int64))
 
     def quantile(self, q: float) -> NDArray[np.float64]:
-        """For each site, the time that a share `q` (0 to 1) of its visits reach at most, to 1.6 %;
-        NaN where there is none."""
+        """Return for each site the time that a share `q` (0 to 1) of its visits do not exceed.
+
+        Times are known to 1.6 %; NaN where there is no visit.
+        """
         found = np.full(len(self), np.nan)
         for i in np.flatnonzero(np.diff(self.starts)).tolist():
             mine = slice(int(self.starts[i]), int(self.starts[i + 1]))

@@ -1,9 +1,9 @@
-"""What one mark costs the warp that makes it, from the records of a kernel made for that.
+"""Cost of one mark to the warp that makes it, from the records of a kernel made for that.
 
-In: nothing; later, slots.  Out: the kernel's text, which by turns runs a chain of dependent
-operations without marks and the same chain with them; and from the clocks of its own records the
-cycles that a mark adds.  Between two links of such a chain there are cycles in which nothing else
-can be issued, as in most kernels; where a warp has always something to issue a mark takes longer.
+In: nothing; later, slots.  Out: the kernel's text, which alternately runs a chain of dependent
+operations without marks and with them; and from the clocks of its own records the cycles that a
+mark adds.  Between two links of such a chain there are cycles in which nothing else can be issued,
+as in most kernels; where a warp has always something to issue a mark takes longer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SLOTS: Final = BLOCKS * THREADS // 32
 
 _REPEATS, _TURNS, _PARTS, _LINKS = 16, 8, 8, 16
 _MARKS = _TURNS * _PARTS
-"""In a chain that has them."""
+"""Number of marks in a chain that has them."""
 CAPACITY: Final = 2048
 """Records of a slot: more than the kernel writes."""
 
@@ -38,7 +38,7 @@ _PATTERN = [_CLEAN, _MARKED, *[_WITHIN] * _MARKS, _AFTER]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a mark costs."""
+    """Cost of a mark, in cycles."""
 
     cycles: float
     """The median over warps."""
@@ -48,7 +48,7 @@ class Cost:
 
 
 def cuda_text() -> str:
-    """The kernel's text; it includes `records.cuh` and takes a `TpRecording`."""
+    """Return the kernel's text; it includes `records.cuh` and takes a `TpRecording`."""
     numbers = {
         "REPEATS": _REPEATS, "TURNS": _TURNS, "PARTS": _PARTS, "LINKS": _LINKS,
         "THREADS": THREADS, "CLEAN": _CLEAN, "MARKED": _MARKED, "WITHIN": _WITHIN, "AFTER": _AFTER,
@@ -58,7 +58,7 @@ def cuda_text() -> str:
 
 
 def cost_of(slots: Slots) -> Cost | None:
-    """What a mark took; None where the records are not those of the kernel."""
+    """Return the cost of a mark; None where the records are not those of the kernel."""
     states = np.tile(_PATTERN, _REPEATS)
     heads, starts = slots.heads, slots.starts
     whole = np.flatnonzero((heads["kept"] == len(states)) & (heads["wanted"] == len(states)))
@@ -74,7 +74,7 @@ def cost_of(slots: Slots) -> Cost | None:
 
 
 def _cycles(clocks: NDArray[np.uint32]) -> float:
-    """Of a mark, by one warp; `clocks`: a row for each repeat."""
+    """Return the cycles of a mark by one warp; `clocks` has a row for each repeat."""
     clean, marked = clocks[:, 1] - clocks[:, 0], clocks[:, -1] - clocks[:, 1]
     longer = marked.astype(np.int64) - clean
     # The first time the code is not there yet.

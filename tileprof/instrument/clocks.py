@@ -2,7 +2,7 @@
 
 In: slots.  Out: how long a cycle was, with its error, and the cycles of each record since its warp
 began.  A multiprocessor's cycles are exact and its own; the ns of a GPU are the same everywhere but
-step coarsely (32 ns, on some GPUs 1 µs), so only all slots of a launch together tell their ratio.
+step coarsely (32 ns, on some GPUs 1 µs), so only all slots of a launch together give their ratio.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 LARGEST_ERROR = 0.1
-"""Of a ratio from a launch itself; a launch that is too short for that takes another one."""
+"""Largest standard error, as a share, of a launch's own ratio; else the common ratio is used."""
 COARSEST_NS = 1024.0
-"""Step of the slowest globaltimer; few stamps look as if it were coarser."""
+"""Step of the slowest globaltimer, in ns; a few stamps alone suggest a coarser step."""
 _WRAP = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchClocks:
-    """How long cycles were."""
+    """Length of a cycle in each launch."""
 
     ns_per_cycle: Floats
-    """(slots)"""
+    """(slots): ns per clock cycle of the slot's launch."""
     error: float
     """Standard error as a share, of the launch that is known worst; NaN where the length that was
     handed in had to be taken, infinite where nothing is known and a cycle counts as 1 ns."""
 
 
 def launch_clocks(slots: Slots, ns_per_cycle: float | None = None) -> LaunchClocks:
-    """The length of a cycle in each launch; `ns_per_cycle` stands in where all are too short."""
+    """Return each launch's ns per cycle; `ns_per_cycle` stands in where all are too short."""
     tags, launch = np.unique(slots.heads["tag"], return_inverse=True)
     together = _ratio(slots.heads)
     known = [together]
@@ -53,7 +53,7 @@ def launch_clocks(slots: Slots, ns_per_cycle: float | None = None) -> LaunchCloc
 
 
 def _ratio(heads: SlotHeads) -> tuple[float, float]:
-    """The ns of a cycle over some slots, and its standard error as a share.
+    """Return the ns of a cycle over some slots, and its standard error as a share.
 
     Each stamp is off by up to a step of the clock, evenly, so a difference by step / √6; slots that
     began at the same stamp are off together and count once.
@@ -71,7 +71,7 @@ def _ratio(heads: SlotHeads) -> tuple[float, float]:
 
 
 def cycles_of(slots: Slots) -> tuple[Floats, Flags]:
-    """Cycles from the begin of its warp to each record, and (slots): whether they make sense.
+    """Return cycles from a warp's begin to each record, and (slots): whether they make sense.
 
     They do not where a clock goes back, nor where a warp made no mark for 2**32 cycles, some two
     seconds: then how often its clock went round is not known.
@@ -102,7 +102,7 @@ def cycles_of(slots: Slots) -> tuple[Floats, Flags]:
 
 
 def _unwrapped(cycles: Floats, length: float | None) -> Floats:
-    """Cycles of a warp that ran for longer than 32 bits count.
+    """Return cycles of a warp that ran for longer than 32 bits count.
 
     Where the oldest records are missing it is the end that is known: `length` cycles after the
     begin."""

@@ -1,4 +1,4 @@
-"""From the records of a launch to the time of each nesting path, without a Python step per record.
+"""Decoding of a launch's records into times of nesting paths, without a Python step per record.
 
 Depth is a running sum over begins (+1) and ends (-1).  At one depth the begins and ends of whole
 pairs alternate, so the k-th begin there belongs to the k-th end.  Records are worked through in
@@ -32,7 +32,7 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Totals:
-    """What the pieces have given so far."""
+    """Sums over the pieces so far."""
 
     entries: dict[Path, PathTimes] = field(default_factory=dict)
     block_ns: int = 0
@@ -44,7 +44,7 @@ class _Totals:
 
 
 def decode(buffers: Sequence[Bytes], *, block_ns: int | None = None) -> SiteTimes:
-    """Times by nesting path from the buffers of all workers of a launch.
+    """Return times by nesting path from the buffers of all workers of a launch.
 
     `block_ns` is the time of all blocks whose records were kept; None takes it from the records,
     which do not know what a block did before its first and after its last.  ProfileFileError where
@@ -57,7 +57,7 @@ def decode(buffers: Sequence[Bytes], *, block_ns: int | None = None) -> SiteTime
 def decode_records(
     workers: Sequence[Records], *, lost: int = 0, block_ns: int | None = None
 ) -> SiteTimes:
-    """Times by nesting path from the records of each worker, in the order of writing.
+    """Return times by nesting path from the records of each worker, in the order of writing.
 
     `block_ns` as in `decode`.  A begin or an end whose other half is missing is counted in
     `unmatched` and dropped.
@@ -75,7 +75,7 @@ def decode_records(
 
 
 def _pieces(records: Records) -> Iterator[Records]:
-    """Parts of about `PIECE` records that never cut a block."""
+    """Yield parts of about `PIECE` records that never cut a block."""
     block = records["block"]
     start, total = 0, len(records)
     while start < total:
@@ -113,7 +113,7 @@ class _Piece:
         self.starts = np.append(0, np.flatnonzero(block[1:] != block[:-1]) + 1)
 
     def add_to(self, totals: _Totals) -> None:
-        """Add the times of the piece, by the fastest way that its blocks allow."""
+        """Add the times of the piece, by the fastest method that its blocks allow."""
         if (length := self._common_length()) and (levels := _match(self.tag[:length])) is not None:
             # One row a record and one column a block: sums over visits run along contiguous memory.
             clock = np.ascontiguousarray(self.clock.reshape(-1, length).T)
@@ -135,7 +135,7 @@ class _Piece:
         totals.block_ns += int((self.clock[last] - self.clock[self.starts]).sum())
 
     def _common_length(self) -> int:
-        """Records in a block, where all blocks wrote the same sequence of tags; else 0."""
+        """Return the records in a block where all wrote the same sequence of tags; else 0."""
         count = len(self.starts)
         length = len(self.tag) // count
         if (self._lengths() != length).any():
@@ -146,7 +146,7 @@ class _Piece:
         return np.diff(np.append(self.starts, len(self.tag)))
 
     def _equal_blocks(self, level: _Level, clock: Ints) -> Iterator[PathTimes]:
-        """The entries of a level where `level` describes one block and all others are alike."""
+        """Yield the entries of a level of one block, where all other blocks are alike."""
         order, first = _by_path(level)
         time = clock[level.end[order]] - clock[level.begin[order]]
         spent = np.add.reduceat(time, first)
@@ -164,7 +164,7 @@ class _Piece:
         return _rows(level, order[first], columns, counted)
 
     def _any_blocks(self, level: _Level, run: NDArray[np.int32]) -> Iterator[PathTimes]:
-        """The entries of a level that describes the whole piece; `run` numbers the blocks."""
+        """Yield the entries of a level that describes the whole piece; `run` numbers blocks."""
         order, first = _by_path(level)
         time = (self.clock[level.end] - self.clock[level.begin])[order]
         # The sort by path keeps the order of blocks, so a block's visits of a path lie together.
@@ -188,7 +188,7 @@ class _Piece:
 
 
 def _by_path(level: _Level) -> tuple[Ints, Ints]:
-    """The pairs sorted by path, and where each path starts among them."""
+    """Return the pairs sorted by path, and where each path starts among them."""
     # NumPy sorts small integers by radix: an order of magnitude faster than by comparison.
     small = np.uint8 if len(level.paths) < 256 else np.uint32
     order = np.argsort(level.which.astype(small), kind="stable")
@@ -205,7 +205,7 @@ def _rows(
 
 
 def _counted(time: Ints, rows: Ints) -> list[Counted]:
-    """Counts of times by place, for each path; the next `rows` rows of `time` are of one path."""
+    """Return counts of times by place, for each path, which has the next `rows` rows of `time`."""
     keys = place_of(time)
     path = np.repeat(np.arange(len(rows)) * PLACES, rows)
     keys += path if time.ndim == 1 else path[:, None]
@@ -216,7 +216,7 @@ def _counted(time: Ints, rows: Ints) -> list[Counted]:
 
 
 def _match(tag: NDArray[np.uint32], cuts: Ints | None = None) -> list[_Level] | None:
-    """The pairs, one level a depth; None where some record has no other end.
+    """Return the pairs, one level a depth; None where some record has no other end.
 
     `cuts` are the positions at which further blocks start.
     """
@@ -251,7 +251,7 @@ def _match(tag: NDArray[np.uint32], cuts: Ints | None = None) -> list[_Level] | 
 
 
 def _number(keys: Ints) -> tuple[list[int], Ints]:
-    """The distinct keys in the order in which they were first seen, and for each key its number."""
+    """Return the distinct keys in the order first seen, and for each key its number."""
     size = int(keys.max()) + 1
     if size > TABLE:
         distinct, first, number = np.unique(keys, return_index=True, return_inverse=True)
@@ -271,7 +271,7 @@ def _number(keys: Ints) -> tuple[list[int], Ints]:
 
 
 def _walk(tags: list[int], clocks: list[int]) -> tuple[list[PathTimes], int]:
-    """The entries of one block with records missing, and how many were left over.
+    """Return the entries of one block with records missing, and how many were left over.
 
     An end closes the innermost open begin of its site, and what was open inside that one has lost
     its end.  An end of a site that is not open has lost its begin.

@@ -1,4 +1,4 @@
-"""Some blocks of one launch, as they are kept to be looked at: each visit, each flight.
+"""Excerpt of some blocks of one launch: each visit, each piece of asynchronous work.
 
 In: the slots of a launch.  Out: the timelines of a few of its blocks, chosen by how long they took,
 and what they had under way asynchronously; whole ns since the begin of the block.
@@ -25,9 +25,9 @@ __all__ = ["MOST_BLOCKS", "Excerpt", "ExcerptBlock", "ExcerptWarp", "Passages", 
 __all__ += ["one_replay"]
 
 MOST_BLOCKS = 4
-"""Of a launch."""
+"""Largest number of blocks kept of a launch."""
 MOST_VISITS = 50_000
-"""Of a block: what comes later is left out, as if its records had been lost."""
+"""Largest number of visits kept of a block; later ones count as if their records were lost."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,12 +36,12 @@ _Missing = Literal["begin", "end", ""]
 
 @dataclass(frozen=True, slots=True)
 class ExcerptBlock:
-    """A block."""
+    """Block whose visits are kept."""
 
     number: int
     sm: int
     begin_ns: int
-    """On the clock of the device, and `end_ns` too."""
+    """Time on the clock of the device; `end_ns` too."""
     end_ns: int
     chosen: str
     """Why this one, in words."""
@@ -52,7 +52,7 @@ class ExcerptWarp:
     """A warp that was recorded; times are ns since the begin of its block."""
 
     block: int
-    """Place in `blocks`."""
+    """Index in `blocks`."""
     number: int
     role: Literal["producer", "consumer", ""]
     """`producer`, `consumer`, or nothing where a kernel has no roles."""
@@ -67,7 +67,7 @@ class Passages:
     """Columns of asynchronous work, one entry a group; of several waits the first that ended."""
 
     queue: Ints
-    """Place in `queues`."""
+    """Index in `queues`."""
     issuer: Ints
     """Place of the warp in `warps`, and `waiter` too."""
     waiter: Ints
@@ -85,17 +85,17 @@ class Excerpt:
     recorded: int
     """Blocks that were recorded, of which these were chosen."""
     blocks: tuple[ExcerptBlock, ...]
-    """In the order of their begins."""
+    """Blocks in the order of their begins."""
     warps: tuple[ExcerptWarp, ...]
     """Block after block, producers first."""
     warp: Ints
     """(visits): place in `warps`."""
     site: Ints
-    """(visits)"""
+    """(visits): index of the site."""
     begin: Ints
-    """(visits)"""
+    """(visits): begin."""
     end: Ints
-    """(visits)"""
+    """(visits): end."""
     queues: tuple[str, ...]
     passages: Passages
     function: str = ""
@@ -106,7 +106,7 @@ class Excerpt:
     """When the host launched it (`time.perf_counter_ns()`); -1 where that is not known."""
 
     def numbered(self, sites: Ints) -> Excerpt:
-        """The same with the number `sites[i]` for site `i`."""
+        """Return the same with the number `sites[i]` for site `i`."""
         passages = replace(
             self.passages,
             site=sites[self.passages.site],
@@ -124,7 +124,7 @@ def excerpt_of(
     ns_per_cycle: float | None = None,
     most: int = MOST_BLOCKS,
 ) -> Excerpt | None:
-    """Up to `most` blocks of one launch: the median by time, the longest, the shortest, the first.
+    """Return up to `most` blocks of a launch: median by time, longest, shortest, first, last.
 
     None where no warp's clock makes sense.
     """
@@ -155,8 +155,10 @@ def excerpt_of(
 
 
 def one_replay(slots: Slots) -> tuple[Slots, int]:
-    """Of launches that are one and the same the slots of the second, or of the first where not all
-    of the second is there; and which it is, from 0 on."""
+    """Return one replay of launches that are one and the same, and its number from 0 on.
+
+    It is the second replay, or the first where not all of the second is there.
+    """
     number = slots.heads["block"].astype(np.int64) << 16 | slots.heads["warp"]
     order = np.argsort(number, kind="stable")
     new = np.append(True, np.diff(number[order]) != 0)[: len(order)]
@@ -167,7 +169,7 @@ def one_replay(slots: Slots) -> tuple[Slots, int]:
 
 
 def _chosen(heads: SlotHeads, number: Ints, scale: Floats, most: int) -> dict[int, ExcerptBlock]:
-    """Blocks by their number here, in the order of their begins."""
+    """Return blocks by their number here, in the order of their begins."""
     count = int(number.max()) + 1
     begin = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(begin, number, heads["begin_ns"].astype(np.int64))
@@ -187,7 +189,7 @@ def _chosen(heads: SlotHeads, number: Ints, scale: Floats, most: int) -> dict[in
 
 
 def _reasons(length: Floats, begin: Ints, most: int) -> dict[int, str]:
-    """Which blocks, and why."""
+    """Return the reason for each chosen block."""
     by_length, by_begin = np.argsort(length, kind="stable"), np.argsort(begin, kind="stable")
     reasons = (
         (by_length[len(length) // 2], "median"),
@@ -210,7 +212,7 @@ def _reasons(length: Floats, begin: Ints, most: int) -> dict[int, str]:
 def _in_order(
     heads: SlotHeads, number: Ints, blocks: list[int], consumer_warps: int | None
 ) -> tuple[Ints, Ints]:
-    """The slots of these blocks, producers first, and the place of the block of each."""
+    """Return the slots of these blocks, producers first, and the place of the block of each."""
     place = np.full(int(number.max()) + 1, len(blocks))
     place[blocks] = np.arange(len(blocks))
     follows = heads["warp"] < (consumer_warps or 0)
@@ -220,7 +222,7 @@ def _in_order(
 
 
 def _capped(visits: Visits, block: Ints) -> tuple[Visits, Floats]:
-    """As many visits of each block as are kept, from its begin on; and (blocks): until when."""
+    """Return each block's first `MOST_VISITS` visits, and (blocks) the time where they end."""
     of, until = block[visits.warp], np.full(int(block.max()) + 1, np.inf)
     for at in np.flatnonzero(np.bincount(of, minlength=len(until)) > MOST_VISITS).tolist():
         until[at] = np.partition(visits.begin[of == at], MOST_VISITS)[MOST_VISITS]
@@ -256,8 +258,10 @@ def _role(warp: int, consumer_warps: int | None) -> Literal["producer", "consume
 
 
 def _passages(flights: Sequence[Flights], until: Floats) -> tuple[tuple[str, ...], Passages]:
-    """What warps had under way until (warps) some time, each group once: who waited for it first
-    knew it first."""
+    """Return what warps had under way until (warps) some time, each group once.
+
+    A group belongs to the first warp that waited for it.
+    """
     queues: list[str] = []
     parts = [np.empty((8, 0), np.int64)]
     for each in flights:

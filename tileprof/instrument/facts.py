@@ -1,4 +1,4 @@
-"""What times inside a kernel say about it: numbers, each with a sentence.
+"""Facts that times inside a kernel give: numbers, each with a sentence.
 
 In: times by site; for overlaps asynchronous work (`overlaps.py`), for tails slots (`tails.py`).
 Out: facts.  A fact says what was measured, not what to change.  Sites are recognised by what
@@ -26,7 +26,7 @@ __all__ = ["ExposedWait", "Hidden", "Imbalance", "Overlap", "Share", "Tail", "ex
 __all__ += ["hidden_work", "imbalances", "overlap", "shares", "tail"]
 
 FREE_SLOT = "wait for a free slot"
-"""How the names of sites begin at which a producer has nothing to fill."""
+"""Beginning of the names of sites at which a producer has no slot to fill."""
 _NOTABLE = 1.05
 """Slowest over mean, from which work counts as uneven."""
 
@@ -35,7 +35,7 @@ Kind = Literal["producer idle", "consumer idle", "prologue", "epilogue"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What part of the time of some warps was spent in one way."""
+    """Share of some warps' time that was spent in one way."""
 
     kind: Kind
     ns: float
@@ -43,7 +43,7 @@ class Share:
 
     @property
     def share(self) -> float:
-        """0 to 1."""
+        """Share of the warps' time, 0 to 1."""
         return self.ns / self.of_ns
 
     @property
@@ -60,9 +60,9 @@ class Share:
 
 
 def shares(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Share]:
-    """How long producers and consumers wait for each other, and what lies around the main loop.
+    """Return the shares of waits of producers and consumers, and of time outside the main loop.
 
-    A kernel without producers has its warps for consumers.  A share of 0 is told where there is
+    In a kernel without producers all warps are consumers. A share of 0 is reported where there is
     such a site; a site within another of its kind counts once.
     """
     known = {site.id: site for site in sites}
@@ -79,7 +79,7 @@ def shares(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Share]:
 
 
 def _by_role(times: SiteTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Time of producers and of consumers at each entry."""
+    """Return the time of producers and of consumers at each entry."""
     none = np.zeros(len(times))
     producer = none if times.spread is None else times.spread.producer_ns
     return producer, times.total_ns - producer
@@ -96,7 +96,7 @@ def _is_kind(kind: str, site: ir.Site) -> bool:
 
 
 def _inside(times: SiteTimes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether an entry lies within a chosen one."""
+    """Return (entries): whether each lies within a chosen one."""
     inside = np.zeros(len(times), np.bool_)
     for at, parent in enumerate(times.parents.tolist()):
         inside[at] = parent >= 0 and (inside[parent] or chosen[parent])
@@ -105,18 +105,18 @@ def _inside(times: SiteTimes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class ExposedWait:
-    """How long each visit of a wait takes."""
+    """Duration of the visits of a wait."""
 
     site: int
     name: str
     visits: int
     mean_ns: float
     median_ns: float
-    """NaN where visits were not told apart."""
+    """Median visit, in ns; NaN where single visits were not measured."""
     late_ns: float
     """95 % of the visits take at most this."""
     share: float
-    """Of the time of all workers."""
+    """Share of the time of all workers."""
 
     @property
     def sentence(self) -> str:
@@ -126,7 +126,7 @@ class ExposedWait:
 
 
 def exposed_waits(times: SiteTimes, sites: Sequence[ir.Site]) -> list[ExposedWait]:
-    """The waits for asynchronous work, the longest first."""
+    """Return the waits for asynchronous work, the longest first."""
     known = {site.id: site for site in sites}
     median, late = times.quantile(0.5), times.quantile(0.95)
     found = []
@@ -148,7 +148,7 @@ class Imbalance:
     over: Literal["warps", "blocks"]
     factor: float
     share: float
-    """Of the time of all workers that is spent there."""
+    """Share of the time of all workers that is spent there."""
 
     @property
     def sentence(self) -> str:
@@ -158,7 +158,7 @@ class Imbalance:
 
 
 def imbalances(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Imbalance]:
-    """Where work is uneven by 5 % or more, what costs most first."""
+    """Return where work is uneven by 5 % or more, the most expensive place first."""
     known = {site.id: site for site in sites}
     if times.spread is None or not times.block_ns:
         return []

@@ -36,8 +36,8 @@ Mode = Literal["off", "scopes", "stages", "ops", "sample"]
 
 
 def insert(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
-    """The kernel with records for the sites of `mode`, and with its table of sites; none for
-    `sample`, which looks at a kernel from beside it."""
+    """Return the kernel with records for the sites of `mode`, and with its table of sites; none for
+    `sample`, which observes a kernel from outside."""
     kernel = strip(kernel)
     if mode in ("off", "sample"):
         return kernel
@@ -47,7 +47,7 @@ def insert(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
 
 
 def strip(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel without records and sites."""
+    """Return the kernel without records and sites."""
     if not kernel.sites and not any(isinstance(op, ir.Record) for op in kernel.ops()):
         return kernel
     bare = ir.rewrite(kernel, lambda op, builder: () if isinstance(op, ir.Record) else None)
@@ -64,7 +64,7 @@ class _Inserter:
         self._open: list[list[int]] = [[]]
 
     def block(self, block: ir.Block, owner: ir.OpBase | None) -> ir.Block:
-        """A copy of a block with records in it; `owner` is the op that holds it."""
+        """Return a copy of a block with records in it; `owner` is the op that holds it."""
         made = ir.Block([ir.Value(a.type, a.name) for a in block.args])
         self._mapping.update(zip(block.args, made.args, strict=True))
         builder = ir.Builder(made)
@@ -140,7 +140,7 @@ class _Inserter:
 
 
 def _leaves(block: ir.Block) -> bool:
-    """Whether every way through the block ends in a `break` or `continue`."""
+    """Return whether every path through the block ends in a `break` or `continue`."""
     match block.ops[-1:]:
         case [ir.Break() | ir.Continue()]:
             return True

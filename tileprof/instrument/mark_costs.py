@@ -1,4 +1,4 @@
-"""What marks cost the sites that they measure: how many there were, and the time that they took.
+"""Costs of marks at the sites that they measure: how many there were, and their time.
 
 In: counts of records by state.  Out: for each entry of `SiteTimes` the marks inside its visits, and
 their time, which is no part of the site's own: by how much measuring may have changed it.
@@ -25,19 +25,19 @@ class MarkCosts:
     count: Ints
     """Marks inside visits, that of their begin among them and that of their end not."""
     ns: Floats
-    """What these took, as calibrated; 0 where that is not known."""
+    """Time of these marks in ns, as calibrated; 0 where that is not known."""
 
     def __add__(self, other: MarkCosts) -> MarkCosts:
         return MarkCosts(self.count + other.count, self.ns + other.ns)
 
     def part(self, begin: int, end: int, whole: int) -> MarkCosts:
-        """From `begin` to `end` of `whole` parts of all marks."""
+        """Return the part of all marks from `begin` to `end` of `whole` equal parts."""
         count = self.count * end // whole - self.count * begin // whole
         return MarkCosts(count, self.ns * (end - begin) / whole)
 
     @classmethod
     def merge(cls, parts: Sequence[MarkCosts], rows: Sequence[Ints], size: int) -> MarkCosts:
-        """The sums of several; entry i of part p goes to entry `rows[p][i]`, all different."""
+        """Return the sums of several; entry i of part p goes to its own entry `rows[p][i]`."""
         made = cls(np.zeros(size, np.int64), np.zeros(size))
         for part, row in zip(parts, rows):
             made.count[row] += part.count

@@ -18,7 +18,7 @@ __all__ = ["note_scopes", "strip_marks"]
 
 
 def note_scopes(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel with its scopes as sites, and each op's innermost one in `Location.scope`.
+    """Return the kernel with its scopes as sites, and each op's innermost one in `Location.scope`.
 
     An op without a place, as in text without locations, is in no scope.
     """
@@ -28,7 +28,7 @@ def note_scopes(kernel: ir.Kernel) -> ir.Kernel:
 
 
 def strip_marks(kernel: ir.Kernel) -> ir.Kernel:
-    """The kernel without marks, sites and states."""
+    """Return the kernel without marks, sites and states."""
     if not kernel.sites and not any(isinstance(op, ir.Mark) for op in kernel.ops()):
         return kernel
     bare = ir.rewrite(kernel, lambda op, builder: () if isinstance(op, ir.Mark) else None)
@@ -46,7 +46,7 @@ class _Noting:
         self._mapping: dict[ir.Value, ir.Value] = {}
 
     def block(self, block: ir.Block, scope: int | None) -> ir.Block:
-        """A copy of a block whose ops lie in a scope."""
+        """Return a copy of a block whose ops lie in a scope."""
         made = ir.Block([ir.Value(a.type, a.name) for a in block.args])
         self._mapping.update(zip(block.args, made.args, strict=True))
         for op in block.ops:

@@ -1,4 +1,4 @@
-"""How much of asynchronous work is hidden behind other work.
+"""Shares of asynchronous work that are hidden behind other work.
 
 In: what was under way (`queues.py`).  Out: facts; numbers, each with a sentence.
 """
@@ -18,14 +18,14 @@ __all__ = ["Hidden", "Overlap", "hidden_work", "overlap"]
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """How much of the asynchronous work of a queue goes on while nobody waits for it."""
+    """Share of a queue's asynchronous work that goes on while nobody waits for it."""
 
     queue: str
     groups: int
     flight_ns: float
-    """From starts to ends of waits, summed."""
+    """Time from starts to ends of waits, summed, in ns."""
     exposed_ns: float
-    """Of that, while a warp waited."""
+    """Part of that time in which a warp waited, in ns."""
 
     @property
     def share(self) -> float:
@@ -47,7 +47,7 @@ def _work(queue: str) -> str:
 
 
 def hidden_work(flights: Sequence[Flights]) -> list[Hidden]:
-    """One fact for each queue in which something was retired."""
+    """Return one fact for each queue in which something was retired."""
     made = [
         Hidden(f.queue, len(f), float(f.flight_ns.sum()), float(f.exposed_ns.sum()))
         for f in flights
@@ -57,7 +57,7 @@ def hidden_work(flights: Sequence[Flights]) -> list[Hidden]:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How long loads and matrix products of one block are under way, and how long both are."""
+    """Times in which loads and matrix products of one block are under way, alone and together."""
 
     loads_ns: float
     products_ns: float
@@ -65,7 +65,7 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Of the time of the shorter of the two, 0 to 1."""
+        """Time in which both are under way, as a share of the shorter of the two, 0 to 1."""
         return self.both_ns / min(self.loads_ns, self.products_ns)
 
     @property
@@ -77,7 +77,7 @@ class Overlap:
 
 
 def overlap(flights: Sequence[Flights]) -> Overlap | None:
-    """Over all blocks; None where a kernel does not both load and multiply asynchronously.
+    """Return the overlap over all blocks; None unless both kinds of work are asynchronous.
 
     Work is under way until somebody who waits for it knows that it is done, so both times are upper
     bounds.

@@ -7,10 +7,10 @@
 
 A mark says which state the calling warp is in from here on; the time until its next mark is spent
 there.  A state is a site and how many sites of its path go on from before: the others are visits
-that begin here.  Both hold whichever way control has come:
+that begin here.  Both hold whichever path control took:
 
 - a loop or a branch that holds marks has the state of its own place in front of it;
-- into the body of a loop only the sites around it go on, also from one turn to the next;
+- into the body of a loop only the sites around it go on, also from one iteration to the next;
 - behind a loop or a branch the sites around it go on, and no state is taken to be known.
 
 A condition of a `while` runs in the state before it.  No mark reads or writes what another op does,
@@ -34,7 +34,7 @@ __all__ = ["place_marks"]
 
 
 def place_marks(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
-    """The kernel with marks for the sites of `mode`, and with its tables of sites and states.
+    """Return the kernel with marks for the sites of `mode`, and its tables of sites and states.
 
     In: a kernel after all passes, its scopes noted by `note_scopes`.  Where there is no site it
     comes back without marks.
@@ -63,7 +63,7 @@ class _Table:
         self._state_of: dict[ir.State, int] = {self.states[0]: 0}
 
     def state(self, path: Sequence[Region], fresh: int) -> int:
-        """The number of the state in the innermost region of a path."""
+        """Return the number of the state in the innermost region of a path."""
         site: int | None = None
         for region in path:
             site = self._site(region, site)
@@ -74,7 +74,7 @@ class _Table:
         return self._state_of[state]
 
     def _site(self, region: Region, parent: int | None) -> int:
-        """The same place of the source in copies of one loop is one site, visited more often."""
+        """Return a site's number; one place of the source in copies of one loop is one site."""
         step, location = region.step, region.location
         if location is None and parent is not None:
             # What a pass made of nothing in particular.
@@ -99,14 +99,14 @@ class _Launch:
         self.path: list[Region] = []
         """The regions around the op at hand."""
         self.held: tuple[Region, ...] = ()
-        """The regions that the warp has entered and not left, whichever way it came."""
+        """Regions that the warp has entered and not left, whichever path it took."""
         self.exact = False
-        """Whether its state is the innermost one of these, whichever way it came."""
+        """True where the warp's state is the innermost of these, whichever path it came by."""
         self.idle_from = 0
-        """Where in the block at hand a mark goes: in front of ops that go with what follows."""
+        """Index in the current block for a mark: in front of ops that go with what follows."""
 
     def marked(self) -> ir.Launch:
-        """The launch with marks; as it was where it has no site."""
+        """Return the launch with marks; as it was where it has no site."""
         sites = len(self.table.sites)
         body = self._body(self.launch.body)
         if len(self.table.sites) == sites and not any(
@@ -129,7 +129,7 @@ class _Launch:
         return made
 
     def _role(self, name: str, block: ir.Block, op: ir.Roles) -> ir.Block:
-        """One role, of whose state nothing is known when it begins."""
+        """Return one role, of whose state nothing is known when it begins."""
         self.path = [Region(name, "stage", op.span)] if self.shows_roles else []
         self.held, self.exact = (), False
         made = self._block(block, op)
@@ -144,7 +144,7 @@ class _Launch:
         return made
 
     def _block(self, block: ir.Block, owner: ir.OpBase) -> ir.Block:
-        """A copy of a block with marks."""
+        """Return a copy of a block with marks."""
         made = self._opened(block)
         outer, self.idle_from = self.idle_from, 0
         self._items(self.regions.of(block, owner), made)
@@ -164,7 +164,7 @@ class _Launch:
                 self._op(item, made)
 
     def _whole(self, region: Region, made: ir.Block) -> None:
-        """A step: one mark, then all of its ops."""
+        """Add a step: one mark, then all of its ops."""
         self._ensure(made)
         for op in region.items:
             assert isinstance(op, ir.OpBase)
@@ -178,7 +178,7 @@ class _Launch:
         elif is_glue(op):
             self._copy(op, made)
             if not self._is_exact():
-                # What it would go with is the last turn of a loop: rather with what follows.
+                # The op before is in the loop's last iteration, so it goes with what follows.
                 return
         elif self.regions.is_idle(op):
             self._copy(op, made)
@@ -189,12 +189,12 @@ class _Launch:
         self.idle_from = len(made.ops)
 
     def _control(self, op: ir.OpBase) -> dict[str, ir.Block]:
-        """The blocks of a loop or a branch; behind it, the sites around it go on."""
+        """Return the blocks of a loop or a branch; behind it, the sites around it go on."""
         around = tuple(self.path)
         regions: dict[str, ir.Block] = {}
         for name in op.SPEC.regions:
             block: ir.Block = getattr(op, name)
-            # What a turn of a loop finds, the turn before may have left.
+            # An iteration may begin in the state that the previous one left.
             self.held, self.exact = around, isinstance(op, ir.If)
             if name == "condition":
                 regions[name] = clone_block(block, self.mapping)

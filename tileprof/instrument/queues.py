@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 def loads_tiles(queue: str) -> bool:
-    """Whether what goes through a queue are tiles on their way into a block."""
+    """Return whether a queue carries tiles into a block."""
     return queue == "cp.async" or bool(queue and queue not in IN_ORDER)
 
 
@@ -47,7 +47,7 @@ class Flights:
     queue: str
     block: Ints
     site: Ints
-    """That started it; of a group of several, the first."""
+    """(groups): site that started the work; of a group of several, the first."""
     waited_at: Ints
     """The site that waited."""
     issued: Floats
@@ -67,12 +67,12 @@ class Flights:
 
     @property
     def flight_ns(self) -> Floats:
-        """From the start to the end of the wait."""
+        """Time from the start of the work to the end of the wait, in ns."""
         return self.retired - self.issued
 
     @property
     def exposed_ns(self) -> Floats:
-        """How long was waited for it."""
+        """Time spent waiting for the work, in ns."""
         return self.retired - np.maximum(self.wait, self.issued)
 
 
@@ -97,7 +97,7 @@ class _Queue:
 
 
 def flights_of(timeline: Timeline, sites: Sequence[ir.Site]) -> list[Flights]:
-    """The asynchronous work of all queues, one after the other in the order of the sites."""
+    """Return the asynchronous work of all queues, one after the other in the order of the sites."""
     names = dict.fromkeys(site.issues for site in sites if site.issues)
     return [_of_queue(timeline, _Queue.of(name, sites)) for name in names]
 
@@ -125,14 +125,14 @@ def _of_queue(timeline: Timeline, queue: _Queue) -> Flights:
 
 
 def _marks_at(timeline: Timeline, sites: Ints, warp: int) -> Ints:
-    """Where visits of some sites by a warp begin."""
+    """Return the marks at which a warp's visits of some sites begin."""
     mine = timeline.marks(warp)
     found = timeline.visits[mine] & np.isin(timeline.site[mine], sites)
     return np.asarray(np.flatnonzero(found) + mine.start)
 
 
 def _groups(timeline: Timeline, queue: _Queue, warp: int) -> Ints:
-    """The first mark of each group of a warp."""
+    """Return the first mark of each group of a warp."""
     marks = _marks_at(timeline, queue.issues, warp)
     if queue.name == "wgmma" or not len(marks):
         return marks
@@ -143,7 +143,7 @@ def _groups(timeline: Timeline, queue: _Queue, warp: int) -> Ints:
 
 
 def _in_order(issued: Ints, waited: Ints, pending: Ints) -> tuple[tuple[Ints, Ints], int]:
-    """Groups and the waits that retire them, and how many groups are not retired."""
+    """Return groups and the waits that retire them, and how many groups are not retired."""
     if not len(waited):
         return (issued[:0], waited), len(issued)
     retired = np.maximum.accumulate(np.searchsorted(issued, waited) - pending)
@@ -153,7 +153,7 @@ def _in_order(issued: Ints, waited: Ints, pending: Ints) -> tuple[tuple[Ints, In
 
 
 def _across(timeline: Timeline, groups: list[Ints], waits: list[Ints]) -> Iterator[tuple[int, int]]:
-    """Warps that fill a ring, each with every warp of its block that reads it."""
+    """Yield warps that fill a ring, each with every warp of its block that reads it."""
     for issuer in (w for w, each in enumerate(groups) if len(each)):
         for waiter in np.flatnonzero(timeline.block == timeline.block[issuer]).tolist():
             if len(waits[waiter]):

@@ -69,9 +69,9 @@ RECORD = _numpy(_RECORD)
 
 
 def c_struct() -> str:
-    """The layout as C11 / C++ source: two structs, and the function that writes one record.
+    """Return the layout as C11 / C++ source: two structs, and the function that writes one record.
 
-    `tp_note(buffer, clock, block, tag)` is the only way in which emitted code adds a record.
+    `tp_note(buffer, clock, block, tag)` is the only function with which emitted code adds a record.
     """
     structs = "\n".join(
         f"typedef struct {{\n{_members(layout)}\n}} {name};"
@@ -97,7 +97,7 @@ def _members(layout: _Fields) -> str:
 
 
 def allocate(capacity: int, *, worker: int = 0) -> Bytes:
-    """An empty buffer for `capacity` records, as bytes to hand to a worker."""
+    """Return an empty buffer for `capacity` records, as bytes to hand to a worker."""
     buffer = np.empty(HEADER.itemsize + capacity * RECORD.itemsize, np.uint8)
     header = buffer[: HEADER.itemsize].view(HEADER)
     header[0] = (MAGIC, VERSION, RECORD.itemsize, capacity, 0, 0, worker, 0)
@@ -105,7 +105,7 @@ def allocate(capacity: int, *, worker: int = 0) -> Bytes:
 
 
 def make_records(clock: Any, block: Any, tag: Any) -> Records:
-    """Records from their fields, each an array or a number, in the order of writing."""
+    """Return records from their fields, each an array or a number, in the order of writing."""
     clock, block, tag = np.broadcast_arrays(clock, block, tag)
     made = np.empty(clock.size, RECORD)
     made["clock"], made["block"], made["tag"] = clock.ravel(), block.ravel(), tag.ravel()
@@ -123,7 +123,7 @@ def append(buffer: Bytes, records: Records) -> None:
 
 
 def read(buffer: Bytes) -> Records:
-    """The records of a buffer, sharing its memory; ProfileFileError where it is not whole."""
+    """Return a buffer's records, sharing its memory; ProfileFileError where it is not whole."""
     header = _header(buffer)
     written, capacity = int(header["written"]), int(header["capacity"])
     if written > capacity:
@@ -143,7 +143,7 @@ def read(buffer: Bytes) -> Records:
 
 
 def read_lost(buffer: Bytes) -> int:
-    """How many records found the buffer full."""
+    """Return how many records found the buffer full."""
     return int(_header(buffer)["lost"])
 
 

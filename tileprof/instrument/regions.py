@@ -35,7 +35,7 @@ class Region:
     location: Location | None = None
     items: list[Item] = field(default_factory=list)
     step: Step | None = None
-    """Where it is a step: its ops are one piece."""
+    """Step, where the region is one: its ops are one piece."""
 
 
 Item = Region | ir.OpBase
@@ -53,12 +53,12 @@ class Regions:
         self._known: dict[ir.OpBase, list[Step]] = {}
 
     def of(self, block: ir.Block, owner: ir.OpBase) -> list[Item]:
-        """The ops of a block in order, those that belong together as regions; `owner` holds it."""
+        """Return the ops of a block in order, grouped as regions; `owner` holds the block."""
         items = self._scoped(block.ops, self._scopes(owner))
         return self._staged(items) if self._by_steps else items
 
     def splits(self, item: Item) -> bool:
-        """Whether it is a loop or a branch that holds regions which are not one with it."""
+        """Return whether it is a loop or branch that holds regions which are not one with it."""
         if not isinstance(item, _Control):
             return False
         if self._holds_scopes(item):
@@ -66,7 +66,7 @@ class Regions:
         return self._by_steps and bool(self._inside(item)) and self._single(item) is None
 
     def is_idle(self, op: ir.OpBase) -> bool:
-        """Whether an op takes no time that counts, so that it goes with what follows."""
+        """Return whether an op takes no time that counts, so that it goes with what follows."""
         if self._by_steps:
             if is_glue(op) or self.splits(op):
                 return False
@@ -77,7 +77,7 @@ class Regions:
     # -- scopes
 
     def _scopes(self, op: ir.OpBase) -> _Path:
-        """The scopes around an op in the author's text, outermost first."""
+        """Return the scopes around an op in the author's text, outermost first."""
         span = (_guarded_load(op) or op).span
         at = span.scope if span is not None else None
         path: list[int] = []
@@ -87,7 +87,7 @@ class Regions:
         return tuple(reversed(path))
 
     def _scoped(self, ops: Sequence[ir.OpBase], around: _Path) -> list[Item]:
-        """Ops with those of each scope inside of `around` as a region."""
+        """Return ops with those of each scope inside of `around` as a region."""
         items: list[Item] = []
         opened: list[tuple[int, Region]] = []
         idle: list[Item] = []
@@ -108,8 +108,8 @@ class Regions:
         return [*items, *idle]
 
     def _paths(self, ops: Sequence[ir.OpBase], around: _Path) -> dict[ir.OpBase, _Path]:
-        """The scopes of each op that takes time.  A wait that a pass has put between two ops of one
-        scope does not cut the scope, unless it lies in another one itself."""
+        """Return the scopes of each op that takes time.  A wait that a pass has put between two ops
+        of one scope does not cut the scope, unless it lies in another one itself."""
         timed = [op for op in ops if not is_glue(op) and not self.is_idle(op)]
         paths = [_beyond(self._scopes(op), around) for op in timed]
         for at, op in enumerate(timed):
@@ -122,7 +122,7 @@ class Regions:
         return dict(zip(timed, paths, strict=True))
 
     def _holds_scopes(self, op: ir.OpBase) -> bool:
-        """Whether something inside of a loop or a branch lies in a scope that does not hold it."""
+        """Return whether something in a loop or branch lies in a scope that does not hold it."""
         own = self._scopes(op)
         inside = self._pieces(op)
         return any(_beyond(self._scopes(o), own) and not self.is_idle(o) for o in inside)
@@ -130,7 +130,7 @@ class Regions:
     # -- stages
 
     def _staged(self, items: list[Item]) -> list[Item]:
-        """Items of one block or scope, around its loops: prologue, loops, epilogue."""
+        """Return items of one block or scope, around its loops: prologue, loops, epilogue."""
         for item in items:
             if isinstance(item, Region):
                 item.items = self._staged(item.items)
@@ -157,7 +157,7 @@ class Regions:
     # -- steps
 
     def _stepped(self, items: Sequence[Item]) -> list[Item]:
-        """Steps, or runs of steps of one kind, as regions."""
+        """Return steps, or runs of steps of one kind, as regions."""
         runs = _Runs(self._by_kind)
         for item in items:
             if isinstance(item, Region) or self.splits(item):
@@ -169,7 +169,7 @@ class Regions:
         return runs.done()
 
     def _step(self, op: ir.OpBase) -> Step | None:
-        """What an op does; of a loop or a branch, where it does a single thing."""
+        """Return the step of an op; of a loop or branch, if it does a single thing."""
         if isinstance(op, _Control):
             return self._single(op)
         step = self._steps.of(op)
@@ -179,12 +179,12 @@ class Regions:
         inside, loops = self._inside(op), isinstance(op, _Loop)
         if not inside:
             return Step("compute", _loop_name(op)) if isinstance(op, _Loop) else None
-        # Each turn of a loop is a visit; a branch that is not taken must leave rings as they are.
+        # Each iteration of a loop is a visit; a branch not taken must leave rings as they are.
         counts = inside[0].queued if loops else inside[0].guarded
         return None if counts or len(inside) > 1 else inside[0]
 
     def _inside(self, op: ir.For | ir.While | ir.If) -> list[Step]:
-        """The steps in a loop or a branch, joined as they would be in one block."""
+        """Return the steps in a loop or a branch, joined as they would be in one block."""
         if op not in self._known:
             runs = _Runs(self._by_kind)
             for inner in self._pieces(op):
@@ -197,8 +197,10 @@ class Regions:
         return self._known[op]
 
     def _pieces(self, op: ir.OpBase) -> Iterator[ir.OpBase]:
-        """What is inside of a loop or a branch, at any depth: ops, and loops without steps of their
-        own, which take their time all the same."""
+        """Yield what is inside of a loop or branch, at any depth: ops, and loops without own steps.
+
+        Such loops take their time all the same.
+        """
         for block in op.blocks():
             for inner in block.ops:
                 if isinstance(inner, _Control) and not self._is_bare(inner):
@@ -207,7 +209,7 @@ class Regions:
                     yield inner
 
     def _is_bare(self, op: ir.OpBase) -> bool:
-        """Whether it is a loop without a step inside."""
+        """Return whether it is a loop without a step inside."""
         return self._by_steps and isinstance(op, _Loop) and not self._inside(op)
 
 
@@ -222,18 +224,18 @@ class _Runs:
         self._sealed = False
 
     def add(self, item: Item) -> None:
-        """What is no step: a region, or a loop or a branch with regions of its own."""
+        """Add what is no step: a region, or a loop or a branch with regions of its own."""
         self._items += [*self._idle, item]
         self._idle, self._run = [], None
 
     def glue(self, op: ir.OpBase) -> None:
-        """What goes with the step before; it ends a group of loads."""
+        """Add an op that goes with the step before; it ends a group of loads."""
         held = self._items if self._run is None else self._run.items
         held += [*self._idle, op]
         self._idle, self._sealed = [], True
 
     def step(self, op: ir.OpBase, step: Step | None) -> None:
-        """An op with what it does; None for one that goes with what follows."""
+        """Add an op with its step; None for an op that goes with what follows."""
         before = self._run.step if self._run is not None else None
         if step is not None and before is not None and self._joins(before, step):
             assert self._run is not None
@@ -251,11 +253,11 @@ class _Runs:
         self._idle, self._sealed = [], False
 
     def done(self) -> list[Item]:
-        """The regions, and the ops between them."""
+        """Return the regions, and the ops between them."""
         return [*self._items, *self._idle]
 
     def _joins(self, before: Step, after: Step) -> bool:
-        """Whether a step goes on with the one before."""
+        """Return whether a step goes on with the one before."""
         if before.kind == after.kind == "load" and before.issues:
             return before.issues == after.issues and not self._sealed
         if not self._by_kind:
@@ -273,7 +275,7 @@ _Control = (ir.For, ir.While, ir.If)
 
 
 def _coarse(step: Step) -> Step:
-    """A step as part of a run: asynchronous stores and the waits for them are one with writing."""
+    """Return a step as part of a run: asynchronous stores and their waits count as writing."""
     if step.kind == "wait stores" or step.issues == "bulk":
         return replace(step, kind="write", issues="", retires="", pending=0)
     return step
@@ -292,7 +294,7 @@ def _loop_name(op: ir.For | ir.While) -> str:
 
 
 def _leaves(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    """What is inside of loops and branches, at any depth, without these."""
+    """Yield the ops inside of loops and branches, at any depth, without the loops and branches."""
     for block in op.blocks():
         for inner in block.ops:
             if isinstance(inner, _Control):
@@ -302,8 +304,9 @@ def _leaves(op: ir.OpBase) -> Iterator[ir.OpBase]:
 
 
 def _guarded_load(op: ir.OpBase) -> ir.OpBase | None:
-    """The first load of a group of cp.async that a branch leaves out beyond the last turn: such a
-    branch is in the scope that all of the loads are in, and the group counts when empty too."""
+    """The first load of a group of cp.async that a branch leaves out beyond the last iteration:
+    such a branch is in the scope that all of the loads are in, and the group counts when empty
+    too."""
     if not isinstance(op, ir.If):
         return None
     inside = [o for o in _leaves(op) if o.SPEC.effect and not is_glue(o)]
@@ -324,5 +327,5 @@ def _common(a: _Path, b: _Path) -> _Path:
 
 
 def _beyond(path: _Path, around: _Path) -> _Path:
-    """The scopes of a path that are not around already."""
+    """Return the scopes of a path that are not around already."""
     return path[len(_common(path, around)) :]

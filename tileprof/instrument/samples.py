@@ -1,8 +1,8 @@
 """Counts of where warps were seen, added up by role and site.
 
 In: for some launches how often each warp was seen in each state (`prelude/sampling.cuh`).  Out: for
-each role and site how often, and what it takes to tell how launches differ: shares with intervals
-are made of it where a profile is read.
+each role and site how often, and the sums from which the variance between launches follows: readers
+of a profile derive shares with intervals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """What one launch, or several, gave."""
+    """Samples of one launch, or of several."""
 
     looks: int
     """At one warp of each block, all blocks together."""
@@ -44,11 +44,11 @@ SAMPLING = np.dtype(
     [("counts", "<u8"), ("others", "<u4"), ("first", "<u4"), ("shift", "<u4"), ("seed", "<u4"),
      ("turns", "<u8")]
 )  # fmt: skip
-"""What a launch is given; `TpSampling` of `prelude/sampling.cuh` says what the fields mean."""
+"""Parameter of a launch; `TpSampling` of `prelude/sampling.cuh` describes its fields."""
 
 
 def counted_words(warps: int, states: int) -> int:
-    """How many 64-bit words a kernel's launches add to."""
+    """Return the number of 64-bit words to which a kernel's launches add."""
     return 1 + warps * states
 
 
@@ -61,21 +61,20 @@ def sampling(
     seed: int = 0,
     turns: bool = False,
 ) -> bytes:
-    """The argument of a launch of which one in `every` blocks, a power of two, is looked at.
+    """Return the argument of a launch of which one in `every` blocks, a power of two, is sampled.
 
-    `counts`: address of zeroed words on the device; two to the power of `shift`: cycles from
-    one look to the next; `turns`: of these blocks of all launches together the first 64, and then
-    one in 32.
+    `counts`: address of zeroed words on the device; two to the power of `shift`: cycles from one
+    sample to the next; `turns`: of these blocks of all launches the first 64, then one in 32.
     """
     return np.array((counts, every - 1, first, shift, seed, turns), SAMPLING).tobytes()
 
 
 NOT_SAMPLED = bytes(SAMPLING.itemsize)
-"""The argument of a launch that nobody looks at."""
+"""Argument of a launch that is not sampled."""
 
 
 def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
-    """The counts of a kernel from the 64-bit words that its launches added to.
+    """Return the counts of a kernel from the 64-bit words that its launches added to.
 
     ProfileFileError where there are not as many as warps and states ask for.
     """
@@ -93,7 +92,7 @@ def read_counts(words: NDArray[Any], warps: int, states: int) -> Counts:
 
 @dataclass(slots=True, eq=False)
 class SampleTotals:
-    """What launches of one kernel gave, for any number of them in the same memory.
+    """Samples of one kernel's launches, for any number of them in the same memory.
 
     Arrays are (roles, sites + 1), the last column for what lies outside of all sites; counts of a
     site include those inside of it.  `squares` and `products` are what the variance of a ratio over
@@ -106,15 +105,15 @@ class SampleTotals:
     """Batches that were added: one launch each, or those between two readings."""
     seen: Floats
     squares: Floats
-    """Of `seen` by launch, summed."""
+    """Sum over launches of the square of `seen`."""
     products: Floats
-    """Of `seen` and the role's samples by launch, summed."""
+    """Sum over launches of the product of `seen` and the role's samples."""
     samples: Floats
-    """(roles,)"""
+    """(roles,): number of samples."""
     samples_squares: Floats
 
     def __add__(self, other: SampleTotals) -> SampleTotals:
-        """Of both; where one knows more sites, the other has not seen them."""
+        """Return the sum of both; where one knows more sites, the other has not seen them."""
         if self.seen.shape[1] < other.seen.shape[1]:
             return other + self
         other = other._widened(self.seen.shape[1])
@@ -137,7 +136,7 @@ class SampleTotals:
         states: Sequence[ir.State],
         consumer_warps: int,
     ) -> SampleTotals:
-        """What one launch gave.
+        """Return the totals of one launch.
 
         `consumer_warps`: how many of its warps, from the first, are no producers.  A kernel without
         producers has the role `block`.
@@ -157,8 +156,8 @@ class SampleTotals:
         return cls(roles, counts.looks, some, seen, seen * seen, products, total, squared)
 
     def own(self, parents: Sequence[int | None], row: int) -> list[int]:
-        """A role's samples at each site and at none inside of it, given the site around each; the
-        last: outside of all."""
+        """Return a role's samples at each site and at none inside of it, given the site around
+        each; the last: outside of all."""
         seen = self.seen[row]
         own = seen.copy()
         for site, parent in enumerate(parents[: len(seen) - 1]):
@@ -167,7 +166,7 @@ class SampleTotals:
         return [max(int(count), 0) for count in own.tolist()]
 
     def part(self, begin: int, end: int, whole: int) -> SampleTotals:
-        """From `begin` to `end` of `whole` parts of all samples."""
+        """Return the part of all samples from `begin` to `end` of `whole` equal parts."""
 
         def cut(count: Any) -> Any:
             return count * end // whole - count * begin // whole
@@ -194,7 +193,7 @@ class SampleTotals:
 
 
 def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
-    """(sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
+    """Return (sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
     found = np.zeros((len(sites) + 1, len(states)))
     for number, state in enumerate(states):
         if state.site < 0:

@@ -72,12 +72,12 @@ SLOT = _numpy(_SLOT)
 RECORD = _numpy(_RECORD)
 RECORDING = _numpy(_RECORDING)
 RELEASED_AT: Final = 8
-"""Where `released` lies in an arena."""
+"""Offset of `released` in an arena, in bytes."""
 
 
 @cache
 def cuda_text() -> str:
-    """The header `records.cuh`: the layout as structs, and what a warp does.
+    """Return the header `records.cuh`: the layout as structs, and what a warp does.
 
     `tp_begin(recording)` by a whole warp, of which lane 0 records, or `tp_begin_alone(recording)`
     by one thread; then `tp_mark(warp, state)`; at last `tp_end(warp)`.

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 ROUND: Final = 0xFFFFFFFF
-"""As `limit` of a recording: a full slot goes round and keeps the newest records."""
+"""`limit` of a recording whose full slots wrap around and keep the newest records."""
 ALL_WARPS: Final = 0xFFFFFFFF
 
 SlotHeads = NDArray[Any]
@@ -61,12 +61,12 @@ Records = NDArray[Any]
 
 
 def heads_bytes(slots: int) -> int:
-    """Bytes of an arena before its records: its head and the heads of the slots."""
+    """Return the bytes of an arena before its records: its head and the slots' heads."""
     return ARENA.itemsize + slots * SLOT.itemsize
 
 
 def arena_bytes(slots: int, capacity: int) -> int:
-    """Bytes of an arena; it must lie at a multiple of `8 * capacity`."""
+    """Return the bytes of an arena; it must lie at a multiple of `8 * capacity`."""
     return _records_at(slots, capacity) + slots * capacity * RECORD.itemsize
 
 
@@ -76,8 +76,8 @@ def _records_at(slots: int, capacity: int) -> int:
 
 
 def new_head(slots: int, capacity: int) -> bytes:
-    """The first bytes of a new arena, of which all others are 0.  Both numbers are powers of two;
-    InternalError where they are not or where the arena would reach 4 GiB."""
+    """Return the first bytes of a new arena, of which all others are 0.  Both numbers are powers of
+    two; InternalError where they are not or where the arena would reach 4 GiB."""
     powers = all(n > 0 and n & (n - 1) == 0 for n in (slots, capacity))
     if not powers or capacity < 8 or arena_bytes(slots, capacity) >= 1 << 32:
         raise InternalError(f"no arena has {slots:,} slots of {capacity:,} records")
@@ -98,11 +98,11 @@ def recording(
     limit: int | None = None,
     turns: int = 0,
 ) -> bytes:
-    """The argument of a launch: 40 bytes; the fields are those of `RECORDING`.
+    """Return the argument of a launch: 40 bytes; the fields are those of `RECORDING`.
 
-    `limit` None is all of a slot, `ROUND` goes round, 0 keeps only when warps began and ended.
-    Of each `every` blocks, a power of two, the one with number `first` records.
-    InternalError where the arena does not lie at a multiple of its slots' records.
+    `limit` None is all of a slot, `ROUND` wraps around, 0 keeps only when warps began and ended.
+    Of each `every` blocks, a power of two, the one with number `first` records.  InternalError
+    where the arena does not lie at a multiple of its slots' records.
     """
     size = capacity * RECORD.itemsize
     if arena % size:
@@ -115,18 +115,18 @@ def recording(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """What some warps wrote, in the order of their claims."""
+    """Records that some warps wrote, in the order of their claims."""
 
     heads: SlotHeads
     records: Records
-    """Those of all slots, one slot after the other, each from oldest to newest."""
+    """Records of all slots, one slot after the other, each from oldest to newest."""
 
     def __len__(self) -> int:
         return len(self.heads)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where the records of each slot begin, and at last the number of all."""
+        """Indices at which the records of each slot begin, then the number of all records."""
         return np.append(0, np.cumsum(self.heads["kept"], dtype=np.int64))
 
     @property
@@ -135,12 +135,12 @@ class Slots:
         return int((self.heads["wanted"].astype(np.int64) - self.heads["kept"]).sum())
 
     def take(self, chosen: NDArray[np.integer]) -> Slots:
-        """Some of the slots, by their numbers here."""
+        """Return some of the slots, by their numbers here."""
         heads = self.heads[chosen]
         return Slots(heads, self.records[_ranges(self.starts[chosen], heads["kept"])])
 
     def by_tag(self) -> dict[int, Slots]:
-        """The slots of each launch."""
+        """Return the slots of each launch."""
         tags = self.heads["tag"]
         if len(tags) and (tags == tags[0]).all():
             return {int(tags[0]): self}
@@ -148,14 +148,14 @@ class Slots:
 
     @classmethod
     def join(cls, parts: Sequence[Slots]) -> Slots:
-        """The slots of several readings as one."""
+        """Return the slots of several readings as one."""
         heads = [part.heads for part in parts] or [np.empty(0, SLOT)]
         records = [part.records for part in parts] or [np.empty(0, RECORD)]
         return cls(np.concatenate(heads), np.concatenate(records))
 
 
 def _ranges(starts: NDArray[np.int64], counts: NDArray[Any]) -> NDArray[np.int64]:
-    """The numbers `starts[i]` to `starts[i] + counts[i] - 1`, for each i in turn."""
+    """Return the numbers `starts[i]` to `starts[i] + counts[i] - 1`, for each i in turn."""
     ends = np.cumsum(counts, dtype=np.int64)
     shift = starts - (ends - counts)
     return np.repeat(shift, counts) + np.arange(ends[-1] if len(ends) else 0)
@@ -176,14 +176,14 @@ class Arena:
     records_at: int
 
     def tickets(self) -> range:
-        """The slots that can be read now: those that are ready, up to the first that is not."""
+        """Return the slots that can be read now: the ready ones before the first that is not."""
         waiting = np.arange(self.released, self.claimed, dtype=np.uint64)
         ready = self.heads["ready"][waiting % np.uint64(len(self.heads))]
         late = np.flatnonzero(ready != (waiting + np.uint64(1)).astype(np.uint32))
         return range(self.released, self.released + int(late[0]) if len(late) else self.claimed)
 
     def spans(self, tickets: range) -> list[tuple[int, int]]:
-        """Offset and size in bytes of the records of these slots: at most two parts."""
+        """Return offset and size in bytes of the records of these slots: at most two parts."""
         if not tickets:
             return []
         size, slots = self.capacity * RECORD.itemsize, len(self.heads)
@@ -193,9 +193,9 @@ class Arena:
         return [(self.records_at + at * size, n * size) for at, n in parts if n]
 
     def collect(self, tickets: range, parts: Sequence[bytes | NDArray[np.uint8]]) -> Slots:
-        """The slots of these tickets, whose records' bytes are `parts`, those of `spans`.
+        """Return the slots of these tickets, whose records' bytes are `parts`, those of `spans`.
 
-        ProfileFileError where a head tells of more records than a slot has.
+        ProfileFileError where a head states more records than a slot has.
         """
         place = np.arange(tickets.start, tickets.stop, dtype=np.uint64) % np.uint64(len(self.heads))
         heads = self.heads[place]
@@ -216,7 +216,7 @@ class Arena:
         return slots
 
     def slots(self) -> Slots:
-        """All slots that are ready, of an arena that was copied whole."""
+        """Return all slots that are ready, of an arena that was copied whole."""
         tickets = self.tickets()
         return self.collect(tickets, [self.raw[at : at + n] for at, n in self.spans(tickets)])
 
@@ -230,7 +230,7 @@ def _turn(slots: Slots, capacity: int) -> None:
 
 
 def read(raw: bytes | NDArray[np.uint8]) -> Arena:
-    """An arena from its bytes, whole or only its heads; ProfileFileError where they are neither."""
+    """Return an arena from its bytes, whole or heads alone; ProfileFileError for other bytes."""
     held = np.frombuffer(raw, np.uint8)
     if len(held) < ARENA.itemsize:
         raise _damaged(f"its head has {ARENA.itemsize} bytes, {len(held)} are there")

@@ -1,4 +1,4 @@
-"""How evenly a kernel's time at a place is spread over those who spent it."""
+"""Spread of a kernel's time at a place over those who spent it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How evenly the time at each entry of `SiteTimes` is spread over who spent it.
+    """Spread of the time at each entry of `SiteTimes` over the workers who spent it.
 
     Sums, so that launches add up.  A worker is a warp of a block on a GPU, and on a CPU the thread
     that runs the block; a group is the workers of one role of one block.
     """
 
     producer_ns: Floats
-    """Of the total: by warps that load for the others."""
+    """Part of the total spent by warps that load for the others."""
     workers: Ints
-    """That visited at least once."""
+    """Number of workers that visited at least once."""
     group_mean_ns: Floats
     """Time of the mean visiting worker of each group, summed over groups."""
     group_most_ns: Floats
@@ -39,14 +39,14 @@ class Spread:
     def of_single_workers(
         cls, total_ns: Ints, blocks: Ints, block_min_ns: Ints, block_max_ns: Ints
     ) -> Spread:
-        """Of one launch in which each block had one worker."""
+        """Return the spread of one launch in which each block had one worker."""
         none, total = np.zeros(len(blocks)), total_ns.astype(np.float64)
         mean = np.clip(total / np.maximum(blocks, 1), block_min_ns, block_max_ns)
         return cls(none, blocks, total, total, mean, block_max_ns.astype(np.float64))
 
     @classmethod
     def merge(cls, parts: Sequence[Spread], rows: Sequence[Ints], size: int) -> Spread:
-        """The sums of several; entry i of part p goes to entry `rows[p][i]`, all different."""
+        """Return the sums of several; entry i of part p goes to its own entry `rows[p][i]`."""
         made = cls(*(np.zeros(size, getattr(parts[0], f.name).dtype) for f in fields(cls)))
         for part, row in zip(parts, rows):
             for each in fields(cls):

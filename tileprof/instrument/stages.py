@@ -32,7 +32,7 @@ class Stage:
 
 
 def split(block: ir.Block, owner: ir.OpBase) -> list[Stage]:
-    """The ops of a block, in order, as stages; `owner` is the op that holds the block."""
+    """Return the ops of a block, in order, as stages; `owner` is the op that holds the block."""
     ops, last = block.ops, block.ops[-1:]
     leaving = last if last and isinstance(last[0], (ir.Yield, ir.Break, ir.Continue)) else []
     staying = ops[: len(ops) - len(leaving)]
@@ -46,7 +46,7 @@ def split(block: ir.Block, owner: ir.OpBase) -> list[Stage]:
 
 
 def is_pipelined(op: ir.OpBase) -> bool:
-    """Whether it is a pipelined loop."""
+    """Return whether an op is a pipelined loop."""
     return isinstance(op, ir.For) and op.kind == "pipelined"
 
 
@@ -75,7 +75,7 @@ def _loop_stage(loop: ir.OpBase) -> Stage:
 
 
 def _parts(ops: Sequence[ir.OpBase], location: Location | None) -> list[Stage]:
-    """Runs of one role; ops that only prepare others go with those that follow."""
+    """Return runs of one role; ops that only prepare others go with those that follow."""
     runs: list[tuple[str, list[ir.OpBase]]] = []
     waiting: list[ir.OpBase] = []
     for op in ops:
@@ -101,7 +101,7 @@ def _parts(ops: Sequence[ir.OpBase], location: Location | None) -> list[Stage]:
 
 
 def _works(op: ir.OpBase) -> bool:
-    """Whether an op takes time of its own, unlike index arithmetic and declarations."""
+    """Return whether an op takes time of its own, unlike index arithmetic and declarations."""
     if op.SPEC.regions:
         return any(_works(inner) for block in op.blocks() for inner in block.ops)
     return bool(op.SPEC.effect) and not isinstance(
@@ -145,13 +145,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def buffer_name(value: ir.Value) -> str:
-    """The name of a buffer, of the base where it is a view; its space where it has none."""
+    """Return the name of a buffer, of the base where it is a view; its space where it has none."""
     held = base(value)
     return held.name or held.buffer.space
 
 
 def op_kind(op: ir.OpBase) -> str:
-    """What a tile op or a parallel loop is called in a list; '' for every other op."""
+    """Return the name of a tile op or a parallel loop in a list; '' for every other op."""
     match op:
         case ir.Copy() | ir.Fill() | ir.Gemm() | ir.Parallel():
             return op.mnemonic
@@ -164,7 +164,7 @@ def op_kind(op: ir.OpBase) -> str:
 
 
 def op_name(op: ir.OpBase) -> str:
-    """The name of the site of a tile op or a parallel loop; '' for an op that gets none."""
+    """Return the name of the site of a tile op or a parallel loop; '' for an op that gets none."""
     match op:
         case ir.Copy(source=source, target=target):
             return f"copy {buffer_name(source)} → {buffer_name(target)}"

@@ -1,4 +1,4 @@
-"""The states of a kernel as tables: what a mark with a number says, looked up for many at once."""
+"""States of a kernel as tables: the meaning of marks' numbers, for many marks at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class States:
     """The states of a kernel as tables."""
 
     depth: int
-    """Of the deepest site."""
+    """Number of sites on the longest path."""
     fresh: NDArray[np.uint8]
     """(states): how many sites go on."""
     deep: NDArray[np.uint8]
@@ -36,11 +36,11 @@ class States:
     parents: Ints
     """(sites): position of the site around each; -1."""
     ids: Ints
-    """(sites): their numbers."""
+    """(sites): site ids."""
 
     @classmethod
     def of(cls, sites: Sequence[ir.Site], states: Sequence[ir.State]) -> States:
-        """Of a kernel's own tables."""
+        """Return the states of a kernel's own tables."""
         place = {site.id: at for at, site in enumerate(sites)}
         parents = [_NO_SITE if site.parent is None else place[site.parent] for site in sites]
         paths = [_path(place.get(state.site, _NO_SITE), parents) for state in states]
@@ -59,7 +59,7 @@ class States:
 
 
 def _path(place: int, parents: list[int]) -> list[int]:
-    """Positions of the sites from the outermost to one of them."""
+    """Return positions of the sites from the outermost to one of them."""
     path: list[int] = []
     while place != _NO_SITE:
         path.insert(0, place)

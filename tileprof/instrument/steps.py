@@ -1,4 +1,4 @@
-"""What each op of a kernel that was lowered for a GPU does, in the words of its author.
+"""Steps of a kernel that was lowered for a GPU: what each op does, in its author's words.
 
 In: a launch after all passes.  Out: for each op a `Step`: a wait, a load, the start of a product,
 arithmetic, a write; or None for what takes no time of its own: index arithmetic, views, and the
@@ -33,29 +33,29 @@ _RING = "ring of "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one op does; the queues are as in `ir.Site`."""
+    """Action of one op; the queues are as in `ir.Site`."""
 
     kind: StepKind
     name: str
     what: tuple[str, ...] = ()
-    """What a list of several steps calls it: tensors of loads and writes, kinds of arithmetic."""
+    """Names in a list of several steps: tensors of loads and writes, kinds of arithmetic."""
     issues: str = ""
     retires: str = ""
     pending: int = 0
 
     @property
     def queued(self) -> bool:
-        """Whether each visit counts on a queue, so that it must not be joined with another."""
+        """True where each visit counts on a queue, so that it must not be joined with another."""
         return bool(self.issues or self.retires)
 
     @property
     def guarded(self) -> bool:
-        """Whether it turns a ring."""
+        """True where the step advances a ring."""
         return self.kind in ("wait slot", "wait tile") or self.issues.startswith(_RING)
 
     @property
     def title(self) -> str:
-        """The name of a run of steps like this one, of which `what` tells."""
+        """Name of a run of steps like this one, of which `what` lists the parts."""
         match self.kind:
             case "load" | "write":
                 return f"{self.kind} {listed(self.what)}"
@@ -66,12 +66,12 @@ class Step:
 
 
 def is_glue(op: ir.OpBase) -> bool:
-    """Whether an op without a step of its own goes with the step before it."""
+    """Return whether an op without a step of its own goes with the step before it."""
     return isinstance(op, _GLUE)
 
 
 def listed(names: Iterable[str]) -> str:
-    """The distinct names, the first few of many."""
+    """Return the distinct names, the first few of many."""
     distinct = list(dict.fromkeys(names))
     more = ["…"] if len(distinct) > NAMES_SHOWN else []
     return ", ".join([*distinct[:NAMES_SHOWN], *more])
@@ -112,7 +112,7 @@ class Steps:
             self._stored.append(target)
 
     def of(self, op: ir.OpBase) -> Step | None:
-        """The step of an op that holds no blocks, or of a `parallel`."""
+        """Return the step of an op that holds no blocks, or of a `parallel`."""
         match op:
             case ir.RingAcquire() | ir.RingWait() | ir.Wait() | ir.Barrier() | ir.TurnWait():
                 return self._waiting(op)
@@ -186,7 +186,7 @@ class Steps:
         return Step("write", f"write {target}", (target,), issues="bulk")
 
     def _copy(self, source: str, target: str, read: ir.Value, written: ir.Value) -> Step:
-        """A copy that the threads do themselves."""
+        """Return a copy that the threads do themselves."""
         if written.buffer.space == "global":
             return Step("write", f"write {target}", (target,))
         if read.buffer.space == "global":
@@ -226,7 +226,7 @@ class Steps:
 
 
 def _function(op: ir.OpBase) -> str:
-    """The name of a function that takes more than an instruction or two."""
+    """Return the name of a function that takes more than an instruction or two."""
     match op:
         case ir.Unary(kind=kind) if kind not in ("neg", "not", "abs"):
             return kind
@@ -237,7 +237,7 @@ def _function(op: ir.OpBase) -> str:
 
 
 def _next_tile(op: ir.NextTile | ir.RingSend | ir.RingReceive) -> Step:
-    """What lies between two tiles of blocks that take the next one when they are free."""
+    """Return the step between two tiles of blocks that take the next tile when they are free."""
     match op:
         case ir.NextTile():
             return Step("load", "take the next tile", ("the next tile",))

@@ -1,4 +1,4 @@
-"""How a launch fills a GPU over its time.
+"""Share of a GPU that a launch fills over its time.
 
 In: the slots of one launch.  Out: a fact; numbers with a sentence.
 """
@@ -21,12 +21,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """How a launch fills the GPU over its time, from blocks that were recorded."""
+    """Share of the GPU that a launch fills over its time, from blocks that were recorded."""
 
     recorded: int
     blocks: int
     span_ns: float
-    """From the first begin to the last end."""
+    """Time from the first begin to the last end, in ns."""
     busy: float
     """Blocks that ran at a time on average, over the most that did; 0 to 1."""
     tail: float
@@ -36,7 +36,7 @@ class Tail:
 
     @property
     def filled(self) -> float:
-        """What whole waves of equal blocks leave busy: waves over the next whole number."""
+        """Share of the GPU that whole waves of equal blocks fill: waves over waves rounded up."""
         return self.waves / math.ceil(self.waves)
 
     @property
@@ -50,7 +50,7 @@ class Tail:
 
 
 def tail(slots: Slots, blocks: int, resident: int | None = None) -> Tail | None:
-    """Of the slots of one launch with so many blocks; None where nothing was recorded.
+    """Return the tail of one launch of `blocks` blocks; None where nothing was recorded.
 
     `resident`: blocks that the GPU holds at a time.  Where only some blocks are recorded, busy and
     tail are those of the few, which is coarse: a step of one block in `recorded`.
@@ -74,7 +74,7 @@ def tail(slots: Slots, blocks: int, resident: int | None = None) -> Tail | None:
 
 
 def _running(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Times at which blocks begin or end, and how many run from each on."""
+    """Return times at which blocks begin or end, and how many run from each on."""
     times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
     change = np.zeros(len(times), np.int64)
     np.add.at(change, place[: len(begin)], 1)

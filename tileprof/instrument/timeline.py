@@ -1,7 +1,7 @@
-"""What each recorded warp did when: a row for each mark, on the time axis of its block.
+"""Timeline of each recorded warp: a row for each mark, on the time axis of its block.
 
-In: slots, and a kernel's sites and states.  Out: arrays for what looks at single visits, as queues
-and overlaps do; sums over many launches come from `warp_times.py`.
+In: slots, and a kernel's sites and states.  Out: arrays for analyses of single visits, such as
+queues and overlaps; sums over many launches come from `warp_times.py`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Timeline:
     visits: Flags
     """(marks): whether a visit of that site begins here, of which the end is known."""
     begin: Floats
-    """(marks)"""
+    """(marks): time of the mark, in ns."""
     end: Floats
     """(marks): when the state of the mark ends."""
 
     def marks(self, warp: int) -> slice:
-        """Those of one warp."""
+        """Return the rows of one warp."""
         return slice(int(self.starts[warp]), int(self.starts[warp + 1]))
 
 
@@ -62,7 +62,7 @@ def timeline_of(
     *,
     ns_per_cycle: float | None = None,
 ) -> Timeline:
-    """The marks of slots, without the warps whose clocks make no sense.
+    """Return the marks of slots, without the warps whose clocks make no sense.
 
     `ns_per_cycle` as in `decode_slots`.  What marks take themselves is not taken off: warps are
     compared with one another.
@@ -101,14 +101,14 @@ def timeline_of(
 
 
 def _since_block(begin: NDArray[np.uint64], block: Ints) -> Floats:
-    """Cycles from the begin of the first warp of a block to that of each."""
+    """Return cycles from the begin of the first warp of a block to that of each."""
     first = np.full(int(block.max(initial=-1)) + 1, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, block, begin)
     return (begin - first[block]).astype(np.float64)
 
 
 def _visits(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Flags:
-    """(states): whether their innermost site is visited anew."""
+    """Return (states): whether their innermost site is visited anew."""
     parents = {site.id: site.parent for site in sites}
     depths: dict[int | None, int] = {None: 0, -1: 0}
     for site in sites:
@@ -134,7 +134,7 @@ class Visits:
 
 
 def visits_of(timeline: Timeline, sites: Sequence[ir.Site]) -> Visits:
-    """All visits: warp after warp, each in the order of begins, a visit before those inside it.
+    """Return all visits by warp, in the order of begins, a visit before those inside it.
 
     What was under way when the oldest or the newest records of a warp went missing is there as far
     as it was seen.

@@ -1,4 +1,4 @@
-"""What a launch spent at each site, one entry for each nesting path of sites."""
+"""Times of a launch at each site, one entry for each nesting path of sites."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class SiteTimes:
     total_ns: Ints
     """Time, summed over visits and blocks: with n workers up to n times the launch's own."""
     min_ns: Ints
-    """Shortest visit."""
+    """Shortest visit, in ns."""
     max_ns: Ints
-    """Longest visit."""
+    """Longest visit, in ns."""
     blocks: Ints
     """Blocks that visited at least once."""
     block_min_ns: Ints
@@ -67,39 +67,43 @@ class SiteTimes:
     lost: int = 0
     """Records that found their buffer full."""
     unmatched: int = 0
-    """On a CPU, records whose other end is missing, which count nowhere else.  On a GPU, visits
-    whose begin or end is missing: they count, with the time that is known of them, but are not
-    among the shortest, the longest and the quantiles."""
+    """Records or visits of which one end is missing.
+
+    On a CPU these are records, which count nowhere else.  On a GPU these are visits: they count,
+    with the time that is known of them, but not in the shortest, the longest and the quantiles.
+    """
     histograms: Histograms | None = None
-    """Times of whole visits; None where they were not told."""
+    """Times of whole visits; None where they were not recorded."""
     spread: Spread | None = None
     """None where it is not known."""
     clock_error: float = 0.0
     """Standard error of the length of a ns, as a share: all times may be off by it, together."""
     marks: MarkCosts | None = None
-    """What measuring cost; None where it is not known."""
+    """Cost of measuring; None where it is not known."""
     whole_ns: int = 0
-    """As `block_ns`, with the time in which records were lost; 0: not known."""
+    """Time like `block_ns`, including that in which records were lost; 0 where not known."""
 
     def __len__(self) -> int:
         return len(self.site)
 
     def quantile(self, q: float) -> Floats:
-        """For each entry the time that a share `q` of its visits reach at most, to 1.6 %; NaN where
-        that is not known."""
+        """Return for each entry the time that a share `q` of its visits do not exceed.
+
+        Times are known to 1.6 %; NaN where they are unknown.
+        """
         return (
             np.full(len(self), np.nan) if self.histograms is None else self.histograms.quantile(q)
         )
 
     def paths(self) -> list[tuple[int, ...]]:
-        """For each entry, the site ids from the outermost to its own."""
+        """Return for each entry the site ids from the outermost to its own."""
         found: list[tuple[int, ...]] = []
         for parent, site in zip(self.parents.tolist(), self.site.tolist(), strict=True):
             found.append((*(found[parent] if parent >= 0 else ()), site))
         return found
 
     def entries(self) -> list[PathTimes]:
-        """The entries as plain numbers, a parent before its children."""
+        """Return the entries as plain numbers, a parent before its children."""
         columns = (self.count, self.total_ns, self.min_ns, self.max_ns)
         blocks = (self.blocks, self.block_min_ns, self.block_max_ns)
         numbers = zip(*(c.tolist() for c in (*columns, *blocks)), strict=True)
@@ -114,7 +118,7 @@ class SiteTimes:
         lost: int = 0,
         unmatched: int = 0,
     ) -> SiteTimes:
-        """The times of several parts of a launch as one; entries of one path are combined.
+        """Return the times of several parts of a launch as one; entries of one path are combined.
 
         A parent that none of `entries` names (its end was lost) gets an entry with count 0.
         """
@@ -138,7 +142,7 @@ class SiteTimes:
 
     @classmethod
     def merge(cls, parts: Sequence[SiteTimes]) -> SiteTimes:
-        """The times of several launches of one kernel as one."""
+        """Return the times of several launches of one kernel as one."""
         if len(parts) == 1:
             return parts[0]
         found = [part.paths() for part in parts]
@@ -200,7 +204,7 @@ class _Rows:
 
 
 def combine(parts: Sequence[PathTimes]) -> PathTimes:
-    """One entry of several parts of a launch, which are of one path."""
+    """Return one entry of several parts of a launch, which are of one path."""
     if len(parts) == 1:
         return parts[0]
     counted = [part.counted for part in parts]
@@ -222,13 +226,13 @@ def _unvisited(path: tuple[int, ...]) -> PathTimes:
 
 
 def _columns(entries: list[PathTimes]) -> tuple[Ints, ...]:
-    """From `count` on."""
+    """Return the columns of `SiteTimes` from `count` on."""
     names = ("count", "total_ns", "min_ns", "max_ns", "blocks", "block_min_ns", "block_max_ns")
     return tuple(np.array([getattr(e, name) for e in entries], np.int64) for name in names)
 
 
 def _histograms(entries: list[PathTimes]) -> Histograms | None:
-    """None where some entry does not tell its times."""
+    """Return the histograms of all entries; None where some entry has no times."""
     keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, entry in enumerate(entries):
         if entry.counted is None:
@@ -239,14 +243,14 @@ def _histograms(entries: list[PathTimes]) -> Histograms | None:
 
 
 def _tree(paths: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
-    """For each path the position of its parent, and its site."""
+    """Return for each path the position of its parent, and its site."""
     place = {path: at for at, path in enumerate(paths)}
     parents = [place.get(path[:-1], -1) for path in paths]
     return np.array(parents, np.int64), np.array([path[-1] for path in paths], np.int64)
 
 
 def _depth_first(paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Children after their parent, siblings in the order in which they were first seen."""
+    """Return children after their parent, siblings in the order first seen."""
     children: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for path in paths:
         children.setdefault(path[:-1], []).append(path)

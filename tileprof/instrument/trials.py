@@ -1,7 +1,7 @@
-"""As how many independent looks those of a sampler count, for profiles that keep sums alone.
+"""Effective sample size: how many independent samples a sampler's correlated ones are worth.
 
-In: the samples of a kernel's launches.  Out: for each role a number of trials; shares of its
-samples have the interval of as many.  Trials of several profiles add up, as samples do.
+In: the samples of a kernel's launches.  Out: for each role a number of trials, which sets the
+interval of the shares of its samples.  Trials of several profiles add up, as samples do.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from .samples import SampleTotals
 __all__ = ["independent_looks"]
 
 FEWEST_LAUNCHES = 8
-"""From which how they differ is looked at."""
+"""Fewest launches from which the variance between launches is taken into account."""
 
 
 def independent_looks(samples: SampleTotals, row: int) -> int:
-    """Those of one of the roles.
+    """Return the effective sample size of one role.
 
-    Looks at several warps count once.  Where launches differ by more than chance they count for
-    less, by the mean effect of that on the variances of the role's shares (Rao and Scott, The
-    analysis of categorical data from complex sample surveys, JASA 76, 1981).
+    Samples of several warps at one moment count once.  Where launches differ by more than chance,
+    samples count for less: by the mean effect of that on the variances of the role's shares (Rao
+    and Scott, The analysis of categorical data from complex sample surveys, JASA 76, 1981).
     """
     total = float(samples.samples[row])
     looks, launches = min(samples.looks, int(total)), samples.launches

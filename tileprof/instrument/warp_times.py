@@ -1,4 +1,4 @@
-"""From the slots of warps to the time of each site, without a Python step per record.
+"""Times of each site from the slots of warps, without a Python step per record.
 
 A mark says a state: the innermost site, and how many sites of its path go on from before.  So a
 visit at depth d begins where a state reaches deeper than d and keeps at most d sites, and ends at
@@ -48,12 +48,12 @@ def decode_slots(
     consumer_warps: int | None = None,
     ns_per_cycle: float | None = None,
 ) -> SiteTimes:
-    """Times by site of one launch or several of a kernel, from what some of its warps wrote.
+    """Return times by site of one launch or several of a kernel, from what some of its warps wrote.
 
     An entry has the number of its site.  `record_cycles`: what a mark takes; `consumer_warps`: how
     many warps of a block, from the first, are no producers (None: all); `ns_per_cycle`: taken where
-    launches are too short to tell.  Warps whose clocks make no sense are lost.  ProfileFileError
-    where records name states that the kernel does not have.
+    launches are too short to measure it.  Warps whose clocks make no sense are lost.
+    ProfileFileError where records name states that the kernel does not have.
     """
     table = States.of(sites, states)
     clocks = launch_clocks(slots, ns_per_cycle)
@@ -74,7 +74,7 @@ def decode_slots(
 
 
 def _pieces(starts: Ints) -> Iterator[tuple[int, int]]:
-    """First and last of runs of slots with about `PIECE` records."""
+    """Yield first and last of runs of slots with about `PIECE` records."""
     first, count = 0, len(starts) - 1
     while first < count:
         last = int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1
@@ -84,17 +84,17 @@ def _pieces(starts: Ints) -> Iterator[tuple[int, int]]:
 
 
 class _Totals:
-    """What the pieces have given so far."""
+    """Sums over the pieces so far."""
 
     def __init__(self, slots: int, states: int, sites: int) -> None:
         self.time = np.zeros((slots, states))
-        """In ns, of a warp in a state itself."""
+        """(slots, states): time of a warp in a state itself, in ns."""
         self.known_ns = np.zeros(slots)
-        """Of a warp, while its records were kept."""
+        """(slots): time of a warp while its records were kept, in ns."""
         self.whole_ns = 0.0
-        """Of all warps, from begin to end."""
+        """Time of all warps, from begin to end, in ns."""
         self.marks = np.zeros((2, states))
-        """How many there were in each state, and the ns that they took."""
+        """(2, states): number of marks in each state, and the ns that they took."""
         # One more than there are sites, for marks with which no visit ends.
         self.least = np.full(sites + 1, np.inf)
         self.most = np.full(sites + 1, -np.inf)
@@ -107,8 +107,8 @@ class _Totals:
         self.lost = 0
 
     def add(self, site: Ints, ns: Floats) -> None:
-        """Some whole visits; positions of sites, and times."""
-        # Of many visits few are new extremes, and to look first is faster.
+        """Add some whole visits: positions of sites, and times in ns."""
+        # Few of many visits are new extremes, and comparing first is faster.
         low = np.flatnonzero(ns < self.least.take(site))
         np.minimum.at(self.least, site[low], ns[low])
         high = np.flatnonzero(ns > self.most.take(site))
@@ -118,7 +118,7 @@ class _Totals:
         np.add.at(self.places, keys, 1)
 
     def collect(self, table: States, groups: Groups, clock_error: float) -> SiteTimes:
-        """The entries of all sites that were visited, in the order of the tree."""
+        """Return the entries of all sites that were visited, in the order of the tree."""
         if self.waiting:
             self.add(*map(np.concatenate, zip(*self.waiting)))
         places = self.places.reshape(-1, PLACES)
@@ -161,7 +161,7 @@ def _whole(values: Floats) -> Ints:
 
 
 def _tree_order(parents: Ints) -> list[int]:
-    """All sites, each after the one around it and before the next beside that one."""
+    """Return all sites, each after the one around it and before the next beside that one."""
     children: dict[int, list[int]] = {}
     for at, parent in enumerate(parents.tolist()):
         children.setdefault(parent, []).append(at)
@@ -193,7 +193,7 @@ class _Piece:
         length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
         alike = len(scale) and (scale == scale[0]).all()
         self.scale = scale[:1] if alike else np.repeat(scale, self.kept)
-        """Of each record, or of all."""
+        """ns per cycle of each record, or one for all."""
         self._set_own(length[self.there])
         self.known_ns = (length - record_cycles * heads["wanted"]) * scale
         self.whole_ns = float(self.known_ns.sum())
@@ -210,7 +210,7 @@ class _Piece:
 
     def _set_own(self, length: Floats) -> None:
         self.own = np.empty_like(self.cycles)
-        """Of each record, the time in ns until the next one, as far as it is known."""
+        """(records): time in ns until the next record, as far as it is known."""
         np.subtract(self.cycles[1:], self.cycles[:-1], out=self.own[:-1])
         self.own[self.last] = length - self.cycles[self.last]
         self.own -= self.record_cycles
@@ -225,7 +225,7 @@ class _Piece:
         self.known_ns[self.there] = np.where(no_begin, whole, before + self.own[self.last])
 
     def _between(self, begin: Ints, last: Ints) -> Floats:
-        """The time in ns from some marks to the ends of what others began."""
+        """Return the time in ns from some marks to the ends of what others began."""
         cycles = self.cycles[last] - self.cycles[begin] - self.record_cycles * (last - begin)
         return np.asarray(cycles * self._scale_at(begin) + self.own[last])
 
@@ -247,7 +247,7 @@ class _Piece:
         self._add_visits(totals)
 
     def _marks(self, states: int) -> Floats:
-        """How many there are in each state, and the ns that they took."""
+        """Return how many marks there are in each state, and the ns that they took."""
         count = np.bincount(self.state, minlength=states)
         alike = len(self.scale) == 1
         cycles = count * self.scale if alike else np.bincount(self.state, self.scale, states)

@@ -1,4 +1,4 @@
-"""The eyes: a profile as text for a terminal, as data for scripts, as files for other tools.
+"""Views of a profile: text for a terminal, data for scripts, files for other tools.
 
 What it is for: everything that shows a profile; nothing here opens a file, looks at the terminal
 or prints. In: a `Profile` (or a `Diff` of two) and the choices of the reader. Out: text. To add a
@@ -79,7 +79,7 @@ def render_view(
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """The view called `view` as text that ends in a newline; UsageError names the views there are.
+    """Return the view called `view` as text that ends in a newline; UsageError lists all views.
 
     `width` counts terminal cells, 40 at least; without `unicode` the text is plain ASCII (CSV keeps
     names as they are). Data views have no use for width and colour.

@@ -22,7 +22,7 @@ _MOST = 8
 
 
 def render_changes(changes: Sequence[KernelChange], width: int, color: bool, unicode: bool) -> str:
-    """A paragraph for each of the greatest changes, in lines of at most `width` cells."""
+    """Return a paragraph for each of the greatest changes, in lines of at most `width` cells."""
     glyphs = UNICODE if unicode else ASCII
     width = max(width, MINIMUM_WIDTH)
     lines = [line for each in _said(changes, glyphs) for line in wrap(each, width, color)]

@@ -38,7 +38,7 @@ class Rate:
     factor: float
     unit: str
     may_be_zero: bool = False
-    """Whether 0 is a number that was measured, and not one that nobody knows."""
+    """True where 0 is a measured value; otherwise 0 means that the value is unknown."""
 
 
 RATES = {
@@ -59,7 +59,7 @@ RATES = {
 COUNTERS_SHOWN = ("dram_tbyte/s", "l2_hit_rate", "tensor_use", "achieved_occupancy")
 """Rates of hardware counters that stand beside `time` where they were asked for."""
 PERCENTS = (50, 95, 99)
-"""Those whose columns are offered; any other may be asked for, as `time_p99.9`."""
+"""Percentiles whose columns are offered; any other can be requested, as in `time_p99.9`."""
 _QUANTILE = re.compile(r"(.+)_p(100|\d{1,2}(?:\.\d+)?)")
 
 
@@ -75,28 +75,28 @@ class Column:
     whole: float
     """The value of the whole profile; NaN where there is no such number."""
     adds: str
-    """As the metric adds up, or `rate`, `quantile`, or `mean` over kernels."""
+    """Addition rule: the metric's own, or `rate`, `quantile`, or `mean` over kernels."""
 
     @property
     def sums(self) -> bool:
-        """Whether values add up, so that shares of the whole have a meaning."""
+        """True where values add up, so that shares of the whole have a meaning."""
         return self.adds == "sum"
 
     def has_split(self) -> bool:
-        """Whether own values say more than totals: some node shares its value with those below."""
+        """True where own values differ from totals: some node has a value below it as well."""
         if self.own is None or not self.sums:
             return self.own is not None
         return bool(((self.own != 0) & (self.own != self.total)).any())
 
     def shares(self) -> Values:
-        """Each node's total as a part of the whole, 0 to 1; NaN where nothing adds up."""
+        """Return each node's total as a part of the whole, 0 to 1; NaN where nothing adds up."""
         if not self.sums or not self.whole:
             return np.full(len(self.total), np.nan)
         return np.asarray(self.total / self.whole)
 
 
 def available(profile: Profile) -> list[str]:
-    """The names of columns: metrics, rates, the usual quantiles, shares, facts of kernels."""
+    """Return columns' names: metrics, rates, the usual quantiles, shares, facts of kernels."""
     metrics = {
         name: metric
         for name, metric in profile.metrics.items()
@@ -109,7 +109,7 @@ def available(profile: Profile) -> list[str]:
 
 
 def sketched(profile: Profile) -> list[str]:
-    """The metrics of which some node has a sketch, and so quantiles."""
+    """Return the metrics of which some node has a sketch, and so quantiles."""
     held = {metric for _, metric in profile.tables.sketches}
     return [name for name in profile.metrics if name in held]
 
@@ -131,7 +131,7 @@ def default_metric(profile: Profile) -> str:
 
 
 def column(profile: Profile, name: str, per_visit: bool = True) -> Column:
-    """The column called `name`.
+    """Return the column called `name`.
 
     `per_visit` takes averages and quantiles of a node's own visits; without it of those of its
     subtree, as a bottom-up tree needs. A fact of kernels needs a profile `with_facts`. Raises
@@ -172,7 +172,7 @@ def _unknown(profile: Profile, name: str, sentence: str) -> UsageError:
 
 
 def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
-    """What stands beside `time` where a reader asked for nothing: rates that some node has.
+    """Return rates shown beside `time` where a reader asked for nothing and some node has them.
 
     Mean times (those of sites inside kernels are in their notes), GB/s, and GFLOP/s or TFLOP/s.
     None where `time` is not what the profile is shown by.
@@ -193,8 +193,8 @@ def default_rates(profile: Profile, per_visit: bool = True) -> list[Column]:
 
 
 def _rates(profile: Profile) -> dict[str, Rate]:
-    """The rates whose upper metric a profile has, those of single counters among them."""
-    # Of a counter that is 0 everywhere a profile does not know; that of its rate tells.
+    """Return the rates whose upper metric a profile has, those of single counters among them."""
+    # A counter that is 0 everywhere is left out of a profile; its rate's presence shows it.
     found = {
         name: rate
         for name, rate in RATES.items()
@@ -210,7 +210,7 @@ def _rates(profile: Profile) -> dict[str, Rate]:
 
 
 def _flop_rate(profile: Profile) -> str:
-    """The unit in which the fastest node of a profile has a readable number."""
+    """Return the unit in which the fastest node of a profile has a readable number."""
     if not {"flops", "time"} <= profile.metrics.keys():
         return "gflop/s"
     fastest = np.fmax.reduce(_rate(profile, "tflop/s", True).total, initial=0)
@@ -242,7 +242,7 @@ def _rate(profile: Profile, name: str, per_visit: bool) -> Column:
 def quantile_column(
     profile: Profile, metric: str, percent: str | int, per_visit: bool = True
 ) -> Column:
-    """What `percent` of a node's visits took at most, NaN where no visit was measured alone."""
+    """Return the value that `percent` of a node's visits do not exceed; NaN without visits."""
     sketches = profile.sketches(metric, total=not per_visit)
     values = np.full(len(profile), np.nan)
     values[list(sketches)] = quantiles(sketches.values(), float(percent) / 100)
@@ -252,7 +252,7 @@ def quantile_column(
 
 
 def visits(profile: Profile, per_visit: bool = True) -> Values:
-    """How often each node itself was entered; with `per_visit` off, the total of its subtree.
+    """Return how often each node itself was entered; with `per_visit` off, its subtree's total.
 
     Top-down a subtree mixes launches with visits of scopes: only a node's own count says something.
     What was folded into a node is left out for the same reason.

@@ -21,19 +21,19 @@ __all__ = ["Placed", "places"]
 _SOON_NS = 1_000_000
 """A launch that is counted as issued is called by then."""
 _COARSE_NS = 2_000
-"""By so much a CTA may seem to be longer than its kernel: clocks of devices step."""
+"""Tolerance, in ns, by which a CTA may outlast its kernel, because the devices' clocks step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What to take off the device's time of a launch, in ns, and how wrong that may be."""
+    """Offset of the device's clock for a launch, in ns, and the offset's largest error."""
 
     ahead: int
     error: int
 
 
 def places(profile: Profile) -> list[Placed | None]:
-    """For each launch; None where nothing ties it to the timeline."""
+    """Return the clock offset of each launch; None where nothing ties it to the timeline."""
     launches = profile.tables.ctas.launches
     bounds = [_bounds(profile, at) for at in range(len(launches))]
     by_device: dict[str, tuple[int, int]] = {}
@@ -45,7 +45,7 @@ def places(profile: Profile) -> list[Placed | None]:
 
 
 def _placed(common: tuple[int, int] | None, own: tuple[int, int] | None) -> Placed | None:
-    """From what all kernels of a device allow, else from what this one does."""
+    """Return the clock offset that all kernels of a device allow, else that of this launch."""
     for bound in (common, own):
         if bound is not None and bound[0] <= bound[1]:
             low, high = bound
@@ -56,7 +56,7 @@ def _placed(common: tuple[int, int] | None, own: tuple[int, int] | None) -> Plac
 
 
 def _bounds(profile: Profile, launch: int) -> tuple[int, int] | None:
-    """By how much the device's clock is ahead, at least and at most."""
+    """Return the smallest and the largest possible lead of the device's clock, in ns."""
     held = profile.tables.ctas
     ctas = [cta for cta in held.ctas if cta.launch == launch]
     if not ctas:
@@ -70,8 +70,8 @@ def _bounds(profile: Profile, launch: int) -> tuple[int, int] | None:
 
 
 def _kernel_spans(profile: Profile, launch: CtaLaunch) -> list[tuple[int, int]]:
-    """Begins and ends of the kernel's functions on the timeline: of those that were launched by the
-    call during which the launch was issued, or by the next one."""
+    """Return begins and ends of the kernel's functions on the timeline: of those that were launched
+    by the call during which the launch was issued, or by the next one."""
     timeline, tables = profile.tables.timeline, profile.tables
     if launch.issued < 0 or not timeline.tracks:
         return []

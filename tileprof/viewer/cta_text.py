@@ -28,7 +28,7 @@ from tileprof.viewer.units import format_percent, format_value
 __all__ = ["render_cta"]
 
 _MOST_SITES = 40
-"""Of a legend."""
+"""Largest number of sites in a legend."""
 _STYLES = ("32", "36", "34", "35", "92", "96", "94", "95")
 _WAITS = "33"
 """Colours: of work, of waits."""
@@ -45,7 +45,7 @@ def render_cta(
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """The timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells.
+    """Return the timeline of a CTA, which `Ctas.pick` chooses, in lines of at most `width` cells.
 
     `span`: only what is between these µs since it began; UsageError where that is nothing.
     """
@@ -55,7 +55,7 @@ def render_cta(
 
 
 class _Drawing:
-    """One CTA."""
+    """Text drawing of one CTA."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _Drawing:
         self.rows += [(ctas.warp_name(w), self._places(w)) for w in self.segments]
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole drawing as text."""
         slice_ns = self.length / self.cells
         head = (
             f"{self.ctas.cta_name(self.cta)}, {self.ctas.chosen(self.cta)}:"
@@ -100,14 +100,14 @@ class _Drawing:
         return "\n".join([*lines, "", *self._legend(), ""])
 
     def _known(self) -> int:
-        """How long it is, or until when records of warps are there."""
+        """Return the CTA's length, or the time up to which its warps have records, in ns."""
         warps = [self.ctas.held.warps[at] for at in self.ctas.warps(self.cta)]
         if all(warp.missing == "end" for warp in warps):
             return max((warp.end for warp in warps), default=1) or 1
         return self.whole
 
     def _part(self) -> str:
-        """What part of it is shown."""
+        """Return which part of the CTA is shown; '' where all of it is."""
         if self.length == self.whole:
             return ""
         shown = format_value(self.length, "ns")
@@ -119,7 +119,7 @@ class _Drawing:
         return shorten(clean(text, self.glyphs), self.width, self.glyphs)
 
     def _flights(self) -> dict[str, list[tuple[int, int]]]:
-        """Begins and ends of asynchronous work, by queue and warp."""
+        """Return begins and ends of asynchronous work, by queue and warp."""
         held, found = self.ctas.held.flights, defaultdict[str, list[tuple[int, int]]](list)
         for row in self.ctas.flight_rows(self.cta):
             name = f"{row.queue}, by warp {self.ctas.held.warps[row.warp].warp}"
@@ -127,7 +127,7 @@ class _Drawing:
         return found
 
     def _cells(self, begin: int, end: int) -> Iterable[tuple[int, float]]:
-        """The cells that a span touches, and for how many ns."""
+        """Yield the cells that a span touches, and for how many ns."""
         size = self.length / self.cells
         begin, end = max(begin - self.begin, 0), min(end - self.begin, self.length)
         for cell in range(int(begin / size), min(int(end / size) + 1, self.cells)):
@@ -171,7 +171,7 @@ class _Drawing:
         return _STYLES[order.index(letter) % len(_STYLES)] if letter in order else _WAITS
 
     def _legend(self) -> list[str]:
-        """What the characters stand for, those with the most time first."""
+        """Return the meaning of each character, the sites with the most time first."""
         whole = max(sum(self.times.values()), 1)
         order = sorted((s for s, ns in self.times.items() if ns), key=lambda s: -self.times[s])
         lines = []
@@ -187,7 +187,7 @@ class _Drawing:
 
 
 def _shown(span: tuple[float, float], whole: int) -> tuple[int, int]:
-    """Begin and length of what is shown, in ns."""
+    """Return begin and length of what is shown, in ns."""
     begin, end = round(span[0] * 1000), min(round(span[1] * 1000), whole)
     if not 0 <= begin < end:
         raise UsageError(
@@ -198,7 +198,7 @@ def _shown(span: tuple[float, float], whole: int) -> tuple[int, int]:
 
 
 def _letters(sites: list[tuple[int, str]]) -> dict[int, str]:
-    """A character for each site: of its name where that is free, lower case for a wait."""
+    """Return a character for each site: of its name where that is free, lower case for a wait."""
     free = list(string.ascii_uppercase), list(string.ascii_lowercase)
     made: dict[int, str] = {}
     for site, name in sites:

@@ -24,7 +24,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 def has_ctas(profile: Profile) -> bool:
-    """Whether timelines of CTAs were recorded."""
+    """Return whether timelines of CTAs were recorded."""
     return bool(profile.tables.ctas.ctas)
 
 
@@ -34,9 +34,9 @@ class FlightRow:
 
     queue: str
     warp: int
-    """Place of the warp that started it."""
+    """Index of the warp that started the work."""
     lane: int
-    """From 0 on: what overlaps is on several."""
+    """Lane number from 0; work that overlaps is spread over several lanes."""
     flights: tuple[int, ...]
     """Places among all flights, by the time of their start."""
 
@@ -72,7 +72,7 @@ class Ctas:
         return f"warp {told.warp} ({told.role})" if told.role else f"warp {told.warp}"
 
     def chosen(self, cta: int) -> str:
-        """Say why a CTA is there: `the median of 8`."""
+        """Return why a CTA is there: `the median of 8`."""
         told, count = self.held.ctas[cta], self.launch_of(cta).recorded
         reason = " and ".join(told.chosen.split(", ")) or "one"
         return f"the {reason} of {count}" if told.chosen else f"one of {count}"
@@ -153,7 +153,7 @@ class Ctas:
     def pick(self, kernel: str | None = None, cta: int | None = None) -> int:
         """Return a CTA of the first kernel that matches: that of a number, else the median.
 
-        `kernel` is a name or a regular expression for one.  UsageError tells what there is.
+        `kernel` is a name or a regular expression for one.  UsageError lists what there is.
         """
         if not self.held.ctas:
             raise UsageError(
@@ -194,7 +194,7 @@ def _listed(ctas: Iterator[Cta]) -> str:
 
 
 def _lanes(begin: Sequence[int], end: Sequence[int]) -> list[int]:
-    """For spans by their begin the first lane of each where nothing else is."""
+    """Return for each span, in order of begin, the first lane in which it overlaps no other."""
     free: list[int] = []
     lanes = []
     for start, stop in zip(begin, end):

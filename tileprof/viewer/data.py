@@ -30,7 +30,7 @@ _PLACE = ("id", "parent", "depth", "kind", "name", "file", "line", "function", "
 
 
 def view_json(profile: Profile, options: ViewOptions) -> str:
-    """The documented JSON of a profile as one line; `-m` leaves only those metrics.
+    """Return the documented JSON of a profile as one line; `-m` leaves only those metrics.
 
     A rate stands beside them with `"adds": "rate"`, a quantile with `"adds": "quantile"`, a fact
     of kernels with `"adds": "mean"`, all with null for own values.
@@ -39,7 +39,7 @@ def view_json(profile: Profile, options: ViewOptions) -> str:
 
 
 def view_document(profile: Profile, options: ViewOptions) -> dict[str, Any]:
-    """The same before it is text."""
+    """Return the same before it is text."""
     shown = select(with_facts(profile, options.metrics), options, 0).profile
     document = to_json(shown)
     if options.metrics:
@@ -48,13 +48,13 @@ def view_document(profile: Profile, options: ViewOptions) -> dict[str, Any]:
 
 
 def diff_json(diff: Diff, changes: Sequence[KernelChange] = ()) -> str:
-    """The documented JSON of a diff as one line, with the kernels whose time changed."""
+    """Return the documented JSON of a diff as one line, with the kernels whose time changed."""
     kernels = [asdict(each) | {"ratio": each.ratio} for each in changes]
     return json.dumps(diff_to_json(diff) | {"kernels": kernels}) + "\n"
 
 
 def view_csv(profile: Profile, options: ViewOptions) -> str:
-    """One row a node in the order of ids; a value that does not exist is an empty cell.
+    """Return one row a node in the order of ids; a value that does not exist is an empty cell.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
@@ -76,7 +76,7 @@ def _columns(profile: Profile, options: ViewOptions) -> list[Column]:
 
 
 def _keep_metrics(document: dict[str, Any], columns: list[Column]) -> None:
-    """Take out the metrics that were not asked for, and put in the derived ones that were."""
+    """Remove the metrics that were not asked for, and add the derived ones that were."""
     derived = [c for c in columns if c.own is None]
     kept = {c.name for c in columns if c.own is not None}
     document["metrics"] = {n: m for n, m in document["metrics"].items() if n in kept} | {
@@ -114,7 +114,7 @@ def _place(profile: Profile, node: int) -> list[str | int]:
 
 
 def _text(text: str) -> str:
-    """A text as a cell that no spreadsheet computes: they begin formulas with these characters."""
+    """Return a text as a cell that no spreadsheet computes as a formula."""
     return (
         f"'{encodable(text)}"
         if text.startswith(("=", "+", "-", "@", "\t", "\r"))

@@ -34,7 +34,7 @@ class _Shown:
 
     nodes: list[int]
     parents: npt.NDArray[np.int32]
-    """Per drawn node, the position of its parent in `nodes`."""
+    """Position in `nodes` of each drawn node's parent."""
     folded: float
     """The difference held by the nodes left out; NaN for metrics that do not add up."""
     floor: float
@@ -42,7 +42,7 @@ class _Shown:
 
 
 def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unicode: bool) -> str:
-    """The tree of differences in lines of at most `width` cells (40 at least), ending in a newline.
+    """Return differences as a tree, at most `width` cells wide (40 at least), with a final newline.
 
     Siblings come by the size of their difference. Raises UsageError for a metric that neither side
     has, and for a threshold that is no percentage.
@@ -67,13 +67,13 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
 
 
 def _default(diff: Diff) -> str:
-    """What a view would show of either side; device time where one of them has it."""
+    """Return the default metric of either side; device time where one of them has it."""
     old, new = default_metric(diff.old), default_metric(diff.new)
     return old if old == "time" else new
 
 
 def _select(diff: Diff, metric: str, threshold: float, depth: int | None) -> _Shown:
-    """The nodes whose difference reaches the threshold, with the paths that lead to them."""
+    """Return the nodes whose difference reaches the threshold, with the paths that lead to them."""
     if not 0 <= threshold <= 100:
         raise UsageError(
             f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as 1."
@@ -101,7 +101,7 @@ def _differences(diff: Diff, metric: str) -> npt.NDArray[Any]:
 
 
 def _own_differences(diff: Diff, metric: str) -> npt.NDArray[Any]:
-    """What nodes hold outside their children, new less old; with what was folded into them."""
+    """Return new less old values outside of nodes' children, with what was folded into them."""
     new = diff.new.own[metric] + diff.new.absorbed[metric]
     return np.asarray(new - diff.old.own[metric] - diff.old.absorbed[metric])
 
@@ -113,7 +113,7 @@ def _title(diff: Diff, width: int, glyphs: Glyphs, color: bool) -> Iterator[str]
 
 
 def _fields(diff: Diff, metrics: tuple[str, ...], nodes: list[int], glyphs: Glyphs) -> list[Field]:
-    """One cell for every shown node, and a last one for the whole."""
+    """Return one cell for every shown node, and a last one for the whole."""
     first, *others = metrics
     changes = [*(diff.change(first, node) for node in nodes), diff.whole(first)]
     unit = diff.metrics[first].unit
@@ -169,7 +169,7 @@ def _depth(diff: Diff, shown: _Shown) -> int:
 
 
 def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid) -> Iterator[str]:
-    """What was folded, how to read the columns, and what there was no room for."""
+    """Yield what was folded, how to read the columns, and what there was no room for."""
     unit, hidden = diff.metrics[metric].unit, len(diff) - len(shown.nodes)
     limit = f"{format_value(shown.floor, unit)} ({threshold:g} %)"
     if not shown.nodes:

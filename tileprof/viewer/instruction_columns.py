@@ -17,7 +17,7 @@ from tileprof.viewer.units import format_value
 __all__ = ["CountColumn", "Sums", "count_columns", "count_fields", "counted_text", "summed"]
 
 Sums = Mapping[str, int]
-"""Counts by metric."""
+"""Counts, keyed by metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CountColumn:
     below: str = ""
 
     def number(self, sums: Sums) -> float | None:
-        """The number of an instruction, a line or a function; None where there is none."""
+        """Return the number of an instruction, a line or a function; None where there is none."""
         above = sums.get(self.above, 0)
         if not self.below:
             return above
@@ -37,13 +37,13 @@ class CountColumn:
         return above / below if below else None
 
     def text(self, sums: Sums) -> str:
-        """The same as people read it; '' for none and for no execution."""
+        """Return the same as people read it; '' for none and for no execution."""
         number = self.number(sums)
         return "" if number is None or not any(sums.values()) else format_value(number, "1")
 
 
 def count_columns(counts: InstructionCounts) -> list[CountColumn]:
-    """The columns of a profile: executions, rates, and counts that no rate is made of."""
+    """Return the columns of a profile: executions, rates, and counts that no rate is made of."""
     columns = [CountColumn(EXECUTIONS, EXECUTIONS)] if EXECUTIONS in counts.metrics else []
     columns += [CountColumn(each.name, each.above, each.below) for each in counts.rates]
     parts = {part for each in counts.rates for part in (each.above, each.below)} | {EXECUTIONS}
@@ -51,7 +51,7 @@ def count_columns(counts: InstructionCounts) -> list[CountColumn]:
 
 
 def count_fields(columns: Sequence[CountColumn], sums: Sequence[Sums], rank: int) -> list[Field]:
-    """The columns for rows that have these sums."""
+    """Return the columns for rows that have these sums."""
     fields = (
         Field(each.name.replace("_", " "), [each.text(row) for row in sums], rank + place)
         for place, each in enumerate(columns)
@@ -60,7 +60,7 @@ def count_fields(columns: Sequence[CountColumn], sums: Sequence[Sums], rank: int
 
 
 def summed(parts: Sequence[Sums]) -> dict[str, int]:
-    """The sums of several."""
+    """Return the sums of several."""
     found: dict[str, int] = {}
     for part in parts:
         for name, count in part.items():
@@ -69,7 +69,7 @@ def summed(parts: Sequence[Sums]) -> dict[str, int]:
 
 
 def counted_text(counts: InstructionCounts) -> str:
-    """What was counted, and what that means for times."""
+    """Describe what was counted, and how that changes times."""
     own = set(NAMES.values())
     others = [name for name in counts.metrics if name not in own]
     what = f"{', '.join(others)} of each" if others and len(others) == len(counts.metrics) else ""

@@ -28,7 +28,7 @@ _SHARES = ("occupancy",)
 
 
 def fact_names(profile: Profile) -> list[str]:
-    """The numbers that kernels of nodes are described by; a metric of that name goes before."""
+    """Return the names of kernels' numbers; a metric of the same name has precedence."""
     if "time" not in profile.metrics:
         return []
     kernels = profile.tables.kernels
@@ -38,19 +38,19 @@ def fact_names(profile: Profile) -> list[str]:
 
 
 def is_part(metric: str) -> bool:
-    """Whether a metric is none of the profile's, but a part of a mean."""
+    """Return whether a metric is a part of a mean, and not one of the profile's own."""
     return _MARK in metric
 
 
 def unit_of(name: str) -> str:
-    """`share`, `bytes` or `1`."""
+    """Return the unit: `share`, `bytes` or `1`."""
     if name in _SHARES:
         return "share"
     return "bytes" if name.endswith("_bytes") else "1"
 
 
 def with_facts(profile: Profile, names: Iterable[str]) -> Profile:
-    """The profile with the parts of the means of those names that are such numbers."""
+    """Return the profile with the parts of the means of those names that are such numbers."""
     known = fact_names(profile)
     asked = [name for name in dict.fromkeys(names) if name in known]
     if not asked:
@@ -67,7 +67,7 @@ def with_facts(profile: Profile, names: Iterable[str]) -> Profile:
 
 
 def mean_of(profile: Profile, name: str) -> tuple[Numbers, float]:
-    """The mean of every node, NaN where no kernel says it, and of the whole."""
+    """Return the mean of every node, NaN where no kernel says it, and of the whole."""
     times, products = profile.total(f"{_TIME}{name}"), profile.total(f"{_PRODUCT}{name}")
     means = np.full(len(profile), np.nan)
     np.divide(products, times, out=means, where=times != 0)
@@ -76,7 +76,7 @@ def mean_of(profile: Profile, name: str) -> tuple[Numbers, float]:
 
 
 def _parts(profile: Profile, name: str) -> tuple[Numbers, Numbers]:
-    """By node, its kernel's time where that says the number, and the time multiplied with it."""
+    """Return by node the time of kernels with the number, and their time times the number."""
     times, products = np.zeros(len(profile)), np.zeros(len(profile))
     spent, kernels = profile.total("time"), profile.tables.kernels
     for node, kernel in profile.tables.node_kernels.items():

@@ -1,4 +1,4 @@
-"""C++ names of kernels in few cells: whole parts give way, those that tell most last.
+"""C++ names of kernels in few cells: whole parts are dropped, the most specific ones last.
 
 In: a demangled name.  Out: ever shorter forms of it, for a view to take the first one that fits:
 
@@ -46,7 +46,7 @@ class _Name:
     tail: str = ""
 
     def text(self, kept: int, levels: int) -> str:
-        """With at most `kept` arguments, and those of the outer `levels` levels only."""
+        """Return the name with at most `kept` arguments, in its outer `levels` levels only."""
         if not self.arguments:
             return f"{self.base}{self.tail}"
         if not levels:
@@ -58,12 +58,12 @@ class _Name:
 
 @functools.lru_cache(maxsize=16_384)
 def printed_forms(name: str, glyphs: Glyphs) -> tuple[str, ...]:
-    """The short forms of a name as they are safe to print."""
+    """Return the short forms of a name as they are safe to print."""
     return tuple(clean(form, glyphs) for form in short_forms(name))
 
 
 def short_forms(name: str) -> tuple[str, ...]:
-    """Other forms of a C++ name, longest first; none for other names."""
+    """Return other forms of a C++ name, longest first; none for other names."""
     if not _CPP.search(name) or len(name) > _LONGEST or not _is_readable(text := _hidden(name)):
         return ()
     plain = _without_signature(text)
@@ -94,7 +94,7 @@ def _shown(name: str) -> str:
 
 
 def _is_readable(text: str) -> bool:
-    """Whether all brackets have their partners, and are not nested without end."""
+    """Return whether all brackets have partners, and nest at most `_DEEPEST` levels."""
     pending: list[str] = []
     for character in text:
         if character in "(<[{":
@@ -107,7 +107,7 @@ def _is_readable(text: str) -> bool:
 
 
 def _outside(text: str) -> Iterator[int]:
-    """The places in `text` that are in no brackets; an opening bracket itself is."""
+    """Yield the places in `text` that are in no brackets; an opening bracket itself is."""
     depth = 0
     for place, character in enumerate(text):
         depth -= character in _PAIRS
@@ -126,7 +126,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _without_signature(text: str) -> str:
-    """A function's name without what it returns and takes."""
+    """Return a function's name without what it returns and takes."""
     lists = [place for place in _outside(text) if text[place] == "(" and place]
     if not lists:
         return text
@@ -137,7 +137,7 @@ def _without_signature(text: str) -> str:
 
 def _parsed(text: str) -> _Name:
     parts = _split(text.strip(), "::")
-    # Of a lambda within a function, the function tells more.
+    # The function around a lambda is more specific than the lambda.
     named = [p for p in parts if p[:1] not in ("{", _STAND_INS[_OPERATOR_CALL])] or parts
     part = named[-1]
     places = list(_outside(part))

@@ -1,4 +1,4 @@
-"""What each source line holds: metrics of the tree's nodes there, samples, counts of instructions.
+"""Costs of source lines: metrics of the tree's nodes, samples, counts of instructions.
 
 In: a profile and the choices of a reader.  Out: `LineCosts`.  What a node without a place of its
 own holds belongs to the line that led to it.
@@ -27,12 +27,12 @@ from tileprof.viewer.units import format_percent, format_value
 __all__ = ["LineCosts", "line_costs"]
 
 Costs: TypeAlias = dict[str, dict[int, tuple[float, ...]]]
-"""By file and line, what the nodes there hold themselves, one number a metric."""
+"""Own values of the nodes at each line, keyed by file and line, one number a metric."""
 
 
 @dataclass(frozen=True)
 class LineCosts:
-    """What every line of every file costs, and which of them are worth showing."""
+    """Costs of every line of every file, and which lines are worth showing."""
 
     profile: Profile
     metrics: tuple[str, ...]
@@ -40,7 +40,7 @@ class LineCosts:
     floor: float
     """Percent of the whole from which a line is shown."""
     seen: Mapping[tuple[str, int], str]
-    """What samplers say of lines inside kernels, where the reader asked for nothing else."""
+    """Samplers' shares of lines inside kernels, where the reader asked for nothing else."""
     sampled: Mapping[tuple[str, int], Stalls]
     """Samples of program counters; none where the reader asked for other things."""
     counted: Mapping[tuple[str, int], Sums]
@@ -49,43 +49,43 @@ class LineCosts:
 
     @property
     def whole(self) -> float:
-        """Of the first metric, all that there is."""
+        """Total of the first metric."""
         return float(self.profile.whole[self.metrics[0]])
 
     def share(self, amount: float) -> float:
-        """A part of the first metric, of one."""
+        """Return a part of the first metric, of one."""
         return amount / self.whole if self.whole else 0.0
 
     def amount(self, value: float) -> str:
-        """`1.23 ms (4.5 %)`: a part of the first metric."""
+        """Return a part of the first metric as `1.23 ms (4.5 %)`."""
         unit = self.profile.metrics[self.metrics[0]].unit
         return f"{format_value(value, unit)} ({format_percent(self.share(value))} %)"
 
     @cached_property
     def samples(self) -> int:
-        """Of program counters, those without a line too."""
+        """Number of samples of program counters, those without a line included."""
         return int(self.profile.tables.pc.counted.sum())
 
     @cached_property
     def files(self) -> list[str]:
-        """Those with costs or samples, dearest file first."""
+        """Files with costs or samples, most expensive first."""
         files = dict.fromkeys([*self.costs, *(file for file, _ in self.weights)])
         return sorted(files, key=self._rank, reverse=True)
 
     @cached_property
     def weights(self) -> Mapping[tuple[str, int], int]:
-        """How hot lines are: samples, or executions where the profile has no samples."""
+        """Weight of each line: samples, or executions where the profile has no samples."""
         if self.profile.tables.pc.recordings:
             return {place: sum(stalls.values()) for place, stalls in self.sampled.items()}
         return {place: sums.get(EXECUTIONS, 0) for place, sums in self.counted.items()}
 
     @cached_property
     def whole_weight(self) -> int:
-        """Of all instructions, those without a line too."""
+        """Weight of all instructions, those without a line included."""
         return whole_weight(self.profile.tables.pc)
 
     def weight_of(self, file: str) -> int:
-        """That of the lines of a file."""
+        """Return the weight of a file's lines."""
         return sum(weight for place, weight in self.weights.items() if place[0] == file)
 
     def _rank(self, file: str) -> tuple[float, float]:
@@ -93,19 +93,19 @@ class LineCosts:
         return max(self.share(self.cost_of(file)), seen), seen
 
     def cost_of(self, file: str) -> float:
-        """What the lines of a file hold of the first metric."""
+        """Return the first metric's sum over a file's lines."""
         return sum(cost[0] for cost in self.costs.get(file, {}).values())
 
     def samples_of(self, file: str) -> int:
-        """Samples of program counters at the lines of a file."""
+        """Return samples of program counters at the lines of a file."""
         return sum(self.samples_at(*place) for place in self.sampled if place[0] == file)
 
     def samples_at(self, file: str, line: int) -> int:
-        """Samples of program counters at a line."""
+        """Return samples of program counters at a line."""
         return sum(self.sampled.get((file, line), {}).values())
 
     def hot(self, file: str) -> set[int]:
-        """The lines of a file that are worth showing."""
+        """Return the lines of a file that are worth showing."""
         lines = self.costs.get(file, {}).items()
         hot = {line for line, cost in lines if self.share(cost[0]) * 100 >= self.floor}
         least = self.floor / 100 * self.whole_weight
@@ -117,7 +117,7 @@ class LineCosts:
 
 
 def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
-    """What the lines of a profile hold; raises UsageError for a metric that does not add up."""
+    """Return the costs of a profile's lines; raise UsageError for a metric that does not add up."""
     names = shown_metrics(profile, options)
     adding = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
     for name in names:
@@ -139,7 +139,7 @@ def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
 
 
 def _places(profile: Profile) -> tuple[list[tuple[str, int]], list[int]]:
-    """Lines, and the number of that of each node; -1 for none."""
+    """Return lines, and the number of that of each node; -1 for none."""
     places: dict[tuple[str, int], int] = {}
     index: list[int] = []
     for parent, location in zip(profile.parents.tolist(), profile.locations):

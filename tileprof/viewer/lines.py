@@ -50,7 +50,7 @@ class _Row:
 def render_lines(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """Source lines with own values of the metrics, in lines of at most `width` cells (40 at least).
+    """Return source lines with own values of the metrics, at most `width` cells (40 at least).
 
     Filters and threshold of `options` hold; depth and mode have no meaning here. Raises UsageError
     for a metric that does not add up.
@@ -74,7 +74,7 @@ def render_lines(
 
 
 def _rows(listing: LineCosts) -> Iterator[_Row]:
-    """The lines worth showing with their surroundings, file by file, dearest file first."""
+    """Yield the lines worth showing with their surroundings, file by file, dearest file first."""
     for file in listing.files:
         text, hot = listing.sources.lines(file), listing.hot(file)
         near = {line + step for line in hot for step in range(-_AROUND, _AROUND + 1)}
@@ -105,7 +105,7 @@ def _fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) ->
 
 
 def _sample_fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Glyphs) -> list[Field]:
-    """Samples of program counters, their share of all, and the reasons of stalls."""
+    """Return samples of program counters, their share of all, and the reasons of stalls."""
     counts = [listing.samples_at(row.file, row.line) for row in rows]
     heats = [heat(count / max(listing.samples, 1)) for count in counts]
     texts = [format_value(count, "1") if count else "" for count in counts]
@@ -123,7 +123,7 @@ def _sample_fields(listing: LineCosts, rows: list[_Row], width: int, glyphs: Gly
 
 
 def _count_fields(listing: LineCosts, rows: list[_Row]) -> list[Field]:
-    """Counts of instructions; their share of all executions where nothing else says what is hot."""
+    """Return counts of instructions; their share of executions where nothing else weighs lines."""
     if not listing.counted:
         return []
     columns = count_columns(listing.profile.tables.pc.counts)
@@ -154,7 +154,7 @@ def _printed(listing: LineCosts, rows: list[_Row], grid: Grid, width: int) -> It
 
 
 def _amounts(listing: LineCosts, file: str) -> str:
-    """What a file costs, and how often it was sampled or executed."""
+    """Return a file's cost, and how often it was sampled or executed."""
     parts = [listing.amount(listing.cost_of(file))] if file in listing.costs else []
     if weight := listing.weight_of(file):
         parts.append(weight_text(listing.profile.tables.pc, weight, listing.whole_weight))
@@ -162,7 +162,7 @@ def _amounts(listing: LineCosts, file: str) -> str:
 
 
 def _below(listing: LineCosts) -> Iterator[str]:
-    """What the lines above do not show, so that all of it adds up to the whole."""
+    """Yield what the lines above leave out, so that all of it adds up to the whole."""
     metric, files = listing.metrics[0], listing.costs
     hot = {file: listing.hot(file) for file in files}
     cold = [
@@ -181,7 +181,7 @@ def _below(listing: LineCosts) -> Iterator[str]:
 
 
 def _samples_below(listing: LineCosts) -> Iterator[str]:
-    """How instructions were sampled or counted, and which of them are not above."""
+    """Yield how instructions were sampled or counted, and which of them are not above."""
     held, whole = listing.profile.tables.pc, listing.whole_weight
     if listing.sampled:
         yield f"{sampling_text(held)}."

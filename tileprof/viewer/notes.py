@@ -1,4 +1,4 @@
-"""What is said about a node beside its numbers, and about the profile above them."""
+"""Notes beside a node's numbers, and the header above them."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ class VisitTimes:
     shortest: npt.NDArray[np.float64]
     longest: npt.NDArray[np.float64]
     marks: npt.NDArray[np.float64]
-    """Made in one visit, by which a site is measured."""
+    """Marks made in one visit, by which a site is measured."""
     perturbation: npt.NDArray[np.float64]
-    """What these took, as a share of the time that is left."""
+    """Time of these marks, as a share of the time that is left."""
     shares: Mapping[int, tuple[Share, ...]]
-    """Of sites that were seen by samplers."""
+    """Shares of the sites that samplers saw, keyed by node."""
     sampled: Mapping[int, int]
-    """Of kernels that samplers were to look at: how many samples there are."""
+    """Number of samples of each kernel launched to be sampled, keyed by node."""
 
 
 _NOTABLE = 0.01
-"""Perturbation of a site from which it is told."""
+"""Smallest perturbation of a site that is shown, as a share of its time."""
 
 
 def visit_times(profile: Profile) -> VisitTimes:
-    """How long single visits of nodes took; only own extremes count, not those of scopes within."""
+    """Return times of single visits; only own extremes count, not those of scopes within."""
     nothing = np.full(len(profile), np.nan)
     own: dict[str, Any] = dict(profile.own)
     return VisitTimes(
@@ -71,7 +71,7 @@ def visit_times(profile: Profile) -> VisitTimes:
 
 
 def _sampled(profile: Profile) -> dict[int, int]:
-    """Kernels that were launched to be sampled, also those that nobody saw."""
+    """Return kernels that were launched to be sampled, also those that nobody saw."""
     tables = profile.tables
     counts = profile.total(SAMPLES) if SAMPLES in profile.metrics else np.zeros(len(profile))
     return {
@@ -86,7 +86,7 @@ def _total(profile: Profile, metric: str) -> npt.NDArray[Any]:
 
 
 def _ratio(profile: Profile, metric: str, below: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Totals of a metric over something; NaN where there is no such number."""
+    """Return totals of a metric over something; NaN where there is no such number."""
     found = np.full(len(profile), np.nan)
     np.divide(_total(profile, metric), below, out=found, where=below > 0)
     return found
@@ -95,7 +95,7 @@ def _ratio(profile: Profile, metric: str, below: npt.NDArray[Any]) -> npt.NDArra
 def label_of(
     profile: Profile, node: int, lines: str, times: VisitTimes, glyphs: Glyphs, style: str = ""
 ) -> Label:
-    """What stands right of a node's numbers: tree lines, its name, and what else is known."""
+    """Return what stands right of a node's numbers: tree lines, its name, and further notes."""
     name, phase = profile.names[node], profile.phases[node]
     notes = tuple(clean(note, glyphs) for note in whereabouts(profile, node, times))
     shorter = printed_forms(name, glyphs) if profile.kinds[node] == "kernel" else ()
@@ -105,7 +105,7 @@ def label_of(
 
 
 def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ...]:
-    """What kind of node it is and its place; for a scope within a kernel its visits."""
+    """Return a node's kind and place; for a scope within a kernel its visits."""
     kind, place = profile.kinds[node], profile.locations[node]
     match kind:
         case "frame":
@@ -136,7 +136,7 @@ def _visit(times: VisitTimes, node: int) -> list[str]:
 
 
 def _perturbation(times: VisitTimes, node: int) -> list[str]:
-    """By how much measuring changed a site, where that matters."""
+    """Return by how much measuring changed a site, where that matters."""
     share, marks = float(times.perturbation[node]), float(times.marks[node])
     if not share >= _NOTABLE:
         return []
@@ -145,7 +145,7 @@ def _perturbation(times: VisitTimes, node: int) -> list[str]:
 
 
 def nothing_in(profile: Profile, width: int) -> str:
-    """A sentence where the profile holds nothing that a view could show; else nothing."""
+    """Return a sentence where the profile holds nothing that a view could show; else nothing."""
     if not len(profile):
         said = f"The profile is empty: {_why_empty(profile)}"
     elif all(metric.adds != "sum" for metric in profile.metrics.values()):
@@ -215,7 +215,7 @@ _MISSING = {
 
 
 def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
-    """What was not recorded, or was lost, one line each; usually none."""
+    """Return what was not recorded, or was lost, one line each; usually none."""
     known = profile.tables.provenance
     told = [text.format(known[key]) for key, text in _MISSING.items() if known.get(key)]
     return [paint(fit(clean(line, glyphs), width, glyphs), "33", color) for line in told]
@@ -246,7 +246,7 @@ def _estimate(mean: float, error: float) -> str:
 
 
 def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[str]:
-    """One line with the command and the device that were profiled; none where they are unknown."""
+    """Return a line with the profiled command and device; none where they are unknown."""
     known = profile.tables.provenance
     named = [_named(each, known) for each in known.get("device", "").split(", ")]
     parts = [text for text in (known.get("command", ""), ", ".join(named)) if text]
@@ -256,6 +256,6 @@ def title_of(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> list[
 
 
 def _named(device: str, known: Mapping[str, str]) -> str:
-    """`cuda:0 (NVIDIA H200)` where the provenance tells: the name goes before the first comma."""
+    """Return `cuda:0 (NVIDIA H200)` where known: the name goes before the first comma."""
     name = known.get(device, "").partition(", ")[0] if device.startswith("cuda:") else ""
     return f"{device} ({name})" if name else device

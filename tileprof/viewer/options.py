@@ -1,4 +1,4 @@
-"""What a reader asks a view to show."""
+"""Choices of a reader about what a view shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ViewOptions:
     threshold: float | None = None
     """Percent below which nodes fold; none means 0.5 in a tree and 0 in JSON and CSV."""
     depth: int | None = None
-    """How many levels are shown; what lies deeper folds into the last one."""
+    """Number of levels shown; deeper nodes fold into the last one."""
     mode: Mode = "top-down"
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class DiffOptions:
     threshold: float | None = None
     """Percent of the whole below which a difference folds; none means 0.5."""
     depth: int | None = None
-    """How many levels are shown."""
+    """Number of levels shown."""
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:

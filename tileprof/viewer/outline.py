@@ -20,7 +20,7 @@ _NAME_ROOM = 14
 
 
 def levels_that_fit(depth: int, room: int, glyphs: Glyphs) -> int:
-    """How many levels of a tree `depth` deep fit in `room` cells beside readable names."""
+    """Return how many levels of a tree `depth` deep fit in `room` cells beside readable names."""
     step = len(glyphs.branch)
     if depth * step + _NAME_ROOM <= room:
         return depth
@@ -30,7 +30,7 @@ def levels_that_fit(depth: int, room: int, glyphs: Glyphs) -> int:
 def outline(
     parents: npt.NDArray[np.int32], keys: npt.NDArray[Any], levels: int, glyphs: Glyphs
 ) -> Iterator[tuple[int, str]]:
-    """Every node and the tree lines before its name, top to bottom.
+    """Yield every node and the tree lines before its name, top to bottom.
 
     Of a deeper node only the last `levels` levels are drawn, after a mark that counts the others.
     """

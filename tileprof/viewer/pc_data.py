@@ -26,7 +26,7 @@ _SCHEMA = 1
 
 
 def sass_json(profile: Profile, options: ViewOptions) -> str:
-    """The functions with samples or counts, the hottest first; `include` chooses some by name."""
+    """Return functions with samples or counts, hottest first; `include` selects by name."""
     columns = count_columns(profile.tables.pc.counts)
     held = profile.tables.pc
     least = (options.threshold or 0) / 100
@@ -44,7 +44,7 @@ def sass_json(profile: Profile, options: ViewOptions) -> str:
 
 
 def lines_json(profile: Profile, options: ViewOptions) -> str:
-    """The JSON of the tree, and `lines`: own values of the metrics, samples by stall reason.
+    """Return the JSON of the tree, and `lines`: own values of the metrics, samples by stall reason.
 
     Lines are there where the metrics add up; `options` hold for both.
     """
@@ -74,13 +74,13 @@ def lines_json(profile: Profile, options: ViewOptions) -> str:
 
 
 def _counted(profile: Profile) -> dict[str, Any]:
-    """The metrics that were counted by instruction, of each run; nothing where none were."""
+    """Return the metrics that were counted by instruction, of each run; nothing where none were."""
     counts = profile.tables.pc.counts
     return {"counted": [list(each) for each in counts.recordings]} if counts.recordings else {}
 
 
 def _counts(columns: Sequence[CountColumn], sums: Sums) -> dict[str, Any]:
-    """Counts by metric, and rates of two; nothing where nothing was counted in the profile."""
+    """Return counts by metric, and rates of two; nothing where the profile has no counts."""
     if not columns:
         return {}
     rates = {each.name: each.number(sums) for each in columns if each.below}

@@ -1,8 +1,8 @@
 """Samples and counts by function, instruction and source line, as views need them.
 
 In: the tables of a profile.  Out: functions with their instructions, the hottest first; lines with
-their samples and counts; and words for both. Samples of reasons that end in `_not_issued` are in no
-sum. What is hot is told by samples, and by executions where there are none.
+their samples and counts; and words for both. Samples of reasons that end in `_not_issued` are part
+of no sum. Samples decide what is hot, or executions where there are no samples.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 Stalls = dict[str, int]
 """Samples by stall reason, the most first."""
 Place = tuple[str, int]
-"""File and line."""
+"""Source place: file and line."""
 _LEAST_PART = 0.1
-"""Of the samples of something, from which on a stall reason is told."""
+"""Smallest share of the samples at a place for which a stall reason is shown."""
 
 
 @dataclass(slots=True)
@@ -53,17 +53,16 @@ class SeenInstruction:
     samples: int = 0
     stalls: Stalls = field(default_factory=dict)
     not_issued: Stalls = field(default_factory=dict)
-    """Of the samples, by reason: when no other warp issued either."""
+    """Samples at which no other warp issued either, keyed by stall reason."""
     blames: list[PcBlame] = field(default_factory=list)
     counts: Sums = field(default_factory=dict)
-    """How often it was executed, and what else was counted of it."""
+    """Number of executions, and the other counts."""
     weight: int = 0
-    """How hot it is: samples, or executions where there are none in the profile."""
+    """Weight: samples, or executions where the profile has no samples."""
 
 
 class SeenFunction:
-    """A function with its samples and counts; instructions are looked at when they are asked
-    for."""
+    """Function with its samples and counts; instructions are computed on first use."""
 
     def __init__(self, held: PcSamples, place: int) -> None:
         self.function = held.functions[place]
@@ -75,7 +74,7 @@ class SeenFunction:
 
     @cached_property
     def instructions(self) -> list[SeenInstruction]:
-        """By offset; of a function without code those that were seen, without text."""
+        """Instructions by offset; without code only those seen, with an empty text."""
         samples, counts = _samples(self._held, self._place), _counts(self._held, self._place)
         seen = sorted(samples.keys() | counts.keys())
         code = self.function.code or tuple(PcInstruction(offset, "") for offset in seen)
@@ -94,7 +93,7 @@ class SeenFunction:
 
     @cached_property
     def by_offset(self) -> dict[int, PcInstruction]:
-        """Its code by offset."""
+        """Instructions of the code, keyed by offset."""
         return {each.instruction.offset: each.instruction for each in self.instructions}
 
     @property
@@ -111,7 +110,7 @@ class SeenFunction:
 def seen_functions(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> list[SeenFunction]:
-    """Functions whose name matches `include` and not `exclude`, the hottest first.
+    """Return functions whose name matches `include` and not `exclude`, the hottest first.
 
     Raises UsageError where the profile knows nothing of instructions, or has no such function.
     """
@@ -145,14 +144,14 @@ def _is_chosen(function: PcFunction, include: str | None, exclude: str | None) -
 
 
 def _sums(held: PcSamples, place: int) -> dict[str, int]:
-    """Of one function, the sum of each count."""
+    """Return the sum of each count of one function."""
     counts = held.counts
     sums = counts.values[counts.rows_of(place)].sum(axis=0).tolist()
     return dict(zip(counts.metrics, sums))
 
 
 def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
-    """Of one function, counts by offset and metric."""
+    """Return one function's counts, by offset and metric."""
     counts = held.counts
     rows = counts.rows_of(place)
     offsets, values = counts.offset[rows].tolist(), counts.values[rows].tolist()
@@ -160,7 +159,7 @@ def _counts(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
 
 
 def _samples(held: PcSamples, place: int) -> dict[int, dict[str, int]]:
-    """Of one function, samples by offset and stall."""
+    """Return one function's samples, by offset and stall."""
     rows = held.by_instruction
     begin, end = np.searchsorted(rows.function, [place, place + 1]).tolist()
     found: dict[int, dict[str, int]] = {}
@@ -183,7 +182,7 @@ def _fill(seen: SeenInstruction, stalls: Mapping[str, int]) -> None:
 
 
 def user_line(profile: Profile, place: Location | None) -> Place | None:
-    """The line that counts for an instruction: the innermost one whose text the profile holds.
+    """Return an instruction's line: the innermost one whose text the profile holds.
 
     So what a library's function does, inlined, is said of the line that calls it.
     """
@@ -197,7 +196,7 @@ def user_line(profile: Profile, place: Location | None) -> Place | None:
 def line_samples(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> dict[Place, Stalls]:
-    """Samples by line and stall reason, the most first; what has no line is left out.
+    """Return samples by line and stall reason, the most first; what has no line is left out.
 
     Of those functions whose name matches `include` and not `exclude`.
     """
@@ -221,7 +220,7 @@ def line_samples(
 def line_counts(
     profile: Profile, include: str | None = None, exclude: str | None = None
 ) -> dict[Place, Sums]:
-    """Counts of instructions by line and metric; of the same functions."""
+    """Return counts of instructions by line and metric; of the same functions."""
     counts = profile.tables.pc.counts
     places = _lines_of(profile, include, exclude) if len(counts) else []
     parts: dict[Place, list[Sums]] = {}
@@ -236,7 +235,7 @@ def line_counts(
 def _lines_of(
     profile: Profile, include: str | None, exclude: str | None
 ) -> list[dict[int, Place | None]]:
-    """By function, the line of each offset; of those whose names do not match, none."""
+    """Return the line of each offset, by function; nothing for functions that do not match."""
     return [
         {each.offset: user_line(profile, each.place) for each in function.code}
         if _is_chosen(function, include, exclude)
@@ -249,13 +248,13 @@ def _lines_of(
 
 
 def whole_weight(held: PcSamples) -> int:
-    """All samples, or all executions where there are no samples."""
+    """Return all samples, or all executions where there are no samples."""
     whole = held.counted if held.recordings else held.counts.column(EXECUTIONS)
     return int(whole.sum())
 
 
 def weight_text(held: PcSamples, weight: int, whole: int) -> str:
-    """`1,234 samples (5.6 %)`, or the same of executed instructions."""
+    """Return `1,234 samples (5.6 %)`, or the same of executed instructions."""
     if held.recordings:
         return share_text(weight, whole)
     share = format_percent(weight / whole) if whole else "0.0"
@@ -263,7 +262,7 @@ def weight_text(held: PcSamples, weight: int, whole: int) -> str:
 
 
 def stall_text(stalls: Mapping[str, int], most: int) -> str:
-    """`long_scoreboard 62, wait 20`: the reasons with most samples, in percent of all here."""
+    """Return the main stall reasons, in % of all here: `long_scoreboard 62, wait 20`."""
     whole = sum(stalls.values())
     parts = [
         f"{name} {count / whole * 100:.0f}"
@@ -274,7 +273,7 @@ def stall_text(stalls: Mapping[str, int], most: int) -> str:
 
 
 def sampling_text(held: PcSamples) -> str:
-    """How many samples there are, how they were taken, and how many are missing."""
+    """Describe how many samples there are, how they were taken, and how many are missing."""
     periods = sorted({each.period for each in held.recordings})
     each = " or ".join(f"{period:,}" for period in periods)
     said = [f"{_count(int(held.counted.sum()))} of program counters"]
@@ -294,6 +293,6 @@ def _count(samples: int) -> str:
 
 
 def share_text(samples: int, whole: int) -> str:
-    """`1,234 samples (5.6 %)`."""
+    """Return samples with their share as text: `1,234 samples (5.6 %)`."""
     share = format_percent(samples / whole) if whole else "0.0"
     return f"{_count(samples)} ({share} %)"

@@ -1,7 +1,7 @@
 """The texts that a profile keeps of sampled functions: TTGIR and PTX of Triton's kernels.
 
-In: a profile, a form and a pattern for names.  Out: the text as the compiler wrote it, below what
-is told of it in comments of its own, so that tools can read it; or JSON.
+In: a profile, a form and a pattern for names.  Out: the text as the compiler wrote it, below a
+header in comments of its own language, so that tools can read it; or JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Module:
 
 
 def render_texts(profile: Profile, form: str, include: str | None, unicode: bool) -> str:
-    """The texts of the functions that `include` matches; of the hottest one where it is None.
+    """Return the texts of functions that `include` matches; for None, of the hottest one.
 
     Raises UsageError where the profile has none of them.
     """
@@ -50,7 +50,7 @@ def render_texts(profile: Profile, form: str, include: str | None, unicode: bool
 
 
 def texts_json(profile: Profile, form: str, include: str | None) -> str:
-    """The same of all functions that match, those with the most samples first, as JSON."""
+    """Return the same of all functions that match, those with the most samples first, as JSON."""
     found = [
         _function(seen, each.held)
         for each in _modules(profile, form, include)
@@ -60,7 +60,7 @@ def texts_json(profile: Profile, form: str, include: str | None) -> str:
 
 
 def _modules(profile: Profile, form: str, include: str | None) -> list[_Module]:
-    """In order of the samples of their hottest function."""
+    """Return modules in order of the samples of their hottest function."""
     texts = profile.tables.pc.texts
     seen = seen_functions(profile, include)
     found: dict[str, _Module] = {}

@@ -1,7 +1,7 @@
 """Shares of samples inside kernels as a reader sees them: notes of sites, columns, fields of lines.
 
-In: a profile with samples of kernels.  Out: text and numbers; a share always with its interval, and
-none where there were too few looks to tell.
+In: a profile with samples of kernels.  Out: text and numbers; a share always has its interval;
+there is none where samples are too few.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PARTS = {"share": "share", "share_low": "low", "share_high": "high"}
 
 
 def share_names(profile: Profile) -> list[str]:
-    """The columns that a profile of samples has: `share`, `share_low`, `consumer_share`, …"""
+    """Return names of sample columns: `share`, `share_low`, `consumer_share`, …"""
     return [f"{_prefix(role)}{part}" for role in roles_of(profile) for part in _PARTS]
 
 
 def share_column(profile: Profile, name: str) -> npt.NDArray[np.float64]:
-    """The values of such a column; NaN where there are too few samples for one."""
+    """Return the values of such a column; NaN where there are too few samples for one."""
     values = np.full(len(profile), np.nan)
     for node, shares in shares_of(profile).items():
         for share in shares:
@@ -47,12 +47,12 @@ def share_column(profile: Profile, name: str) -> npt.NDArray[np.float64]:
 
 
 def share_notes(shares: Sequence[Share]) -> list[str]:
-    """What is said of a site: `consumer 61.2 % (60.9 – 61.5), 12,345 samples`."""
+    """Return the notes of a site: `consumer 61.2 % (60.9 – 61.5), 12,345 samples`."""
     return [f"{share.role} {share_text(share)}".removeprefix("block ") for share in shares]
 
 
 def share_text(share: Share) -> str:
-    """One share with its interval and how many samples it is of."""
+    """Return one share with its interval and how many samples it is of."""
     count = count_text(share.samples)
     if math.isnan(share.share):
         return f"– ({count})"
@@ -63,18 +63,18 @@ def share_text(share: Share) -> str:
 def line_texts(
     profile: Profile, places: Sequence[tuple[str, int]], index: Sequence[int]
 ) -> dict[tuple[str, int], str]:
-    """What is said of lines, of which each node has the one at its index; -1: none."""
+    """Return the note of each line; a node belongs to the place at its index, -1 to none."""
     of_nodes = {node: places[at] for node, at in enumerate(index) if at >= 0}
     return {place: share_text(share) for place, share in line_shares(profile, of_nodes).items()}
 
 
 def count_text(samples: int) -> str:
-    """`1,234 samples`."""
+    """Return a number of samples as text: `1,234 samples`."""
     return f"{format_value(samples, '1') if samples else 'no'} sample{'' if samples == 1 else 's'}"
 
 
 def _ends(share: Share) -> tuple[str, str]:
-    """Both ends with as many digits as tell them apart."""
+    """Return both ends with enough digits to tell them apart."""
     digits = 2 if share.high - share.low < 0.002 else 1
     return f"{share.low * 100:.{digits}f}", f"{share.high * 100:.{digits}f}"
 

@@ -43,7 +43,7 @@ __all__ = ["render_blame", "render_sass"]
 
 _MOST_FUNCTIONS = 10
 _FUNCTION_SHARE = 0.01
-"""Of all samples, below which a function is folded where none was asked for."""
+"""Share of all samples below which a function is folded, unless one was asked for."""
 _INDENT = " " * 9
 _SHORT_RUN = 2
 """Instructions that take no more room than the line that would stand for them."""
@@ -52,7 +52,7 @@ _SHORT_RUN = 2
 def render_sass(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """The hottest functions, or those that `include` matches, in lines of at most `width` cells.
+    """Return the hottest or matching functions, in lines of at most `width` cells.
 
     Raises UsageError where there are none.
     """
@@ -62,7 +62,7 @@ def render_sass(
 def render_blame(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """The same with what stalled instructions wait for."""
+    """Return the same with what stalled instructions wait for."""
     return _Sass(profile, options, width, color, unicode, blame=True).text()
 
 
@@ -73,18 +73,18 @@ class _Row:
     text: str
     stalls: str = ""
     weight: int = 0
-    """Samples, or executions."""
+    """Number of samples, or executions."""
     counts: Sums = field(default_factory=dict)
     offset: str = ""
     heading: str | None = None
     """The source line that stands above it, where it is another one."""
     below: tuple[str, ...] = ()
-    """What it waits for."""
+    """Lines about what the instruction waits for."""
     style: str = ""
 
 
 class _Sass:
-    """One rendering."""
+    """Rendering of sampled machine code."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Sass:
         self.parts = 1 if self.width < 100 else 2 if self.width < 140 else 3
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole rendering as text."""
         lines = [
             *title_of(self.profile, self.width, self.glyphs, self.color),
             *missing_from(self.profile, self.width, self.glyphs, self.color),
@@ -160,7 +160,7 @@ class _Sass:
                     yield paint(line, "33", self.color)
 
     def _weights(self, seen: SeenFunction, rows: list[_Row]) -> list[Field]:
-        """How hot rows are: samples with their stalls, or executions."""
+        """Return the fields of rows' weights: samples with their stalls, or executions."""
         shares = [row.weight / max(seen.weight, 1) for row in rows]
         heats = [heat(share) for share in shares]
         percents = [format_percent(share) if share else "" for share in shares]
@@ -173,12 +173,12 @@ class _Sass:
         ]
 
     def _counts_beside(self) -> list[CountColumn]:
-        """The counts that have columns of their own."""
+        """Return the counts that have columns of their own."""
         sampled = bool(self.held.recordings)
         return [each for each in self.columns if sampled or each.name != EXECUTIONS]
 
     def _below(self, said: str) -> list[str]:
-        """What stands below an instruction, on as many lines as it needs."""
+        """Wrap a note below an instruction to as many lines as it needs."""
         first = f"{_INDENT}{self.glyphs.last}"
         lines = textwrap.wrap(
             clean(said, self.glyphs),
@@ -198,7 +198,7 @@ class _Sass:
         return shorten(fitting, room, self.glyphs) + amount
 
     def _about(self, seen: SeenFunction) -> Iterator[str]:
-        """What is to be known of a function besides its code."""
+        """Yield facts about a function besides its code."""
         said = []
         if seen.function.note:
             said.append(f"Not disassembled: {seen.function.note}.")
@@ -227,7 +227,7 @@ class _Sass:
             at, place = at + 1, heading
 
     def _shown(self, seen: SeenFunction) -> list[bool]:
-        """Whether each instruction has a line: hot ones, those to blame, and short runs between."""
+        """Return whether each row is shown: hot ones, those to blame, and short runs between."""
         if seen.function.note:
             return [each.weight > 0 for each in seen.instructions]
         least = max(self.floor * seen.weight, 1)
@@ -258,7 +258,7 @@ class _Sass:
         return _Row(text, stalls, each.weight, each.counts, f"{code.offset:#06x}", heading, below)
 
     def _blames(self, seen: SeenFunction, each: SeenInstruction) -> Iterator[str]:
-        """What it waits for; producers of one kind on one line are told together."""
+        """Yield what it waits for; producers of one kind on one line share a text."""
         reasons: dict[tuple[int, str], list[str]] = {}
         for blame in each.blames:
             reasons.setdefault((blame.producer, blame.through), []).append(blame.stall)
@@ -276,7 +276,7 @@ class _Sass:
             yield f"{stalls_text}: waits for {opcode} at {', '.join(offsets)}{where}{by}"
 
     def _heading(self, place: Location | None) -> str:
-        """The program's line with its text, and what of it was inlined from where."""
+        """Return the program's line with its text, and what of it was inlined from where."""
         if place is None:
             return "(no line)"
         chain = list(place.chain())
@@ -293,7 +293,7 @@ class _Sass:
         return clean("  ".join(parts), self.glyphs)
 
     def _function_name(self, place: Location) -> str:
-        """Without namespaces and parameters."""
+        """Return a name without namespaces and parameters."""
         forms = short_forms(place.function)
         return min((place.function, *forms), key=len).partition("(")[0] or "inlined"
 

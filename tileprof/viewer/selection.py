@@ -1,4 +1,4 @@
-"""What is shown and what is folded: filters, the way round, depth and threshold, in that order.
+"""Selection of what is shown and folded: filters, direction, depth and threshold, in that order.
 
 In: a profile and the options of a view.  Out: the profile to draw, and what each step took away.
 """
@@ -29,7 +29,7 @@ __all__ = ["Fold", "Selection", "select", "shown_metrics"]
 
 
 _ELAPSED = "elapsed_time"
-"""What scopes of coroutines and generators have beside the time in which they ran."""
+"""Metric that scopes of coroutines and generators have beside the time in which they ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Selection:
 
     profile: Profile
     metric: str
-    """What decides what is small and counts folds; empty where no metric adds up."""
+    """Metric that decides which nodes are small and counts folds; '' where none adds up."""
     folds: tuple[Fold, ...]
 
 
 def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
-    """The names of the columns; raises UsageError, listing what exists, for one that is unknown."""
+    """Return the columns' names; UsageError, listing what exists, for an unknown one."""
     if not options.metrics:
         waits = (_ELAPSED,) if profile.whole.get(_ELAPSED) else ()
         return (default_metric(profile), *waits)
@@ -98,7 +98,7 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
 
 
 def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
-    """Scopes of coroutines that were open for a notable time, most of which others ran."""
+    """Return scopes of coroutines that were open for a notable time, mostly run by others."""
     if _ELAPSED not in profile.own or profile.metrics[metric].unit != "ns":
         return None
     return np.asarray(profile.own[_ELAPSED] >= max(profile.whole[metric] * share, 1))
@@ -110,7 +110,7 @@ def _kernels_whole(profile: Profile) -> Profile:
 
 
 def _own_visits(profile: Profile) -> Profile:
-    """A bottom-up tree with the visits of its nodes alone, not those of what they took in.
+    """Return a bottom-up tree with the visits of its nodes alone, not those of what they took in.
 
     So whatever folds from here on, a node's total is how often it was entered.
     """
@@ -124,7 +124,7 @@ def _own_visits(profile: Profile) -> Profile:
 
 
 def _ranking(profile: Profile, options: ViewOptions) -> str:
-    """The first shown metric that adds up; rates and extremes cannot say what is small."""
+    """Return the first shown metric that adds up; rates and extremes cannot say what is small."""
     sums = [name for name, metric in profile.metrics.items() if metric.adds == "sum"]
     if not sums:
         return ""
@@ -138,7 +138,7 @@ def _fold(reason: str, before: Profile, after: Profile, metric: str) -> Fold:
 
 
 def _real_nodes(profile: Profile) -> int:
-    """How many nodes there are beside the one that stands for what was cut off at the top."""
+    """Return the number of nodes, without the one that stands for what was cut off at the top."""
     return len(profile) - (HIDDEN in profile.symbols)
 
 

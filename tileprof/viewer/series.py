@@ -20,24 +20,24 @@ from tileprof.profile import CounterSeries, Profile, TimelineEvents
 __all__ = ["Ran", "SeriesView", "Stretch", "series_views", "shown_columns"]
 
 STRETCHES = 50
-"""Into how many parts the time of a series is cut to look for the extreme ones."""
+"""Number of parts into which a series is cut to find the extreme ones."""
 _LEAST_ROWS = 4
-"""That a part has, where the series has enough."""
+"""Smallest number of rows in a part, where the series has enough."""
 _BUSY = 0.5
-"""The share of a part in which the device had work, from which on its counters can be low."""
+"""Smallest busy share of a part for which its counters can count as low."""
 
 _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What ran in a stretch."""
+    """Work that ran in a stretch."""
 
     name: str
     scope: str
     """The innermost scope around it, '' where there is none."""
     share: float
-    """Of the stretch's time; works that overlap are all counted."""
+    """Share of the stretch's time; works that overlap each count in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Stretch:
     end: int
     mean: float
     ran: tuple[Ran, ...] = ()
-    """The most first; empty where the profile has no timeline, or nothing ran."""
+    """Works by share, largest first; empty where the profile has no timeline, or nothing ran."""
 
 
 class SeriesView:
-    """One series."""
+    """View of one series of counters."""
 
     def __init__(self, profile: Profile, series: CounterSeries) -> None:
         self.profile, self.series = profile, series
@@ -61,7 +61,7 @@ class SeriesView:
 
     @property
     def length(self) -> int:
-        """ns from the first row to the end of the last."""
+        """Time from the first row to the end of the last, in ns."""
         return self.end - self.begin
 
     def means(self, metric: int, parts: int) -> _Floats:
@@ -110,7 +110,7 @@ class SeriesView:
 
     @cached_property
     def _work(self) -> TimelineEvents | None:
-        """What ran on the device; None where that is not known."""
+        """Work that ran on the device; None where that is not known."""
         timeline = self.profile.tables.timeline
         tracks = [
             number
@@ -126,7 +126,7 @@ class SeriesView:
 
     @cached_property
     def _busy(self) -> _Floats:
-        """Per part, the share of its time in which something ran; 1 where that is not known."""
+        """Share of each part's time in which something ran; 1 where that is not known."""
         if self._work is None:
             return np.ones(self._parts)
         edges = np.linspace(self.begin, self.end, self._parts + 1)

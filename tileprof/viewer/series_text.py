@@ -28,7 +28,7 @@ __all__ = ["counters_json", "render_counters"]
 
 _LEVELS = {UNICODE: " ▁▂▃▄▅▆▇█", ASCII: " .:-=+*#%"}
 _MOST_RAN = 2
-"""Of what ran in a stretch."""
+"""Largest number of works shown for a stretch."""
 _NARROWEST, _WIDEST = 10, 100
 """Characters of a row's time."""
 
@@ -36,14 +36,14 @@ _NARROWEST, _WIDEST = 10, 100
 def render_counters(
     profile: Profile, options: ViewOptions, width: int, color: bool, unicode: bool
 ) -> str:
-    """All series in lines of at most `width` cells; `-m` leaves only those metrics."""
+    """Return all series in lines of at most `width` cells; `-m` leaves only those metrics."""
     glyphs, width = UNICODE if unicode else ASCII, max(width, MINIMUM_WIDTH)
     parts = [_device(view, options, width, color, glyphs) for view in series_views(profile)]
     return "\n".join([*parts, *_told(profile, width, color, glyphs)])
 
 
 def _told(profile: Profile, width: int, color: bool, glyphs: Glyphs) -> list[str]:
-    """How it was sampled, what was lost, and why it ended; nothing where that is not known."""
+    """Return how it was sampled, what was lost, and why it ended; [] where that is not known."""
     known = profile.tables.provenance
     found = [known[key] for key in ("counters over time", "counters not sampled") if key in known]
     lines = [line for text in found for line in wrap(clean(text, glyphs), width, color)]
@@ -80,7 +80,7 @@ def _device(
 
 
 def _numbers(view: SeriesView, column: int) -> tuple[float, float, float]:
-    """Mean, least and most of the rows' values."""
+    """Return mean, least and most of the rows' values."""
     known = view.series.values[column][np.isfinite(view.series.values[column])]
     if not known.size:
         return math.nan, math.nan, math.nan
@@ -126,7 +126,7 @@ def _ran(stretch: Stretch, glyphs: Glyphs) -> str:
 
 
 def counters_json(profile: Profile, options: ViewOptions) -> str:
-    """All series as one line of JSON; times in ns on the clock of the timeline, null for no value.
+    """Return all series as one line of JSON; times in ns on the timeline's clock, null for none.
 
     `{"series": [{"device", "interval", "start": […], "duration": […], "metrics": [{"name", "unit",
     "mean", "least", "most", "values": […], "highest": {"begin", "end", "mean", "ran": [{"name",

@@ -50,7 +50,7 @@ ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ")
 
 
 def clean(text: str, glyphs: Glyphs) -> str:
-    """`text` with control and direction characters escaped, and in ASCII where `glyphs` are."""
+    """Return `text` with control and direction characters escaped, in ASCII where `glyphs` are."""
     return clean_text(plain(text, glyphs))
 
 
@@ -64,12 +64,12 @@ def plain(text: str, glyphs: Glyphs) -> str:
 
 
 def encodable(text: str) -> str:
-    """`text` as UTF-8 can hold it: file names may carry bytes that are no text."""
+    """Return `text` as UTF-8 can hold it: file names may carry bytes that are no text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def width_of(text: str) -> int:
-    """How many terminal cells `text` takes; wide East Asian characters take two."""
+    """Return how many terminal cells `text` takes; wide East Asian characters take two."""
     if text.isascii() or _NARROW.fullmatch(text):
         return len(text)
     return sum(_cell(character) for character in text)
@@ -82,7 +82,7 @@ def _cell(character: str) -> int:
 
 
 def shorten(text: str, width: int, glyphs: Glyphs) -> str:
-    """`text` in at most `width` cells: the middle gives way, since both ends of a name tell."""
+    """Return `text` in at most `width` cells, cut in the middle: both ends of a name matter."""
     if width_of(text) <= width:
         return text
     if width <= 1:
@@ -93,7 +93,7 @@ def shorten(text: str, width: int, glyphs: Glyphs) -> str:
 
 
 def fit(text: str, width: int, glyphs: Glyphs) -> str:
-    """`text` in at most `width` cells, cut at its end."""
+    """Return `text` in at most `width` cells, cut at its end."""
     if width_of(text) <= width:
         return text
     return _take(text, width - 1) + glyphs.ellipsis if width > 0 else ""
@@ -109,7 +109,7 @@ def _take(text: str, width: int) -> str:
 
 
 def bar(share: float, width: int, glyphs: Glyphs) -> str:
-    """A bar of `share` (0 to 1) in exactly `width` cells; anything above nothing shows a mark."""
+    """Return a bar of `share` (0 to 1) in `width` cells; anything above 0 shows a mark."""
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     steps = len(glyphs.part)
     filled = round(share * width * steps)
@@ -124,10 +124,10 @@ _COLD = "2"
 
 
 def heat(share: float) -> str:
-    """The colour of a share, from dim below 1 % to bold red from 50 % on."""
+    """Return the colour of a share, from dim below 1 % to bold red from 50 % on."""
     return next((style for floor, style in _HEAT if share >= floor), _COLD)
 
 
 def paint(text: str, style: str, color: bool) -> str:
-    """`text` in an ANSI style such as `31`; as it is where colours are off or nothing is there."""
+    """Return `text` in an ANSI style such as `31`; unchanged where colours are off."""
     return f"\x1b[{style}m{text}\x1b[0m" if color and style and text.strip() else text

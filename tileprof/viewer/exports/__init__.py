@@ -38,7 +38,7 @@ FOLDER_EXPORTS: dict[str, Callable[[Mapping[str, Profile]], dict[str, bytes]]] =
 
 
 def export(profile: Profile, format_name: str) -> str | bytes:
-    """The content of a file of the format `format_name`; UsageError names the formats there are."""
+    """Return a file's content in the format `format_name`; UsageError lists the formats."""
     if format_name in FOLDER_EXPORTS:
         raise UsageError(
             f"`{format_name}` is a folder, not one file", hint="Use export_folder(profiles, name)."
@@ -48,7 +48,7 @@ def export(profile: Profile, format_name: str) -> str | bytes:
 
 
 def export_folder(profiles: Mapping[str, Profile], format_name: str) -> dict[str, bytes]:
-    """The files of a folder by their path in it; rows and files are called as the profiles.
+    """Return the files of a folder by their path in it; rows and files are called as the profiles.
 
     UsageError for a format that is not a folder.
     """

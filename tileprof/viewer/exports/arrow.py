@@ -83,15 +83,15 @@ class Columns:
 
     measures: tuple[Measure, ...]
     attributes: Mapping[str, pa.Field]
-    """Of kernels, by the attribute's name."""
+    """Columns of kernel attributes, keyed by the attribute's name."""
     counts: Mapping[str, pa.Field]
-    """Of instructions, by metric."""
+    """Columns of instruction counts, keyed by metric."""
     counters: Mapping[str, pa.Field]
     """Over time, by metric."""
 
 
 def columns_of(profiles: Sequence[Profile]) -> Columns:
-    """The columns that fit all profiles; raises UsageError where they declare a metric unlike."""
+    """Return the columns that fit all profiles; UsageError where they declare a metric unlike."""
     taken = names_of(_NODE)
     measures = []
     with_quantiles = {metric for profile in profiles for metric in sketched(profile)}
@@ -114,7 +114,7 @@ def columns_of(profiles: Sequence[Profile]) -> Columns:
 
 
 def table_of(name: str, profile: Profile, origin: Origin, columns: Columns) -> pa.Table:
-    """The table called `name`, one of `TABLES`; node ids and kernel numbers are the profile's."""
+    """Return the table `name`, one of `TABLES`; node ids and kernel numbers are the profile's."""
     table = TABLES[name](profile, columns)
     ranks = pa.array([origin.rank] * len(table), INT)
     profiles = pa.array([encodable(origin.profile)] * len(table), TEXT)
@@ -153,7 +153,7 @@ def _attributes(kernels: list[KernelInfo]) -> dict[str, pa.Field]:
 
 
 def _type_of(values: list[Attribute]) -> pa.DataType:
-    """The type that holds every value as it is; text where no other does."""
+    """Return the type that holds every value as it is; text where no other does."""
     if any(isinstance(v, str) or (isinstance(v, int) and abs(v) >= 2**63) for v in values):
         return TEXT
     return pa.int64() if all(isinstance(v, int) for v in values) else pa.float64()
@@ -184,12 +184,12 @@ def _nodes(profile: Profile, columns: Columns) -> pa.Table:
 
 
 def _numbers(column: law.Column, kind: pa.DataType) -> pa.Array:
-    """A column of numbers; null where there is none."""
+    """Return a column of numbers; null where there is none."""
     return pa.array(column.astype(kind.to_pandas_dtype()), kind, from_pandas=True)
 
 
 def _paths(profile: Profile) -> pa.Array:
-    """Per node, the names from the top level down to itself."""
+    """Return for each node the names from the top level down to itself."""
     check_paths(profile, profile.names, np.ones(len(profile), bool))
     ends = np.cumsum(profile.depths + 1, dtype=np.int64)
     symbols = np.zeros(int(ends[-1]) if len(ends) else 0, np.int32)

@@ -1,4 +1,4 @@
-"""What the makers of Arrow tables share: types of columns, places in the source, free names."""
+"""Shared parts of the Arrow tables: types of columns, places in the source, free names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACE: Fields = [("file", TEXT), ("line", INT), ("function", TEXT)]
 
 
 def place_of(place: Location | None) -> Row:
-    """The columns of `PLACE`; those that are unknown are None or missing."""
+    """Return the columns of `PLACE`; those that are unknown are None or missing."""
     if place is None:
         return {}
     return {
@@ -34,7 +34,7 @@ def place_of(place: Location | None) -> Row:
 
 
 def names_of(fields: Fields) -> set[str]:
-    """What columns beside these may not be called; every table has `profile` and `rank`."""
+    """Return the column names already taken; every table has `profile` and `rank`."""
     return {name for name, _ in fields} | {"profile", "rank"}
 
 
@@ -50,6 +50,6 @@ def free_name(name: str, taken: set[str], suffixes: Collection[str] = ("",)) -> 
 
 
 def number_field(name: str, kind: pa.DataType, **about: str) -> pa.Field:
-    """A column of numbers whose metadata say what they are `about`: metric, unit, and so on."""
+    """Return a column of numbers with metadata about them: metric, unit, and so on."""
     metadata = {key: encodable(text) for key, text in about.items()}
     return pa.field(encodable(name), kind, metadata=metadata)

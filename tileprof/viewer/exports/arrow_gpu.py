@@ -1,4 +1,4 @@
-"""What GPUs count as Arrow tables: samples and counts of instructions, counters over time.
+"""Arrow tables of GPU counts: samples and counts of instructions, counters over time.
 
 In: a profile, and for counts and counters the columns that fit all profiles of an export.  Out: a
 table of each.
@@ -46,7 +46,7 @@ _SERIES: Fields = [
 
 
 def count_fields(profiles: Sequence[Profile]) -> dict[str, pa.Field]:
-    """The columns of all that was counted by instruction, by metric."""
+    """Return the columns of all that was counted by instruction, by metric."""
     taken = names_of(_INSTRUCTION)
     names = {name for profile in profiles for name in profile.tables.pc.counts.metrics}
     return {
@@ -56,7 +56,7 @@ def count_fields(profiles: Sequence[Profile]) -> dict[str, pa.Field]:
 
 
 def counter_fields(profiles: Sequence[Profile]) -> dict[str, pa.Field]:
-    """The columns of all counters over time, by metric; UsageError where they differ in unit."""
+    """Return the columns of counters over time, by metric; UsageError where units differ."""
     units: dict[str, str] = {}
     for series in (each for profile in profiles for each in profile.tables.series):
         for metric in series.metrics:
@@ -75,7 +75,7 @@ def counter_fields(profiles: Sequence[Profile]) -> dict[str, pa.Field]:
 
 
 def pc_samples(profile: Profile) -> pa.Table:
-    """A row for an instruction, a stall reason and a node."""
+    """Return a row for an instruction, a stall reason and a node."""
     held = profile.tables.pc
     rows = held.rows
     stalls = pa.array([encodable(name) for name in held.stalls], TEXT)
@@ -89,7 +89,7 @@ def pc_samples(profile: Profile) -> pa.Table:
 
 
 def instruction_counts(profile: Profile, fields: Mapping[str, pa.Field]) -> pa.Table:
-    """A row for an instruction; a metric that no run of the profile counted is null."""
+    """Return a row for an instruction; a metric that no run of the profile counted is null."""
     held = profile.tables.pc
     counts = held.counts
     arrays = _instructions(held, counts.function, counts.offset) | {
@@ -100,7 +100,7 @@ def instruction_counts(profile: Profile, fields: Mapping[str, pa.Field]) -> pa.T
 
 
 def counter_series(profile: Profile, fields: Mapping[str, pa.Field]) -> pa.Table:
-    """A row for a stretch of time on a device; a counter that had no value then is null."""
+    """Return a row for a stretch of time on a device; a counter that had no value then is null."""
     schema = _schema(_SERIES, fields)
     parts = [
         _table(_stretches(number, series, fields), schema)
@@ -130,7 +130,7 @@ def _stretches(number: int, series: CounterSeries, fields: Mapping[str, pa.Field
 def _instructions(
     held: PcSamples, function: npt.NDArray[np.int32], offset: npt.NDArray[np.int64]
 ) -> Row:
-    """The columns of `_INSTRUCTION`; texts are looked up once each."""
+    """Return the columns of `_INSTRUCTION`; each text is read once."""
     codes = [{each.offset: each for each in function.code} for function in held.functions]
     found = [codes[f].get(at) for f, at in zip(function.tolist(), offset.tolist())]
     places = [place_of(each.place if each is not None else None) for each in found]

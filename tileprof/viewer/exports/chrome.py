@@ -28,7 +28,7 @@ _NOTE = "aggregate, not a timeline: widths are sums over the run; order and posi
 
 
 def to_chrome(profile: Profile) -> str:
-    """JSON of the timeline; without one, an `X` event for each node that has a width, in µs.
+    """Return JSON of the timeline; without one, an `X` event for each node with a width, in µs.
 
     A metric that is no time is laid out with its own unit in place of nanoseconds.
     """
@@ -53,7 +53,7 @@ def to_chrome(profile: Profile) -> str:
 
 
 def _starts(width: list[int], parents: list[int]) -> list[int]:
-    """Where each node starts: after the siblings seen before it, from its parent's start."""
+    """Return each node's start: after the siblings before it, counted from its parent's start."""
     cursor = [0] * (len(width) + 1)  # where a node's next child starts; the last is the top level's
     start = []
     for node, parent in enumerate(parents):

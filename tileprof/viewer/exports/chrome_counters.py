@@ -15,7 +15,7 @@ _FIRST_PROCESS = 20_000_000
 
 
 def counter_events(profile: Profile) -> Iterator[str]:
-    """The events of all devices, as JSON texts."""
+    """Yield the events of all devices, as JSON texts."""
     for pid, (process, counters) in enumerate(of_devices(profile), _FIRST_PROCESS):
         for name, about in (("process_name", {"name": process}),
                             ("process_sort_index", {"sort_index": pid})):  # fmt: skip

@@ -20,7 +20,7 @@ FIRST_PROCESS = 10_000_000
 
 
 def cta_events(profile: Profile) -> Iterator[str]:
-    """The events of all launches."""
+    """Yield the events of all launches."""
     for pid, process in enumerate(processes(profile), FIRST_PROCESS):
         yield _metadata(pid, 0, "process_name", {"name": process.name})
         yield _metadata(pid, 0, "process_sort_index", {"sort_index": pid})

@@ -19,11 +19,11 @@ from tileprof.viewer.text import encodable
 __all__ = ["timeline_to_chrome"]
 
 _AT_ONCE = 50_000
-"""How many events are joined at a time: texts of their own take several times the room."""
+"""Number of events joined at a time; separate texts would take several times the memory."""
 
 
 def timeline_to_chrome(profile: Profile) -> str:
-    """JSON of the events of a profile's timeline."""
+    """Return JSON of the events of a profile's timeline."""
     slices = Slices(profile)
     known = profile.tables.provenance
     pid = known.get("pid", "")
@@ -38,7 +38,7 @@ def timeline_to_chrome(profile: Profile) -> str:
 
 
 def _frames(slices: Slices) -> dict[str, dict[str, str]]:
-    """What events refer to: the nodes that have some, and those above."""
+    """Return the frames that events refer to: the nodes that have events, and their ancestors."""
     profile = slices.profile
     wanted = {each for node in slices.nodes for each in profile.path(node)}
     frames = {}

@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r"[\\;\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 
 
 def to_collapsed(profile: Profile) -> str:
-    """One line for every node that holds something itself, in the order of the tree."""
+    """Return one line for every node that holds something itself, in the order of the tree."""
     weights = held(profile, default_metric(profile))
     names = called(profile)
     check_paths(profile, names, np.array(weights, object) != 0)

@@ -24,17 +24,17 @@ class CounterPoints:
     name: str
     unit: str
     times: npt.NDArray[np.int64]
-    """In ns."""
+    """Times in ns."""
     values: npt.NDArray[np.float64]
 
 
 def has_counters(profile: Profile) -> bool:
-    """Whether hardware counters were sampled."""
+    """Return whether hardware counters were sampled."""
     return any(len(series) for series in profile.tables.series)
 
 
 def of_devices(profile: Profile) -> Iterator[tuple[str, list[CounterPoints]]]:
-    """The counters of each series, by what its process is called."""
+    """Yield the counters of each series, by what its process is called."""
     for series in profile.tables.series:
         if len(series):
             yield f"counters of {series.device}", list(_counters(series))

@@ -27,7 +27,7 @@ class CtaSlice:
     name: str
     kind: str
     notes: dict[str, str]
-    """What else is known, in order: `line`, `path`, `waited for by`, …."""
+    """Further facts, in order: `line`, `path`, `waited for by`, …."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class CtaRow:
 
 @dataclass(frozen=True, slots=True)
 class CtaProcess:
-    """A launch."""
+    """Launch, shown as a process."""
 
     name: str
     rows: list[CtaRow] = field(default_factory=list)
 
 
 def processes(profile: Profile) -> Iterator[CtaProcess]:
-    """All launches with their CTAs, one after the other."""
+    """Yield all launches with their CTAs, one after the other."""
     ctas, placed = Ctas(profile), places(profile)
     for launch in range(len(ctas.held.launches)):
         mine = [at for at, cta in enumerate(ctas.held.ctas) if cta.launch == launch]
@@ -67,7 +67,7 @@ def _axis(placed: Placed | None) -> str:
 
 
 def _taken_off(profile: Profile, launch: int, placed: Placed | None) -> int:
-    """What to take off the device's time."""
+    """Return the ns to subtract from the device's time."""
     if placed is not None:
         return placed.ahead
     held = profile.tables.ctas
@@ -116,7 +116,7 @@ def _flights(ctas: Ctas, cta: int, row: FlightRow, begin: int) -> CtaRow:
 
 
 def flight_name(ctas: Ctas, row: FlightRow) -> str:
-    """What a row of asynchronous work is called: `ring of a, by warp 4`."""
+    """Return the name of a row of asynchronous work: `ring of a, by warp 4`."""
     warp = f"by warp {ctas.held.warps[row.warp].warp}"
     return f"{row.queue}, {warp}" + (f" ({row.lane + 1})" if row.lane else "")
 

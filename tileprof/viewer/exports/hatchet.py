@@ -12,7 +12,7 @@ __all__ = ["to_hatchet_json"]
 
 
 def to_hatchet_json(profile: Profile) -> str:
-    """The literal of `profile.to_literal()` as JSON text.
+    """Return the literal of `profile.to_literal()` as JSON text.
 
     Raises UsageError where the tree is so deep that readers of the format, which recurse, fail.
     """

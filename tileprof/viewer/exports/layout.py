@@ -15,7 +15,7 @@ __all__ = ["called", "check_paths", "held", "walk", "widths"]
 
 
 def held(profile: Profile, metric: str) -> list[int]:
-    """What each node holds outside its children, as whole numbers of the metric's unit.
+    """Return what each node holds outside its children, as whole numbers of the metric's unit.
 
     Own values and what was folded into the node; never negative, and at least 1 where positive.
     """
@@ -27,7 +27,7 @@ def held(profile: Profile, metric: str) -> list[int]:
 
 
 def called(profile: Profile) -> list[str]:
-    """What each node is called in a format that has no phases: `mm (backward)` where one begins."""
+    """Return node names for a format without phases: `mm (backward)` where a phase begins."""
     phases, parents = profile.phases, profile.parents.tolist()
     above = [phases[parent] if parent >= 0 else "" for parent in parents]
     return [
@@ -50,7 +50,7 @@ def check_paths(profile: Profile, names: Sequence[str], nodes: npt.NDArray[np.bo
 
 
 def widths(weights: list[int], parents: list[int]) -> list[int]:
-    """The sum of each node's subtree, exact, so that children always fit into their parent."""
+    """Return each subtree's exact sum, so that children always fit into their parent."""
     sums = list(weights)
     for node in range(len(parents) - 1, -1, -1):
         if parents[node] >= 0:
@@ -59,7 +59,7 @@ def widths(weights: list[int], parents: list[int]) -> list[int]:
 
 
 def walk(parents: list[int]) -> Iterator[tuple[int, int]]:
-    """Every node with its depth, each before its children, siblings in first-seen order."""
+    """Yield every node with its depth, before its children, siblings in first-seen order."""
     children: list[list[int]] = [[] for _ in parents]
     pending: list[tuple[int, int]] = []
     for node in range(len(parents) - 1, -1, -1):

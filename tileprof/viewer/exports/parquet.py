@@ -20,7 +20,7 @@ _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
 
 def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
-    """The files of the folder by their path in it; `profiles` come by name.
+    """Return the files of the folder by their path in it; `profiles` come by name.
 
     Equal profiles give equal bytes. Raises MissingDependencyError where pyarrow is not installed,
     UsageError where profiles declare a metric differently.
@@ -42,7 +42,7 @@ def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
 
 
 def rank_of(name: str, profile: Profile) -> int | None:
-    """The rank that a profile's name says (`step.rank3`), else its provenance; None for neither."""
+    """Return the rank in a profile's name (`step.rank3`) or provenance; None for neither."""
     said = _RANK.search(name)
     text = said[1] if said else profile.tables.provenance.get("rank", "")
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None

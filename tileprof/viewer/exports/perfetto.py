@@ -2,8 +2,8 @@
 
 In: a profile with single events, timelines of CTAs or counters.  Out: bytes.  A row of slices is a
 track of the process; a launch and what it launched are joined by a flow; a slice has its call path
-as an annotation. Names and paths are told once and then by number. Field numbers are those of
-Perfetto's public `.proto` files.
+as an annotation. Names and paths are written once and then referred to by number. Field numbers are
+those of Perfetto's public `.proto` files.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["to_perfetto"]
 
 _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
-"""Flags of a packet: that names are told anew, and that it refers to some."""
+"""Flags of a packet: it defines names anew, and it refers to names."""
 _SEQUENCE = 1
 _PATH = 1
 """Number of the annotation's name."""
 _AT_ONCE = 1 << 16
-"""How many times are worked out together."""
+"""Number of times computed together."""
 
 
 def to_perfetto(profile: Profile) -> bytes:
-    """The bytes of a `Trace`; UsageError where the profile has no timeline."""
+    """Return the bytes of a `Trace`; UsageError where the profile has no timeline."""
     if not (has_slices(profile) or has_ctas(profile) or has_counters(profile)):
         raise UsageError(
             "the profile has no timeline",
@@ -66,7 +66,7 @@ def _pid(profile: Profile) -> int:
 
 
 def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]:
-    """The process and its tracks, in the order of the rows."""
+    """Yield the process and its tracks, in the order of the rows."""
     command = slices.profile.tables.provenance.get("command", "tileprof")
     process = number(1, pid) + text(6, command)
     explicit = 3
@@ -77,7 +77,7 @@ def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]
 
 
 def _names(slices: Slices) -> bytes:
-    """The packet that tells all names and paths; 0 is no number."""
+    """Return the packet that defines all names and paths; no number is 0."""
     names, kinds = _numbered(slices)
     interned = [message(1, number(1, n) + text(2, kind)) for kind, n in kinds.items()]
     interned += [message(2, number(1, n) + text(2, name)) for name, n in names.items()]
@@ -88,7 +88,7 @@ def _names(slices: Slices) -> bytes:
 
 
 def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
-    """Numbers of the names and kinds of nodes, from 1."""
+    """Return numbers of the names and kinds of nodes, from 1."""
     names = dict.fromkeys(slices.names[node] for node in slices.nodes)
     kinds = dict.fromkeys(slices.profile.kinds[node] for node in slices.nodes)
     return (
@@ -98,7 +98,7 @@ def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _of_nodes(slices: Slices) -> dict[int, bytes]:
-    """Per node, the part of a slice's beginning that all its slices share."""
+    """Return for each node the part of a slice's beginning that all its slices share."""
     names, kinds = _numbered(slices)
     return {
         node: number(9, _BEGIN)
@@ -131,7 +131,7 @@ def _add_slices(trace: bytearray, slices: Slices, pid: int, tracks: list[int]) -
 
 
 def _flows(slices: Slices, pid: int) -> dict[int, bytes]:
-    """Per event, the flows that begin and end in it: one for each launch and what it launched."""
+    """Return the flows that begin or end in each event: one for each launch and its work."""
     found: dict[int, bytes] = {}
     begins, ends = tag(47, 1), tag(48, 1)
     for launch, event in slices.launched():
@@ -142,7 +142,7 @@ def _flows(slices: Slices, pid: int) -> dict[int, bytes]:
 
 
 def _stamps(times: npt.NDArray[np.int64]) -> Iterator[bytes]:
-    """The field of the time of each packet; the times ascend, so that many are of one length."""
+    """Yield the time field of each packet; times ascend, so many have one length."""
     limits = np.array([0, *(1 << 7 * size for size in range(1, 9)), 2**63 - 1])
     for size in range(1, 10):
         first, end = (int(np.searchsorted(times, limit)) for limit in limits[size - 1 : size + 1])

@@ -16,7 +16,7 @@ from tileprof.viewer.exports.protobuf import message, number, tag, text
 __all__ = ["counter_packets"]
 
 _COUNTER = 4
-"""The type of an event that tells a counter's value."""
+"""Type of an event that holds a counter's value."""
 _SEQUENCE = 3
 _FIRST_PROCESS = 20_000_000
 _FIRST_TRACK = 3 << 61
@@ -24,7 +24,7 @@ _FIRST_TRACK = 3 << 61
 
 
 def counter_packets(profile: Profile) -> bytes:
-    """All packets: tracks, then values."""
+    """Return all packets: tracks, then values."""
     return b"".join(message(1, packet) for packet in _packets(profile))
 
 

@@ -21,7 +21,7 @@ _FIRST_PROCESS = 10_000_000
 _FIRST_TRACK = 1 << 62
 """No track of a thread or of a stream has such a number."""
 _KINDS, _NAMES, _NOTES, _TEXTS = 1, 2, 3, 29
-"""Fields of what is told once: categories, names, names of notes, texts of notes."""
+"""Fields of texts written once: categories, names, names of notes, texts of notes."""
 
 
 class _Told:
@@ -33,12 +33,12 @@ class _Told:
         }
 
     def number(self, field: int, told: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         numbers = self._numbers[field]
         return numbers.setdefault(told, len(numbers) + 1)
 
     def packet(self) -> bytes:
-        """The packet that tells all of them."""
+        """Return the packet that defines all texts."""
         told = [
             message(field, number(1, at) + text(2, told))
             for field, numbers in self._numbers.items()
@@ -48,7 +48,7 @@ class _Told:
 
 
 def cta_packets(profile: Profile) -> bytes:
-    """All packets: tracks, texts, slices."""
+    """Return all packets: tracks, texts, slices."""
     made, told = list(processes(profile)), _Told()
     tracks = list(_tracks(made))
     slices = bytearray()
@@ -60,7 +60,7 @@ def cta_packets(profile: Profile) -> bytes:
 
 
 def _tracks(made: Iterable[CtaProcess]) -> Iterator[tuple[int, CtaRow]]:
-    """All rows with the numbers of their tracks."""
+    """Yield all rows with the numbers of their tracks."""
     for at, process in enumerate(made):
         for rank, row in enumerate(process.rows, 1):
             yield _track(at, rank), row
@@ -82,7 +82,7 @@ def _descriptors(made: Iterable[CtaProcess]) -> Iterator[bytes]:
 
 
 def _slices(uuid: int, row: CtaRow, told: _Told) -> Iterator[bytes]:
-    """What begins and ends on a track; what began last ends first."""
+    """Yield the begins and ends of a track's slices; the slice begun last ends first."""
     track = number(11, uuid)
     end = number(9, _END) + track
     known: dict[int, bytes] = {}

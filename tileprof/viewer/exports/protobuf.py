@@ -11,7 +11,7 @@ __all__ = ["message", "number", "tag", "text", "varint"]
 
 
 def varint(value: int) -> bytes:
-    """A number of 64 bits, 7 bits a byte, lowest first; negative ones as their two's complement."""
+    """Return a 64-bit number, 7 bits a byte, lowest first; negatives as two's complement."""
     digits = bytearray()
     value &= 0xFFFFFFFFFFFFFFFF
     while value > 0x7F:
@@ -22,20 +22,20 @@ def varint(value: int) -> bytes:
 
 
 def tag(field: int, kind: int) -> bytes:
-    """What comes before a value: its field, and its kind (0 number, 1 8 bytes, 2 with a length)."""
+    """Return what precedes a value: field and kind (0 number, 1 8 bytes, 2 with a length)."""
     return varint(field << 3 | kind)
 
 
 def number(field: int, value: int) -> bytes:
-    """A number of 64 bits."""
+    """Return a number of 64 bits."""
     return tag(field, 0) + varint(value)
 
 
 def message(field: int, content: bytes) -> bytes:
-    """A message within a message."""
+    """Return a message within a message."""
     return tag(field, 2) + varint(len(content)) + content
 
 
 def text(field: int, content: str) -> bytes:
-    """A text."""
+    """Return a text field."""
     return message(field, encodable(content).encode())

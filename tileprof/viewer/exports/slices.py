@@ -25,7 +25,7 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 def has_slices(profile: Profile) -> bool:
-    """Whether single events were recorded."""
+    """Return whether single events were recorded."""
     timeline = profile.tables.timeline
     return bool(timeline.tracks) and len(timeline.events) > 0
 
@@ -48,7 +48,7 @@ class Slices:
 
     @cached_property
     def row(self) -> _Ints:
-        """Per event, its row."""
+        """Row of each event."""
         return self._placed[1]
 
     @cached_property
@@ -92,7 +92,7 @@ class Slices:
 
     @cached_property
     def names(self) -> list[str]:
-        """Per node, its name, with the phase where one begins."""
+        """Names of nodes, with the phase where one begins."""
         return [encodable(name) for name in called(self.profile)]
 
     def path(self, node: int) -> str:
@@ -108,7 +108,7 @@ class Slices:
 
 
 def _lanes(events: TimelineEvents, on_track: _Ints, track: Track) -> _Ints:
-    """Per event of a track, the first of its rows where it fits: inside, or after what is there."""
+    """Return the first row in which each event of a track fits: inside or after the others."""
     start = events.start[on_track]
     end = start + events.duration[on_track]
     lane = np.zeros(len(on_track), np.int64)
@@ -124,7 +124,7 @@ def _lanes(events: TimelineEvents, on_track: _Ints, track: Track) -> _Ints:
 
 
 def _free(open_until: list[list[int]], begin: int, stop: int | None) -> int:
-    """The first row where nothing is open, or all that is lasts until `stop`; a new one if none."""
+    """Return the first row where all that is open lasts until `stop`; a new one if none."""
     for number, ends in enumerate(open_until):
         while ends and ends[-1] <= begin:
             ends.pop()

@@ -24,7 +24,7 @@ _Frame = tuple[str, str | None, int | None]
 
 
 def to_speedscope(profile: Profile) -> str:
-    """JSON with shared frames and one profile a metric; the default metric is shown first."""
+    """Return JSON with shared frames and one profile a metric; the default metric is first."""
     frames, frame_of = _frames(profile)
     layouts = _layouts(profile)
     if not layouts:
@@ -45,7 +45,7 @@ def to_speedscope(profile: Profile) -> str:
 
 
 def _layouts(profile: Profile) -> dict[str, list[int]]:
-    """The width of every node, for each metric that adds up and is not zero everywhere."""
+    """Return the width of every node, for each metric that adds up and is not zero everywhere."""
     parents = profile.parents.tolist()
     layouts = {
         name: widths(held(profile, name), parents)
@@ -56,7 +56,7 @@ def _layouts(profile: Profile) -> dict[str, list[int]]:
 
 
 def _frames(profile: Profile) -> tuple[list[_Frame], list[int]]:
-    """The distinct frames, and for each node the index of its own."""
+    """Return the distinct frames, and for each node the index of its own."""
     seen: dict[_Frame, int] = {}
     indices = []
     for name, location in zip(called(profile), profile.locations):
@@ -88,7 +88,7 @@ def _evented(
 def _events(
     parents: list[int], width: list[int], frame_of: list[int]
 ) -> Iterator[dict[str, object]]:
-    """Opening and closing events in order; nodes without width take no place."""
+    """Yield opening and closing events in order; nodes without width have none."""
     stack: list[tuple[int, int]] = []  # (node, where it ends)
     at = 0
     for node, depth in walk(parents):

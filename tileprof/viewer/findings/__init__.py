@@ -1,4 +1,4 @@
-"""What an analysis found, as text for people.
+"""Findings of an analysis, as text for people.
 
 What it is for: everything that shows a `Report` in a terminal. In: reports by the names of their
 files, and the choices of the reader.  Out: text. Whoever wrote the program sees each profile for
@@ -27,7 +27,7 @@ def render_reports(
     color: bool = False,
     unicode: bool = True,
 ) -> str:
-    """All of it, in lines of at most `width` cells (40 at least), ending in a newline.
+    """Return all of it, in lines of at most `width` cells (40 at least), ending in a newline.
 
     Raises UsageError where `options.include` is no regular expression, or matches nothing.
     """
@@ -42,5 +42,5 @@ def render_reports(
 
 
 def _says(report: Report) -> bool:
-    """Whether anything of it was chosen."""
+    """Return whether the report has findings or kernels to show."""
     return bool(report.findings or report.kernels)

@@ -1,5 +1,5 @@
-"""A report for whoever wrote the program: what was analysed, findings that fit a screen, what more
-a run would tell.
+"""A report for whoever wrote the program: what was analysed, findings that fit a screen, what
+another run would add.
 
 In: a report.  Out: lines. The most useful findings come first; what does not fit is counted.
 """
@@ -37,7 +37,7 @@ _HOST = "the host's time"
 def author_text(
     name: str, reports: Mapping[str, Report], options: ReportOptions, paper: Paper
 ) -> list[str]:
-    """The lines of the report of this name."""
+    """Return the lines of the report of this name."""
     report = reports[name]
     head = [*_title(name, report, paper, many=len(reports) > 1), *_about(report, options, paper)]
     tail = [*_together(report, paper), *runs_text(report.runs, paper)]
@@ -54,7 +54,7 @@ def author_text(
 
 
 def fitting(entries: list[list[str]], room: int | None) -> int:
-    """How many entries fit so many lines, with one between them: one at least, all for None."""
+    """Return how many entries, with a line between them, fit; at least one, and all for None."""
     if room is None:
         return len(entries)
     for shown, each in enumerate(entries):
@@ -85,7 +85,7 @@ def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]
 
 
 def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str]:
-    """How much was looked at, and what came of it."""
+    """Yield how much was analysed, and the result."""
     program, findings = report.program, report.findings
     if not len(program.profile):
         yield from paper.sentence("The profile is empty: nothing was recorded.", "33")
@@ -103,7 +103,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
 
 
 def _without_kernels(host: HostTime) -> str:
-    """What is known of a program that ran nothing on a device."""
+    """Describe a program that ran nothing on a device."""
     if not host.total:
         return "No kernel ran while it was recorded."
     imports = format_value(host.imports, "ns")
@@ -112,7 +112,7 @@ def _without_kernels(host: HostTime) -> str:
 
 
 def _silent(report: Report, paper: Paper) -> Iterator[str]:
-    """How much time nothing is said about."""
+    """Yield how much time no finding covers."""
     judged = [each for each in report.kernels if not each.findings]
     small = len(report.program.kernels) - len(report.kernels)
     if judged:
@@ -126,7 +126,7 @@ def _silent(report: Report, paper: Paper) -> Iterator[str]:
 
 
 def _together(report: Report, paper: Paper) -> Iterator[str]:
-    """Of kernels with several suggestions, all of them at once."""
+    """Yield, for kernels with several suggestions, the gain of all of them together."""
     several = [each for each in report.kernels if each.together is not None]
     if not several:
         return
@@ -137,7 +137,7 @@ def _together(report: Report, paper: Paper) -> Iterator[str]:
 
 
 def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -> Iterator[str]:
-    """Which run would tell more, those that make a finding of this report surer first."""
+    """Yield runs that would add evidence, those that confirm a finding of this report first."""
     if not runs:
         return
     yield from ["", *paper.sentence("To know more:")]

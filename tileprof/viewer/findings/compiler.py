@@ -2,7 +2,7 @@
 
 In: reports of one profile, or of a suite.  Out: lines: findings that are the compiler's doing, one
 entry for a cause however many kernels have it, those first that would save the most time; then the
-candidates that the compiler turned down, by the time of the kernels in which it did.
+candidates that the compiler rejected, by the time of the kernels in which it did.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["compiler_text"]
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 _MOST_NAMED = 4
 _LINES_A_REASON = 10
-"""Of a screen, for each reason that is shown: most of it is for findings."""
+"""Screen lines for each rejection reason that is shown; most of a screen is for findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class _Case:
 
     @property
     def saved(self) -> float:
-        """The time of the profile's program that would go, ns; 0 where no gain is told."""
+        """Time of the profile's program that would be saved, in ns; 0 where no gain is known."""
         gain = self.finding.program_gain
         return self.report.program.device_time * (1 - 1 / gain.mid) if gain else 0.0
 
     @property
     def kernel_time(self) -> float:
-        """Of its kernel, ns."""
+        """Time of the finding's kernel, in ns."""
         name = self.finding.place.kernel
         return sum(each.case.time for each in self.report.kernels if each.case.name == name)
 
@@ -55,7 +55,7 @@ class _Case:
 def compiler_text(
     reports: Mapping[str, Report], options: ReportOptions, paper: Paper
 ) -> list[str]:  # fmt: skip
-    """The lines of all reports together."""
+    """Return the lines of all reports together."""
     whole = sum(each.program.kernel_time for each in reports.values())
     held = [_Case(name, each, f) for name, each in reports.items() for f in each.findings]
     ours = _causes([each for each in held if each.finding.compiler])
@@ -97,7 +97,7 @@ def _counts(held: list[_Case], paper: Paper) -> Iterator[str]:
 
 
 def _causes(held: list[_Case]) -> list[list[_Case]]:
-    """Findings of one rule with one advice together, those that would save the most time first."""
+    """Return findings grouped by rule and advice, those that would save the most time first."""
     groups = dict[tuple[Severity, str, str], list[_Case]]()
     for each in held:
         found = each.finding
@@ -114,7 +114,7 @@ def _rank(severity: Severity, group: list[_Case]) -> tuple[int, float, float]:
 
 
 def _entry(group: list[_Case], several: bool, whole: float, paper: Paper) -> list[str]:
-    """The one that would save the most, and the names of the others."""
+    """Return the one that would save the most, and the names of the others."""
     first, *others = group
     sources = SourceTexts(first.report.program.profile)
     lines = entry(first.finding, "compiler", paper, sources, first.file if several else "")
@@ -137,7 +137,7 @@ def _name(case: _Case, several: bool) -> str:
 def _reasons(
     reports: Mapping[str, Report], options: ReportOptions, whole: float, paper: Paper
 ) -> Iterator[str]:
-    """The table of what was turned down."""
+    """Yield the table of rejected candidates."""
     found = reasons(answers.case for each in reports.values() for answers in each.kernels)
     if not found:
         return
@@ -164,7 +164,7 @@ def _reasons(
 
 
 def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...]]]:
-    """Of all profiles, each run once, with the rules of all that it would make surer."""
+    """Return the suggested runs of all profiles, each once, with the rules that it confirms."""
     rules = dict[tuple[Tier, str], dict[str, None]]()
     for report in reports.values():
         for tier, run, surer in report.runs:

@@ -37,14 +37,14 @@ _PLURALS = {
 _LONGEST_NAME = 60
 """Cells of a kernel's name."""
 _MOST_NAMES = 4
-"""Of a path."""
+"""Largest number of names shown of a path."""
 _SINGULARS = {"stop": "at its limit", "ignore": "to ignore"}
 
 
 def entry(
     finding: Finding, voice: Voice, paper: Paper, sources: SourceTexts, file: str = ""
 ) -> list[str]:
-    """Its lines; `file` names the profile where there are several."""
+    """Return a finding's lines; `file` names the profile where there are several."""
     style = _STYLES[finding.severity]
     title = f"{finding.severity}: {finding.title} ({finding.rule})"
     lines = paper.sentence(title, style)
@@ -58,7 +58,7 @@ def entry(
 
 
 def place_text(place: Place, file: str = "") -> str:
-    """Kernel, op, line and instructions, as far as they are known; for a program its path."""
+    """Return kernel, op, line and instructions, as far as known; for a program its path."""
     named = kernel_text(place.kernel) or _path(place.path) or "the program"
     op = "" if not place.kernel and place.path[-1:] == (place.op,) else place.op
     parts = [named, op, short_place(place.location), _sass(place.sass), file and f"in {file}"]
@@ -66,14 +66,14 @@ def place_text(place: Place, file: str = "") -> str:
 
 
 def kernel_text(name: str) -> str:
-    """A kernel's name, in a shorter form where it is a long one of C++."""
+    """Return a kernel's name, in a shorter form where it is a long one of C++."""
     forms = (name, *short_forms(name))
     fitting = (form for form in forms if width_of(form) <= _LONGEST_NAME)
     return next(fitting, None) or shorten(forms[-1], _LONGEST_NAME, UNICODE)
 
 
 def count_text(findings: Iterable[Finding]) -> str:
-    """`2 suggestions, 1 warning`, in the order in which they come."""
+    """Return `2 suggestions, 1 warning`, in the order in which they come."""
     counts = Counter[str](each.severity for each in findings)
     return ", ".join(
         f"{count} {_PLURALS[name] if count > 1 else _SINGULARS.get(name, name)}"
@@ -82,13 +82,13 @@ def count_text(findings: Iterable[Finding]) -> str:
 
 
 def _path(names: tuple[str, ...]) -> str:
-    """Its end, which tells the most."""
+    """Return the end of the path, which is its most specific part."""
     kept = names[-_MOST_NAMES:]
     return " → ".join(("…", *kept) if len(kept) < len(names) else kept)
 
 
 def _further(place: Place, paper: Paper, sources: SourceTexts) -> Iterator[str]:
-    """The text of the line, and who launched the kernel, one line each."""
+    """Yield the text of the line, and who launched the kernel, one line each."""
     room = paper.width - 11
     if place.location is not None:
         text = sources.lines(place.location.file).get(place.location.line, "").strip()
@@ -114,7 +114,7 @@ def _evidence(evidence: Evidence) -> str:
 
 
 def short_place(location: Location | None) -> str:
-    """`kernel.py:57`, or nothing."""
+    """Return `kernel.py:57`, or '' where the place is unknown."""
     if location is None:
         return ""
     name = location.file.replace("\\", "/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""What a reader asks a report to show."""
+"""Choices of a reader about what a report shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["VOICES", "ReportOptions", "Voice"]
 Voice: TypeAlias = Literal["author", "compiler"]
 
 VOICES: tuple[Voice, ...] = get_args(Voice)
-"""Who reads: whoever wrote the kernel or the program; whoever develops the compiler."""
+"""Readers: whoever wrote the kernel or the program, or whoever develops the compiler."""
 
 
 @dataclass(frozen=True, slots=True)

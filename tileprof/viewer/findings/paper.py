@@ -1,6 +1,6 @@
 """Lines of a report: sentences, and fields with a name at the left.
 
-In: any text.  Out: lines of at most so many cells, safe to print, in colours or without.
+In: any text.  Out: lines of a limited width in cells, safe to print, with or without colours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = str.maketrans({"×": "x", "→": "->", "≥": ">=", "≤": "<="})
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What a report is written on."""
+    """Width, characters and colours with which a report is written."""
 
     width: int
     glyphs: Glyphs
@@ -31,19 +31,19 @@ class Paper:
 
     @staticmethod
     def of(width: int, color: bool, unicode: bool) -> Paper:
-        """For a terminal; narrow ones are taken as 40 cells wide."""
+        """Return paper for a terminal; narrow ones count as 40 cells wide."""
         return Paper(max(width, MINIMUM_WIDTH), UNICODE if unicode else ASCII, color)
 
     def line(self, text: str, style: str = "") -> str:
-        """One line, cut at its end."""
+        """Return one line, cut at its end."""
         return paint(fit(self.text(text), self.width, self.glyphs), style, self.color)
 
     def sentence(self, text: str, style: str = "", indent: str = "") -> list[str]:
-        """As many lines as it needs."""
+        """Wrap a text to as many lines as it needs."""
         return self._wrapped(text, style, indent, indent)
 
     def field(self, name: str, text: str, style: str = "") -> list[str]:
-        """A name, then text beside it."""
+        """Return a name, then text beside it."""
         head = f"{_INDENT}{name:<{_NAME}}"
         first, *rest = self._wrapped(text, "", head, " " * len(head)) or [head.rstrip()]
         painted = [line[: len(head)] + paint(line[len(head) :], style, self.color) for line in rest]
@@ -51,7 +51,7 @@ class Paper:
         return [name_painted + paint(first[len(head) :], style, self.color), *painted]
 
     def text(self, text: str) -> str:
-        """Safe to print, in the characters that there are."""
+        """Return a text that is safe to print, in the characters that there are."""
         return clean(text.translate(_PLAIN) if self.glyphs is ASCII else text, self.glyphs)
 
     def _wrapped(self, text: str, style: str, first: str, later: str) -> list[str]:

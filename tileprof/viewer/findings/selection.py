@@ -13,7 +13,7 @@ __all__ = ["chosen"]
 
 
 def chosen(reports: Mapping[str, Report], include: str | None) -> dict[str, Report]:
-    """The reports with those findings, and kernels, whose kernel, path or rule matches `include`.
+    """Return the reports with what matches `include`: by kernel, path or rule.
 
     Raises UsageError where nothing of any report does.
     """

@@ -10,8 +10,8 @@ they come into sight, so that 10,000 nodes open at once. Scripts write text as t
 in a profile can become markup; a policy in the page forbids every request.
 
 All of it is drawn by scripts of our own: plotly's script alone is 4.8 MB and takes longer to parse
-than all of this page. Timelines have so many bars at most: short ones are drawn together, and the
-page says how many. `viewer/figures` draws single timelines for notebooks.
+than all of this page. Timelines have a limited number of bars: short ones are merged, and the page
+says how many. `viewer/figures` draws single timelines for notebooks.
 """
 
 from __future__ import annotations

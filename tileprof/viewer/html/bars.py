@@ -1,4 +1,4 @@
-"""Bars of a timeline, so many at most: what is long is told one by one, what is short together.
+"""Bars of a timeline, limited in number: long spans stay single, short ones are merged.
 
 In: spans of time in rows, within which they follow one another.  Out: bars in order of row and
 time; one that stands for several says for how many, and how much of its time they fill.
@@ -22,22 +22,22 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Columns with an entry a bar; times in ns."""
+    """Columns with one entry per bar; times in ns."""
 
     row: _Ints
     begin: _Ints
     end: _Ints
     what: _Ints
-    """Of a bar that stands for several, what takes most of its time."""
+    """Kind with the most time, where a bar stands for several spans."""
     count: _Ints
-    """How many spans it stands for."""
+    """Number of spans that the bar stands for."""
     busy: _Ints
-    """Their time: that of the bar, less what lies between."""
+    """Time of these spans: the bar's, less the gaps between them."""
     source: _Ints
-    """Which span it is, -1 where it is several."""
+    """Index of the bar's span, -1 where it stands for several."""
 
     def columns(self, rows: int) -> dict[str, Any]:
-        """As JSON values: bars of each row, and from the end of one to the begin of the next."""
+        """Return JSON values: bars of each row, and the gap from one's end to the next begin."""
         before = np.concatenate([[0], self.end[:-1]])
         before[np.flatnonzero(np.diff(self.row, prepend=-1))] = 0
         several = np.flatnonzero(self.count > 1)
@@ -53,7 +53,7 @@ class Bars:
 
 
 def bars_of(row: Any, begin: Any, end: Any, what: Any, most: int) -> Bars:
-    """Bars of spans, `most` and two a row at most; `what` are numbers from 0 on."""
+    """Return bars of spans, `most` and two a row at most; `what` are numbers from 0 on."""
     columns = [np.asarray(each, np.int64) for each in (row, begin, end, what)]
     order = np.lexsort((columns[2], columns[1], columns[0]))
     row, begin, end, what = (column[order] for column in columns)
@@ -75,7 +75,7 @@ def bars_of(row: Any, begin: Any, end: Any, what: Any, most: int) -> Bars:
 
 
 def _rooms(counts: _Ints, room: int) -> _Ints:
-    """For each row, how many of its bars are kept: rows with few leave theirs to others."""
+    """Return how many bars each row keeps; rows with few leave their room to others."""
     rooms = np.zeros(len(counts), np.int64)
     for place, row in enumerate(np.argsort(counts, kind="stable").tolist()):
         rooms[row] = min(int(counts[row]), room // (len(counts) - place))
@@ -84,7 +84,7 @@ def _rooms(counts: _Ints, room: int) -> _Ints:
 
 
 def _longest(row: _Ints, length: _Ints, rooms: _Ints) -> npt.NDArray[np.bool_]:
-    """Whether a span is among the longest of its row, as many as there is room for."""
+    """Return whether each span is among the longest of its row that there is room for."""
     order = np.lexsort((-length, row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     kept = np.zeros(len(row), bool)
@@ -95,7 +95,7 @@ def _longest(row: _Ints, length: _Ints, rooms: _Ints) -> npt.NDArray[np.bool_]:
 def _begins(
     row: _Ints, begin: _Ints, end: _Ints, kept: npt.NDArray[np.bool_], rooms: _Ints
 ) -> npt.NDArray[np.bool_]:
-    """Whether a bar begins with a span. The time of a row has as many parts as it has room for."""
+    """Return whether a bar begins with each span.  A row's time has as many parts as its room."""
     first = begin.min()
     size = np.maximum((end.max() - first) // np.maximum(rooms, 1), 1)
     part = (begin - first) // size[row]
@@ -104,7 +104,7 @@ def _begins(
 
 
 def _mostly(bar: _Ints, what: _Ints, length: _Ints) -> _Ints:
-    """For each bar, what takes most of its time; where nothing takes any, the first."""
+    """Return for each bar the kind with the most time; the first where none takes any."""
     kinds = int(what.max()) + 1
     pairs, place = np.unique(bar * kinds + what, return_inverse=True)
     times = np.bincount(place, length)

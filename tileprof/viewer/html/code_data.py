@@ -30,7 +30,7 @@ from tileprof.viewer.text import encodable
 __all__ = ["CodeData"]
 
 _MOST_INSTRUCTIONS = 20_000
-"""Of a page: about 1.7 MB; further functions have no machine code on it."""
+"""Largest number of instructions on a page (about 1.7 MB); further functions are without."""
 _MOST_TEXT = 800_000
 """Characters of source files, and as many of compilers' texts."""
 _LINE = re.compile(r"^#line (\d+)", re.MULTILINE)
@@ -66,15 +66,15 @@ class CodeData:
                 self._file(finding.place.location.file)
 
     def unit_of(self, kernel: str) -> int:
-        """The unit of a kernel, -1 for none."""
+        """Return the unit of a kernel, -1 for none."""
         return self._kernels.get(kernel, -1)
 
     def file_of(self, file: str) -> int:
-        """The place of a file, -1 where the page does not have it."""
+        """Return the place of a file, -1 where the page does not have it."""
         return self._files.get(file, -1)
 
     def document(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all code as JSON values."""
         held = self._profile.tables.pc
         return {
             "sampling": sampling_text(held) if held.recordings else "",
@@ -99,7 +99,7 @@ class CodeData:
         return found + [_Unit(each, None) for name, each in seen.items() if name not in used]
 
     def _is_told(self, case: KernelCase) -> bool:
-        """Whether there is a text or a line of it."""
+        """Return whether the kernel has a text, or lines with costs."""
         info = case.info
         texts = info is not None and bool(info.code or info.ir or info.source)
         return texts or any(node in self._site_lines for node in case.nodes)
@@ -143,7 +143,7 @@ class CodeData:
         return site_lines(self._profile)
 
     def _lines(self, unit: _Unit) -> Iterator[list[Any]]:
-        """What lines hold by sites inside the kernel: file, line, samples or ns."""
+        """Yield the cost of lines by sites inside the kernel: file, line, samples or ns."""
         sums: dict[Place, float] = {}
         for node in unit.case.nodes if unit.case is not None else ():
             for place, weight in self._site_lines.get(node, {}).items():
@@ -152,7 +152,7 @@ class CodeData:
             yield [self._file(file), line, number(weight)]
 
     def _home(self, unit: _Unit) -> int:
-        """The file of the kernel, where it is known."""
+        """Return the file of the kernel, where it is known."""
         case = unit.case
         if case is not None and case.location is not None:
             return self._file(case.location.file)
@@ -165,7 +165,7 @@ class CodeData:
     # -- texts
 
     def _compiled(self, unit: _Unit) -> Iterator[dict[str, Any]]:
-        """What compilers made of the kernel on the way."""
+        """Yield the texts that compilers made of the kernel on the way to machine code."""
         info = unit.case.info if unit.case else None
         if info is not None and info.code:
             label = {"cuda": "CUDA", "cpp": "C++"}.get(info.code_language, "code")
@@ -187,7 +187,7 @@ class CodeData:
             yield {"label": label, "text": _plain(text), "file": file, "lines": lines}
 
     def _remarks(self, unit: _Unit) -> Iterator[list[Any]]:
-        """What the compiler decided: line, op, what it chose, what it turned down and why."""
+        """Yield the compiler's decisions: line, op, choice, and what it rejected and why."""
         for each in unit.case.remarks if unit.case else ():
             line = each.location.line if each.location else 0
             rejected = [[encodable(what), encodable(why)] for what, why in each.rejected]
@@ -197,7 +197,7 @@ class CodeData:
         return self._files.setdefault(file, len(self._files))
 
     def _texts(self) -> Iterator[dict[str, Any]]:
-        """The files, in order of their numbers; those for which there is no room without text."""
+        """Yield the files, in order of number; those without room come without text."""
         room = _MOST_TEXT
         tables = self._profile.tables
         for file in self._files:
@@ -211,7 +211,7 @@ class CodeData:
 
 
 def _note(seen: SeenFunction | None) -> str:
-    """Why there is no machine code."""
+    """Return why there is no machine code."""
     if seen is None:
         return "nothing of its machine code was sampled or counted"
     if not seen.function.code:
@@ -220,12 +220,12 @@ def _note(seen: SeenFunction | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with one kind of line ends, as Python counts lines."""
+    """Return the text with one kind of line ends, as Python counts lines."""
     return encodable("\n".join(text.splitlines()))
 
 
 def _lines_of(code: str) -> list[int]:
-    """By line of the code, the source line it was made from: a `#line` holds up to the next one."""
+    """Return the source line of each line of the code: a `#line` holds up to the next one."""
     found, here = list[int](), 0
     for line in code.splitlines():
         mark = _LINE.match(line)

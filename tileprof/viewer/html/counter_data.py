@@ -1,7 +1,7 @@
 """Hardware counters over time as columns of JSON values: a curve for each counter.
 
-In: a profile with series.  Out: for each series its curves, of so many points at most: of more rows
-than that, means. Times are ns on the axis that the timeline of the program has too.
+In: a profile with series.  Out: for each series its curves, of a limited number of points: means
+where there are more rows. Times are ns on the axis that the timeline of the program has too.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tileprof.viewer.text import encodable
 __all__ = ["counters_of"]
 
 _MOST_POINTS = 2000
-"""Of a curve."""
+"""Largest number of points in a curve."""
 _MOST_OF_ALL = 40_000
-"""Of a page: 0.5 MB."""
+"""Largest number of points on a page: 0.5 MB."""
 _MOST_RAN = 3
-"""Works told of a stretch."""
+"""Largest number of works named for a stretch."""
 _NOTES = ("counters over time", "counters not sampled")
 """Keys of the provenance that say how it was sampled, and what was lost."""
 
 
 def counters_of(profile: Profile, origin: int) -> dict[str, Any]:
-    """All series; `origin` is the 0 of the page's axis, on the clock of the timeline."""
+    """Return all series; `origin` is the 0 of the page's axis, on the clock of the timeline."""
     views = series_views(profile)
     curves = sum(len(view.series.metrics) for view in views)
     most = min(_MOST_POINTS, _MOST_OF_ALL // max(curves, 1))
@@ -70,7 +70,7 @@ def _metric(view: SeriesView, column: int, parts: int, origin: int) -> dict[str,
 
 
 def _stretch(stretch: Stretch | None, begin: int) -> list[Any] | None:
-    """Begin, end, mean, and what ran meanwhile."""
+    """Return begin, end, mean, and what ran meanwhile."""
     if stretch is None:
         return None
     ran = [
@@ -82,7 +82,7 @@ def _stretch(stretch: Stretch | None, begin: int) -> list[Any] | None:
 
 
 def _number(value: float) -> float | int | None:
-    """With four digits, one more than is ever shown; None for none."""
+    """Round to four digits, one more than is ever shown; None where the value is not finite."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""What the warps of single CTAs did when, as columns of JSON values.
+"""Timelines of the warps of single CTAs, as columns of JSON values.
 
 In: a profile with timelines of CTAs.  Out: the sites of each kernel, and for each CTA rows of bars:
 thin ones for asynchronous work under way, then one for each warp, of its innermost sites.
@@ -20,15 +20,15 @@ from tileprof.viewer.text import encodable
 __all__ = ["ctas_of"]
 
 _MOST_BARS = 4000
-"""Of a CTA."""
+"""Largest number of bars of a CTA."""
 _MOST_OF_ALL = 30_000
-"""Of a page: 0.6 MB. Further CTAs are left out."""
+"""Largest number of bars on a page: 0.6 MB.  Further CTAs are left out."""
 _WORK, _WAITS = 8, 4
-"""How many colours there are."""
+"""Number of colours for work, and for waits."""
 
 
 def ctas_of(profile: Profile, code: CodeData, most: int = _MOST_OF_ALL) -> dict[str, Any]:
-    """All CTAs by launch, as far as there is room; the median of each launch is there first."""
+    """Return CTAs by launch, as far as there is room; each launch's median comes first."""
     ctas = Ctas(profile)
     made: dict[int, dict[str, Any]] = {}
     sites = _Sites(ctas, code)
@@ -57,19 +57,19 @@ class _Sites:
         self._first: dict[int, int] = {}
 
     def kernel(self, cta: int) -> int:
-        """The place of a CTA's kernel."""
+        """Return the place of a CTA's kernel."""
         kernel = self._ctas.launch_of(cta).kernel
         self._first.setdefault(kernel, cta)
         self._found.setdefault(kernel, {})
         return list(self._found).index(kernel)
 
     def place(self, cta: int, site: int) -> int:
-        """The place of a site among those of its kernel."""
+        """Return the place of a site among those of its kernel."""
         found = self._found[self._ctas.launch_of(cta).kernel]
         return found.setdefault(site, len(found))
 
     def kernels(self) -> list[dict[str, Any]]:
-        """Name, unit among the code, and sites of each."""
+        """Return name, unit among the code, and sites of each kernel."""
         tables = self._ctas.profile.tables
         return [
             {
@@ -93,14 +93,14 @@ class _Sites:
         ]
 
     def _at(self, cta: int, site: int) -> list[Any] | None:
-        """As findings have it: file, line, and the file's place among the texts of the page."""
+        """Return a site's place for findings: file, line, index in the texts of the page."""
         place = self._ctas.site(cta, site).location
         if place is None or not place.line:
             return None
         return [encodable(place.file), place.line, self._code.file_of(place.file)]
 
     def _colors(self, cta: int, sites: list[int]) -> Iterator[tuple[int, str]]:
-        """Waits are warm, work is cold, what is around them grey."""
+        """Yield sites' colours: waits are warm, work is cold, what is around them grey."""
         work = waits = 0
         for site in sites:
             told = self._ctas.site(cta, site)
@@ -151,7 +151,7 @@ class _Cta:
         self._spans.append((len(self._rows), begin, end, self._sites.place(self._cta, site)))
 
     def document(self) -> dict[str, Any]:
-        """As JSON values; `times` are those of the warps, `flights` of the bars that are some."""
+        """Return JSON values; `times` are for the warps' bars, `flights` for those in flight."""
         told = self._ctas.held.ctas[self._cta]
         row, begin, end, site = zip(*self._spans) if self._spans else [()] * 4
         bars = bars_of(row, begin, end, site, _MOST_BARS)
@@ -168,7 +168,7 @@ class _Cta:
         }
 
     def _waits(self, bars: Bars) -> Iterator[list[int]]:
-        """Of flights the bar, the site and the row of what waited for it, and for how many ns."""
+        """Yield for each flight its bar, the site and row of who waited for it, and the ns."""
         held = self._ctas.held.flights
         for bar, span in enumerate(bars.source.tolist()):
             if not 0 <= span < len(self._flights):
@@ -180,7 +180,7 @@ class _Cta:
 
 
 def _unknown(ctas: Ctas, cta: int, warp: int, begun: int) -> list[list[int]]:
-    """When nothing is known of a warp, for its records are lost."""
+    """Return when nothing is known of a warp, because its records are lost."""
     told, held = ctas.held.warps[warp], ctas.held.ctas[cta]
     if told.missing == "end":
         return [[told.end, max(held.end - held.begin, told.end)]]

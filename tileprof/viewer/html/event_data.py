@@ -20,9 +20,9 @@ from tileprof.viewer.text import encodable
 __all__ = ["events_of"]
 
 _MOST_BARS = 16_000
-"""Of a page: 0.8 MB with what is known of their nodes."""
+"""Largest number of bars on a page: 0.8 MB with the facts about their nodes."""
 _MOST_ROWS = 100
-"""Of more, those with the most time."""
+"""Largest number of rows; of more, those with the most time are shown."""
 _MOST_TEXT = 200_000
 """Characters of names of nodes that are not in the page's tree."""
 
@@ -30,7 +30,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 def events_of(profile: Profile, origin: int, moved: _Ints) -> dict[str, Any]:
-    """All events; `moved` is where nodes are in the page's tree, `origin` the 0 of its axis."""
+    """Return all events; `moved` maps nodes to the page's tree, `origin` is its time 0."""
     slices = Slices(profile)
     events = slices.events
     if not len(events):
@@ -57,7 +57,7 @@ def events_of(profile: Profile, origin: int, moved: _Ints) -> dict[str, Any]:
 
 
 def _others(slices: Slices, nodes: _Ints, moved: _Ints) -> dict[str, list[str]]:
-    """By their places, nodes that the page's tree has only as a part of one above: kind, name."""
+    """Return kind and name, by place, of nodes that the page's tree merges into one above."""
     kinds, parents, room = slices.profile.kinds, slices.profile.parents, _MOST_TEXT
     found: dict[str, list[str]] = {}
     for place, node in enumerate(nodes.tolist()):
@@ -70,7 +70,7 @@ def _others(slices: Slices, nodes: _Ints, moved: _Ints) -> dict[str, list[str]]:
 
 
 def _launches(bars: Bars, kept: _Ints, launch: npt.NDArray[np.int32]) -> list[list[int]]:
-    """Pairs of bars: what was launched, and the call that did; both are told one by one."""
+    """Return pairs of single bars: the launched event, and the call that launched it."""
     event = np.where(bars.source >= 0, kept[bars.source], -1)
     place = np.full(len(launch) + 1, -1, np.int64)
     place[event[event >= 0]] = np.flatnonzero(event >= 0)
@@ -81,7 +81,7 @@ def _launches(bars: Bars, kept: _Ints, launch: npt.NDArray[np.int32]) -> list[li
 
 
 def _levels(slices: Slices) -> tuple[_Ints, list[str]]:
-    """Per event, its row, and the names of rows: of each track as many as it nests deep."""
+    """Return rows of events, and names of rows: each track has as many as it nests deep."""
     events = slices.events
     row, names = np.zeros(len(events), np.int64), list[str]()
     for number, name in enumerate(slices.rows):
@@ -95,7 +95,7 @@ def _levels(slices: Slices) -> tuple[_Ints, list[str]]:
 
 
 def _depths(start: _Ints, end: _Ints) -> _Ints:
-    """For spans that nest, in order of their start, how many of the others are around each."""
+    """Return for nested spans, in order of their start, how many of the others enclose each."""
     depth = np.zeros(len(start), np.int64)
     if (start[1:] >= np.maximum.accumulate(end)[:-1]).all():
         return depth

@@ -19,7 +19,7 @@ __all__ = ["machine_code"]
 def machine_code(
     profile: Profile, seen: SeenFunction, file_of: Callable[[str], int]
 ) -> dict[str, Any]:
-    """The columns; `file_of` says which file of the page a name is."""
+    """Return the columns; `file_of` says which file of the page a name is."""
     stalls = {name: place for place, name in enumerate(profile.tables.pc.stalls)}
     held = seen.instructions
     lines = [user_line(profile, each.instruction.place) for each in held]
@@ -41,12 +41,12 @@ def machine_code(
 
 
 def _flat(stalls: dict[str, int], places: dict[str, int]) -> list[int]:
-    """Reason and samples in turns, the most first."""
+    """Return reasons and samples alternately, the most samples first."""
     return [value for name, n in stalls.items() if n for value in (places[name], n)]
 
 
 def _blames(held: list[SeenInstruction], stalls: dict[str, int]) -> Iterator[list[Any]]:
-    """Place of who waits, reason, offset of whom it waits for, and what passes between them."""
+    """Yield who waits, the reason, the offset of the producer, and what passes between them."""
     for place, each in enumerate(held):
         for blame in each.blames:
             if blame.stall in each.stalls:

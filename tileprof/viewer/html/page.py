@@ -45,7 +45,7 @@ def write_html(report: Report, path: str | Path) -> None:
 
 
 def report_page(report: Report) -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     title = report.program.profile.tables.provenance.get("command", "") or "report"
     parts = {
         "title": html.escape(encodable(title)),
@@ -57,7 +57,7 @@ def report_page(report: Report) -> str:
 
 
 def report_data(report: Report) -> dict[str, Any]:
-    """All that the page shows, as JSON values."""
+    """Return all that the page shows, as JSON values."""
     tree, moved = kept_tree(report.program.profile)
     code = CodeData(report)
     return {

@@ -1,4 +1,4 @@
-"""What a report says, as JSON values: its header, findings, kernels, roofs, and runs to come.
+"""Report as JSON values: its header, findings, kernels, roofs, and suggested runs.
 
 In: a report.  Out: lists and dictionaries; columns for kernels, of which there may be thousands.
 """
@@ -33,7 +33,7 @@ _FACTS = (
 
 
 def header_of(report: Report) -> dict[str, Any]:
-    """The program, its devices, its times in ns, and the kinds of evidence there are."""
+    """Return the program, its devices, its times in ns, and the kinds of evidence there are."""
     program = report.program
     provenance = program.profile.tables.provenance
     names = [each.strip() for each in provenance.get("device", "").split(",") if each.strip()]
@@ -51,18 +51,18 @@ def header_of(report: Report) -> dict[str, Any]:
 
 
 def _told(key: str, value: str) -> str:
-    """A value of the provenance; a date to the second."""
+    """Return a value of the provenance; a date to the second."""
     shown = _FRACTION.sub("", value).replace("T", " ") if key == "start" else value
     return encodable(shown)
 
 
 def runs_of(report: Report) -> list[list[Any]]:
-    """What was not recorded: the kind of evidence, the run that adds it, rules made surer."""
+    """Return missing evidence: its kind, the run that adds it, the rules that it confirms."""
     return [[tier, run, list(rules)] for tier, run, rules in report.runs]
 
 
 def findings_of(report: Report, code: CodeData, moved: _Ids) -> list[dict[str, Any]]:
-    """The findings in order, each with where its code and its node are on the page."""
+    """Return the findings in order, each with where its code and its node are on the page."""
     profile = report.program.profile
     return [_finding(each, profile, code, moved) for each in report.findings]
 
@@ -89,7 +89,7 @@ def _finding(each: Finding, profile: Profile, code: CodeData, moved: _Ids) -> di
 
 
 def _at(place: Place, code: CodeData) -> list[Any] | None:
-    """File, line, and the file's place among the texts of the page, -1 for none."""
+    """Return file, line, and the file's index in the texts of the page, -1 for none."""
     at = place.location
     return [encodable(at.file), at.line, code.file_of(at.file)] if at and at.line else None
 
@@ -99,7 +99,7 @@ def _gain(gain: Gain | None) -> list[float | int | None] | None:
 
 
 def _node_at(profile: Profile, path: Iterable[str]) -> int:
-    """The node that names lead to from the top; -1 for none."""
+    """Return the node that names lead to from the top; -1 for none."""
     node = -1
     for name in path:
         below = (each for each in profile.children(node) if profile.names[each] == name)
@@ -111,7 +111,7 @@ def _node_at(profile: Profile, path: Iterable[str]) -> int:
 
 
 def kernels_of(report: Report, code: CodeData, moved: _Ids) -> dict[str, list[Any]]:
-    """All kernels in columns, the longest first."""
+    """Return all kernels in columns, the longest first."""
     together = {each.case: each.together for each in report.kernels}
     cases = report.program.kernels
     columns: dict[str, list[Any]] = {
@@ -139,6 +139,6 @@ def _is_known(value: Any) -> bool:
 
 
 def roofs_of(report: Report) -> list[list[Any]]:
-    """What devices were measured to do at most: device, name, value and unit."""
+    """Return the measured maxima of devices: device, name, value and unit."""
     held = report.program.profile.tables.device_peaks
     return [[encodable(r.device), encodable(r.name), number(r.value), r.unit] for r in held]

@@ -1,4 +1,4 @@
-"""What lines of kernels cost by what was measured inside of them: sites, for want of machine code.
+"""Costs of kernels' lines by measured sites, for kernels without machine code.
 
 In: a profile.  Out: by kernel's node, the samples of its own samplers at each line; where there
 are none, the time of its blocks there, ns.
@@ -16,12 +16,12 @@ _MEASURES = {SAMPLES: "samples", "block_time": "ns"}
 
 
 def site_measure(profile: Profile) -> str:
-    """What lines of sites are weighed by: `samples`, `ns`, or nothing."""
+    """Return the weight of sites' lines: `samples`, `ns`, or '' where nothing was measured."""
     return _MEASURES[_metric(profile)] if _metric(profile) else ""
 
 
 def site_lines(profile: Profile) -> dict[int, dict[Place, float]]:
-    """By the node of a kernel, what its lines hold themselves; what is below 0 is left out."""
+    """Return for each kernel's node what its lines hold themselves; values below 0 are left out."""
     metric = _metric(profile)
     found: dict[int, dict[Place, float]] = {}
     if not metric:

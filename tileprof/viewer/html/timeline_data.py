@@ -28,7 +28,7 @@ __all__ = ["timelines_of"]
 def timelines_of(
     profile: Profile, code: CodeData, moved: npt.NDArray[np.int64]
 ) -> dict[str, dict[str, Any]]:
-    """The parts by their names; of one that is damaged in its file, what is wrong with it."""
+    """Return the parts by name; a part that is damaged in its file says what is wrong."""
     parts: dict[str, Callable[[], dict[str, Any]]] = {}
     if has_ctas(profile):
         parts["cta"] = lambda: ctas_of(profile, code)
@@ -50,7 +50,7 @@ def _told(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _readable(profile: Profile) -> Profile:
-    """The profile, without its events where they are damaged: counters can be told without."""
+    """Return the profile, without damaged events: counters do not need them."""
     try:
         len(profile.tables.timeline.events)
     except ProfileFileError:
@@ -59,6 +59,6 @@ def _readable(profile: Profile) -> Profile:
 
 
 def _origin(profile: Profile) -> int:
-    """The first time on the axis that events and counters share."""
+    """Return the first time on the axis that events and counters share."""
     series = [int(each.start[0]) for each in profile.tables.series if len(each)]
     return min([*series, *profile.tables.timeline.events.start[:1].tolist()], default=0)

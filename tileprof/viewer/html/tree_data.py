@@ -19,15 +19,15 @@ from tileprof.viewer.text import encodable
 __all__ = ["kept_tree", "number", "tree_of"]
 
 _MOST_NODES = 20_000
-"""Of a page; of more, those with the greatest totals. 20,000 with eight metrics weigh 1.7 MB."""
+"""Largest number of nodes on a page, by total.  20,000 with eight metrics weigh 1.7 MB."""
 _DIGITS = 7
-"""Of numbers that are no integers; nothing on the page shows more than four."""
+"""Digits of numbers that are no integers; the page never shows more than four."""
 
 _Ids = npt.NDArray[np.int64]
 
 
 def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]:
-    """The profile cut to so many nodes, and where each node went: to itself or one above it."""
+    """Return the profile cut to some nodes, and each node's new place: itself or one above."""
     keep = np.ones(len(profile), bool)
     metric = main_metric(profile)
     if len(profile) > most and metric:
@@ -44,7 +44,7 @@ def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]
 
 
 def tree_of(profile: Profile) -> dict[str, Any]:
-    """The tree; `cut` says how many symbols' columns there are, `main` what it is drawn by."""
+    """Return the tree; `cut` is the number of symbols' columns, `main` the metric to draw."""
     metrics = profile.metrics.values()
     return {
         "main": main_metric(profile),
@@ -67,14 +67,14 @@ def tree_of(profile: Profile) -> dict[str, Any]:
 
 
 def number(value: float) -> float | int | None:
-    """A number as JSON has it: None for none, an integer where it is one, else few digits."""
+    """Return a number for JSON: None for none, an integer where it is one, else few digits."""
     if not math.isfinite(value):
         return None
     return int(value) if value == int(value) else float(f"{value:.{_DIGITS}g}")
 
 
 def _own(profile: Profile, metric: Metric) -> list[float | int | None]:
-    """What nodes hold themselves, with what operations folded into them."""
+    """Return what nodes hold themselves, including the operations folded into them."""
     own: Column = profile.own[metric.name]
     absorbed: Column = profile.absorbed[metric.name]
     if metric.adds == "sum":
@@ -87,7 +87,7 @@ def _own(profile: Profile, metric: Metric) -> list[float | int | None]:
 
 
 def _symbols(symbols: tuple[Symbol, ...]) -> dict[str, list[Any]]:
-    """Columns of the symbols; files are told once each."""
+    """Return columns of the symbols; each file is written once."""
     files: dict[str, int] = {"": 0}
     places = [symbol.location for symbol in symbols]
     return {
