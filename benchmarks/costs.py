@@ -60,9 +60,9 @@ def compiling() -> Iterator[Cost]:
     from tileprof.compiler.cuda.controls import Controls
     from tileprof.compiler.cuda.lowering import Lowering
     from tileprof.compiler.cuda.nvrtc import compile_text
-    from tileprof.compiler.cuda.passes.choose import choose
+    from tileprof.compiler.cuda.passes.choice.choose import choose
     from tileprof.compiler.cuda.passes.expand import expand
-    from tileprof.compiler.cuda.passes.layouts import infer_layouts
+    from tileprof.compiler.cuda.passes.layout.layouts import infer_layouts
     from tileprof.compiler.cuda.pipeline import compile_cuda
     from tileprof.compiler.cuda.prelude import with_dependencies
     from tileprof.compiler.cuda.target import find_target

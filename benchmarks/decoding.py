@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.instrument import decode_records
+from tileprof.instrument.decode.warp_times import decode_slots
 from tileprof.instrument.records import Records, make_records
 from tileprof.instrument.slots import RECORD, SLOT, Slots
-from tileprof.instrument.warp_times import decode_slots
 
 _Work = tuple[int, Callable[[], object]]
 

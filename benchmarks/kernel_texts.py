@@ -17,10 +17,10 @@ from tileprof.analyzer import Finding, Report, analyze
 from tileprof.errors import TileprofError
 from tileprof.profile import Profile
 from tileprof.viewer import ViewOptions, render_view
+from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings import ReportOptions, render_reports
 from tileprof.viewer.findings.entry import entry
 from tileprof.viewer.findings.paper import Paper
-from tileprof.viewer.source_text import SourceTexts
 
 __all__ = ["listing_of", "printed", "texts_of"]
 

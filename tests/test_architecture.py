@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tileprof"
+SOURCES = {".py", ".h", ".cpp", ".cuh", ".js", ".css", ".html"}
 
 
 def read_table() -> dict[str, set[str]]:
@@ -120,3 +121,14 @@ def test_the_page_lists_the_passes_for_gpus() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     table = page.partition("| pass | leaves |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == [each.name for each in PASSES]
+
+
+def test_folders_stay_small_enough_to_read() -> None:
+    """A folder with more files than fit on a screen gets rooms."""
+    folders = [each for each in PACKAGE.rglob("*") if each.is_dir() and each.name != "__pycache__"]
+    large = {
+        str(folder.relative_to(ROOT)): count
+        for folder in folders
+        if (count := sum(each.suffix in SOURCES for each in folder.iterdir())) > 25
+    }
+    assert not large

@@ -25,7 +25,7 @@ from tileprof.compiler.codegen import emit
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.compiler.work import estimate
 from tileprof.instrument import Mode, insert, strip
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.device import RunResult
 from tileprof.runtime.interpreter import InterpreterExecutable, OpClock
 

@@ -50,7 +50,7 @@ from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.errors import BoundsError
 from tileprof.instrument.records import c_struct
-from tileprof.runtime import cpu
+from tileprof.runtime.cpu import executable as cpu
 from tileprof.runtime.interpreter import InterpreterExecutable, OpClock
 
 BATCH = 24

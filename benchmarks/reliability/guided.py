@@ -23,7 +23,7 @@ _WATCHED = (
     "tileprof.binary",
     "tileprof.ir",
     "tileprof.lang.saved",
-    "tileprof.runtime.cuda_file",
+    "tileprof.runtime.cuda.binary_file",
     "tileprof.runtime.typed_json",
     "tileprof.compiler.untrusted",
     "zipfile",

@@ -40,7 +40,7 @@ from tileprof.profile import Profile, load
 
 __all__ = ["READERS", "changed", "coverage_of", "main", "tried"]
 
-_PROFILE = Path(__file__).parents[2] / "tileprof" / "profile"
+_STORAGE = Path(__file__).parents[2] / "tileprof" / "profile" / "storage"
 READERS = (
     "cta_bytes", "database", "file", "inflate", "pc_reading", "plain_text", "reading",
     "series_tables", "sketch_bytes", "timeline_bytes",
@@ -82,7 +82,7 @@ def _other() -> Profile:
 
 def coverage_of(inputs: Iterable[bytes]) -> dict[str, tuple[set[int], set[int]]]:
     """Return, by reader module, the lines that can run and those that ran for any input."""
-    files = {str(_PROFILE / f"{name}.py"): name for name in READERS}
+    files = {str(_STORAGE / f"{name}.py"): name for name in READERS}
     ran: dict[str, set[int]] = {name: set() for name in READERS}
 
     def trace(frame: Any, event: str, _argument: object) -> Any:
@@ -123,7 +123,7 @@ def _read(path: str) -> None:
 
 def _lines(name: str) -> set[int]:
     """Lines of functions of a module, without those that only run at import."""
-    source = (_PROFILE / f"{name}.py").read_text()
+    source = (_STORAGE / f"{name}.py").read_text()
     found: set[int] = set()
     pending: list[CodeType] = [compile(source, name, "exec")]
     while pending:

@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.reliability.exercise import failure
 from benchmarks.reliability.mutate import bomb, mutated
 from tileprof.profile import Profile, load
-from tileprof.profile.writing import to_bytes
+from tileprof.profile.storage.writing import to_bytes
 
 __all__ = ["campaign", "main", "sound_profiles"]
 

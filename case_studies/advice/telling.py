@@ -19,10 +19,10 @@ from plant.measure import bootstrap
 from tileprof.analyzer import Finding, Report, analyze
 from tileprof.analyzer.json_form import to_json
 from tileprof.profile import load
+from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings import ReportOptions, render_reports
 from tileprof.viewer.findings.entry import entry
 from tileprof.viewer.findings.paper import Paper
-from tileprof.viewer.source_text import SourceTexts
 
 from .stories import ROOT, Change, Story, chosen, module_of
 

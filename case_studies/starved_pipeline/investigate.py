@@ -68,7 +68,7 @@ def layer(
 
 def observed(profile: Any) -> dict[str, Any]:
     """How long loads are under way, how long a turn and its parts take, and a piece of a CTA."""
-    from tileprof.viewer.ctas import Ctas
+    from tileprof.viewer.ctas.ctas import Ctas
 
     ctas = Ctas(profile)
     cta = ctas.pick("layer")

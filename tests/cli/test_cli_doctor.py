@@ -13,7 +13,7 @@ import pytest
 from tileprof.cli import doctor, doctor_gpu
 from tileprof.cli.findings import Finding
 from tileprof.compiler import build
-from tileprof.runtime import cuda_native
+from tileprof.runtime.cuda import native_launcher as cuda_native
 
 FOUND = (
     Finding("Python", "3.13.1 (/usr/bin/python3)", ""),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.compiler.codegen import CppSource, emit
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.device import RunResult
 
 

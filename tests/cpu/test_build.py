@@ -16,7 +16,7 @@ from tileprof.compiler.build import Compiler, build, cache_folder, find_compiler
 from tileprof.compiler.codegen import emit
 from tileprof.errors import BuildError, MissingDependencyError, OutputError
 from tileprof.ir import parse
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.cpu.executable import CpuExecutable
 
 TINY = 'extern "C" int answer() { return 42; }\n'
 COPY = kernel(

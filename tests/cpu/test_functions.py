@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.cpu.support import kernel, load
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.cpu.executable import CpuExecutable
 
 Array = np.ndarray[Any, Any]
 COUNT = 1 << 16

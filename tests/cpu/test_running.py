@@ -13,8 +13,8 @@ from tests.cpu.support import kernel, load, parse, run
 from tileprof.compiler.codegen import emit
 from tileprof.errors import ArgumentError, DeviceAssertError, ExecutionError, UsageError
 from tileprof.instrument import insert, records
-from tileprof.runtime import cpu_pool
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.cpu import pool as cpu_pool
+from tileprof.runtime.cpu.executable import CpuExecutable
 
 Array = np.ndarray[Any, Any]
 

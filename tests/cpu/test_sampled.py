@@ -17,9 +17,10 @@ from tests.cpu.support import kernel as text_kernel
 from tests.cpu.support import parse
 from tileprof.compiler.codegen import emit, marked
 from tileprof.errors import DeviceAssertError
-from tileprof.instrument.samples import SampleTotals
-from tileprof.runtime import cpu_pool, hooks
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.instrument.decode.samples import SampleTotals
+from tileprof.runtime import hooks
+from tileprof.runtime.cpu import pool as cpu_pool
+from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.launch import LoadedKernel
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileprof.binary.occupancy import MULTIPROCESSORS
-from tileprof.runtime.cuda_device import CudaDevice
-from tileprof.runtime.cuda_driver import (
+from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.driver import (
     CAPTURE_MODE_RELAXED,
     CLUSTER_DIMENSION,
     EARLY_START,

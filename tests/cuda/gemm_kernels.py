@@ -16,13 +16,13 @@ from tileprof.compiler.codegen.writer import Names, Writer
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
-from tileprof.compiler.cuda.emit.gemm import emit_gemm
-from tileprof.compiler.cuda.emit.matrices import loops
-from tileprof.compiler.cuda.emit.points import thread_coordinates
-from tileprof.compiler.cuda.emit.runs import runs_of
+from tileprof.compiler.cuda.emit.gemm.common import emit_gemm
+from tileprof.compiler.cuda.emit.gemm.matrices import loops
+from tileprof.compiler.cuda.emit.gemm.wgmma_header import header
+from tileprof.compiler.cuda.emit.loops.digit_runs import runs_of
+from tileprof.compiler.cuda.emit.loops.points import thread_coordinates
 from tileprof.compiler.cuda.emit.statements import emit_block
 from tileprof.compiler.cuda.emit.tilecopy import emit_copy
-from tileprof.compiler.cuda.emit.wgmma import header
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
@@ -31,7 +31,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     shared_layout,
 )
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.gemm_choice import choose_gemm
+from tileprof.compiler.cuda.passes.choice.gemms import choose_gemm
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.remarks import Remarks
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec

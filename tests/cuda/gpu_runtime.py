@@ -22,11 +22,12 @@ from tileprof.compiler.cuda.build import compile_cubin
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.prelude import text
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec, TensorMapSpec
-from tileprof.runtime import cuda_native, hooks
-from tileprof.runtime.cuda import CudaExecutable
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_device import find_device
-from tileprof.runtime.cuda_host import HostProgram
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import native_launcher as cuda_native
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.device import find_device
+from tileprof.runtime.cuda.executable import CudaExecutable
+from tileprof.runtime.cuda.host_values import HostProgram
 
 torch: Any = pytest.importorskip("torch")
 

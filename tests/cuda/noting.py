@@ -6,7 +6,7 @@ from ctypes import c_int32
 
 from tileprof.compiler.codegen import Place
 from tileprof.errors import Location
-from tileprof.runtime.cuda_report import _Head
+from tileprof.runtime.cuda.report import _Head
 
 __all__ = ["PLACE", "note"]
 

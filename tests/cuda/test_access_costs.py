@@ -7,7 +7,7 @@ import pytest
 from tests.cuda.elementwise_support import HOPPER, launch, parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.access_costs import count_accesses
+from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
 from tileprof.compiler.remarks import Remark
 
 LINE = "regs | lanes (1) (2) (4) (8) (16) | warps (32) (64)"

@@ -23,11 +23,12 @@ from tileprof.compiler.build import cache_folder
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost, cost_of
 from tileprof.instrument.slots import RECORD, SLOT, Slots
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_calibration, hooks
-from tileprof.runtime.cuda import CudaExecutable
-from tileprof.runtime.cuda_calibration import Calibration, RecordCost, measure, source
-from tileprof.runtime.cuda_records import Records
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.executable import CudaExecutable
+from tileprof.runtime.cuda.records import calibration as cuda_calibration
+from tileprof.runtime.cuda.records.calibration import Calibration, RecordCost, measure, source
+from tileprof.runtime.cuda.records.recorder import Records
 
 KERNEL = ir.Kernel("calibrate_marks", (), (), ir.Block([], []))
 CHAIN = 4096

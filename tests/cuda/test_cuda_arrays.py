@@ -16,8 +16,8 @@ from tests.cuda.fake_driver import FakeDriver
 from tests.cuda.test_runtime import SIZES, aligned, executable
 from tileprof import ir
 from tileprof.errors import ArgumentError
-from tileprof.runtime import cuda as cuda_module
 from tileprof.runtime.arguments import allocate, describe
+from tileprof.runtime.cuda import executable as cuda_module
 
 
 class CudaArray:

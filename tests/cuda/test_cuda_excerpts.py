@@ -31,14 +31,14 @@ from tests.instrument.test_excerpts import STATES, _block
 from tests.instrument.warps import slots_of
 from tileprof.compiler import Options, Program
 from tileprof.instrument import slots
-from tileprof.instrument.excerpts import Excerpt, excerpt_of
+from tileprof.instrument.decode.excerpts import Excerpt, excerpt_of
 from tileprof.profile import KernelInfo, Profile, SiteInfo, Tables, TreeBuilder
 from tileprof.profiler.host.excerpts import Excerpts, cta_timelines
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda_tags import is_kept
+from tileprof.runtime.cuda.records.launch_ids import is_kept
 from tileprof.runtime.launch import LoadedKernel
 from tileprof.viewer import export, render_cta
-from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.ctas.ctas import Ctas
 
 __all__ = ["machine"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.instrument.test_facts import SITES, STATES, kernel, times_of
 from tests.instrument.warps import slots_of
-from tileprof.runtime.cuda_facts import Observed
+from tileprof.runtime.cuda.records.facts import Observed
 
 
 def sentences(observed: Observed) -> list[str]:

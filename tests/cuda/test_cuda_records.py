@@ -23,16 +23,29 @@ from tileprof.compiler import Options, Program
 from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import KernelError, Location
 from tileprof.instrument import slots
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_arena, cuda_device, cuda_reader, cuda_records, cuda_room, hooks
-from tileprof.runtime.cuda import CudaExecutable, Need
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_budget import Budget, Share
-from tileprof.runtime.cuda_calibration import RecordCost
-from tileprof.runtime.cuda_comparison import Comparison, Taken
-from tileprof.runtime.cuda_reader import Reader
-from tileprof.runtime.cuda_records import Records
-from tileprof.runtime.cuda_tags import NOTHING, SiteTable
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import device as cuda_device
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.executable import CudaExecutable, Need
+from tileprof.runtime.cuda.records import (
+    arena as cuda_arena,
+)
+from tileprof.runtime.cuda.records import (
+    capacity as cuda_room,
+)
+from tileprof.runtime.cuda.records import (
+    reader as cuda_reader,
+)
+from tileprof.runtime.cuda.records import (
+    recorder as cuda_records,
+)
+from tileprof.runtime.cuda.records.budget import Budget, Share
+from tileprof.runtime.cuda.records.calibration import RecordCost
+from tileprof.runtime.cuda.records.comparison import Comparison, Taken
+from tileprof.runtime.cuda.records.launch_ids import NOTHING, SiteTable
+from tileprof.runtime.cuda.records.reader import Reader
+from tileprof.runtime.cuda.records.recorder import Records
 from tileprof.runtime.hooks import Measured
 from tileprof.runtime.launch import LoadedKernel
 from tileprof.runtime.record_options import RecordOptions

@@ -13,10 +13,12 @@ import tileprof
 from tests.cuda import runtime_kernels
 from tests.cuda.fake_driver import FakeDriver, Launched
 from tileprof import ir
-from tileprof.instrument.samples import NOT_SAMPLED, SAMPLING
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_device, cuda_samples, hooks
-from tileprof.runtime.cuda_samples import SampledFunction, Samples
+from tileprof.instrument.decode.samples import NOT_SAMPLED, SAMPLING
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import device as cuda_device
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.records import samples as cuda_samples
+from tileprof.runtime.cuda.records.samples import SampledFunction, Samples
 from tileprof.runtime.hooks import Measured
 
 SITES = (ir.Site(0, "load", "op"), ir.Site(1, "math", "op"))

@@ -13,11 +13,11 @@ from tests.cuda.gemm_kernels import MatrixCopy, Product, Text, together
 from tileprof import binary, ir
 from tileprof.compiler.cuda.build import Cubin, compile_cubin
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.emit.gemm import emit_async_gemm, emit_gemm
+from tileprof.compiler.cuda.emit.gemm.common import emit_async_gemm, emit_gemm
 from tileprof.compiler.cuda.layouts import RegisterLayout, blocked, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.matrix import accumulator_layout, shared_layout
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.gemm_choice import choose_gemm
+from tileprof.compiler.cuda.passes.choice.gemms import choose_gemm
 from tileprof.compiler.cuda.target import find_target
 
 BOTH = ((False, False), (False, True), (True, False), (True, True))

@@ -20,7 +20,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     step_layout,
 )
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.gemm_operands import emit_product
+from tileprof.compiler.cuda.passes.choice.operands import emit_product
 from tileprof.compiler.cuda.target import find_target
 
 Place = Callable[[int, int, int], tuple[int, int]]

@@ -17,10 +17,12 @@ from tileprof.errors import (
     MissingDependencyError,
     UsageError,
 )
-from tileprof.runtime import arguments, cuda_device, cuda_driver
+from tileprof.runtime import arguments
 from tileprof.runtime.arguments import TensorSpec, address, describe, is_host
-from tileprof.runtime.cuda_driver import Driver, DriverFailure
-from tileprof.runtime.cuda_host import HostProgram
+from tileprof.runtime.cuda import device as cuda_device
+from tileprof.runtime.cuda import driver as cuda_driver
+from tileprof.runtime.cuda.driver import Driver, DriverFailure
+from tileprof.runtime.cuda.host_values import HostProgram
 
 torch: Any = pytest.importorskip("torch")
 

@@ -19,11 +19,12 @@ from tileprof.compiler.build import build, find_compiler
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.errors import ArgumentError, BoundsError, ExecutionError
 from tileprof.lang import calls, warm
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_native, hooks
-from tileprof.runtime.cuda import CudaExecutable, Need
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_host import HostProgram
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda import native_launcher as cuda_native
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.executable import CudaExecutable, Need
+from tileprof.runtime.cuda.host_values import HostProgram
 from tileprof.runtime.launch import LoadedKernel
 
 torch: Any = pytest.importorskip("torch")

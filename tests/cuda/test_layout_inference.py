@@ -14,9 +14,9 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts.registers import parse_layout
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.choose import choose
+from tileprof.compiler.cuda.passes.choice.choose import choose
 from tileprof.compiler.cuda.passes.expand import expand
-from tileprof.compiler.cuda.passes.layouts import infer_layouts
+from tileprof.compiler.cuda.passes.layout.layouts import infer_layouts
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.runtime.interpreter import InterpreterExecutable
 

@@ -16,7 +16,7 @@ from tileprof.compiler.cuda.layouts.candidates import candidates, distributed
 from tileprof.compiler.cuda.layouts.cost import sectors, wavefronts
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout, blocked, parse_layout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
-from tileprof.compiler.cuda.passes.layout_flow import down, up
+from tileprof.compiler.cuda.passes.layout.flow import down, up
 from tileprof.errors import InternalError
 
 HALF, FLOAT = ir.dtype("float16"), ir.dtype("float32")

@@ -20,13 +20,13 @@ from tileprof import ir
 from tileprof.compiler import Options, compile_kernel
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.marks import role_registers
-from tileprof.compiler.cuda.passes.pipeline import ROLE_REGISTERS
+from tileprof.compiler.cuda.passes.pipeline.pipeline import ROLE_REGISTERS
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.instrument import Mode
-from tileprof.instrument.queues import flights_of
+from tileprof.instrument.decode.queues import flights_of
+from tileprof.instrument.decode.timeline import timeline_of
+from tileprof.instrument.decode.warp_times import decode_slots
 from tileprof.instrument.slots import Slots
-from tileprof.instrument.timeline import timeline_of
-from tileprof.instrument.warp_times import decode_slots
 
 small: Any = importlib.import_module("tests.cuda.small_kernels")
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")

@@ -19,11 +19,12 @@ from tests.cuda.runtime_kernels import scale
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument, LaunchSpec
 from tileprof.errors import BoundsError
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_notes, hooks
-from tileprof.runtime.cuda import CudaExecutable
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_host import HostProgram
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import check_notes as cuda_notes
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.executable import CudaExecutable
+from tileprof.runtime.cuda.host_values import HostProgram
 
 ROOT = Path(__file__).parents[2]
 KERNEL: ir.Kernel = scale.compile().traced

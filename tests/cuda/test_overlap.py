@@ -16,7 +16,7 @@ import tileprof.lang as T
 from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.passes import overlap
+from tileprof.compiler.cuda.passes.overlap import overlap
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify

@@ -18,7 +18,7 @@ from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.peel import peel
+from tileprof.compiler.cuda.passes.peel.peel import peel
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify

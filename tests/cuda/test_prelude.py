@@ -11,7 +11,7 @@ import pytest
 
 from tileprof import binary
 from tileprof.compiler.cuda.build import Cubin, disassemble
-from tileprof.compiler.cuda.emit.wgmma import WgmmaShape, header
+from tileprof.compiler.cuda.emit.gemm.wgmma_header import WgmmaShape, header
 from tileprof.compiler.cuda.nvrtc import compile_text
 from tileprof.compiler.cuda.prelude import text, with_dependencies
 from tileprof.errors import InternalError

@@ -21,8 +21,8 @@ from tileprof.compiler.cuda.controls import Controls, controls_of, parse_control
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError, UsageError
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_file import read_binary, write_binary
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.binary_file import read_binary, write_binary
 from tileprof.runtime.launch import LoadedKernel
 
 TARGETS = pytest.mark.parametrize("target", ["sm_90a", "sm_80"])

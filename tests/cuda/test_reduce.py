@@ -41,7 +41,7 @@ from tileprof.compiler.cuda.layouts.exchange import (
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout, blocked, parse_layout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, parse_shared
 from tileprof.compiler.cuda.layouts.shuffles import Shuffles, Swap, plan_shuffles
-from tileprof.compiler.cuda.passes.layout_flow import down
+from tileprof.compiler.cuda.passes.layout.flow import down
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import find_target

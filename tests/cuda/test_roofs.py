@@ -13,7 +13,7 @@ import pytest
 from tests.cuda.fake_driver import FakeDriver, Launched
 from tileprof.errors import OutputError
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda_driver import DriverFailure
+from tileprof.runtime.cuda.driver import DriverFailure
 from tileprof.runtime.roofs import Roof, Roofs, known_roofs, measured_roofs, measuring, texts
 from tileprof.runtime.roofs.plans import Memory, plans
 

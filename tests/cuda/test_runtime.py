@@ -18,12 +18,12 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.errors import ArgumentError, DeviceAssertError, ExecutionError, Location
-from tileprof.runtime import cuda as cuda_module
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda import CudaExecutable, Need
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_host import HostProgram
-from tileprof.runtime.cuda_report import Reports, _Head, _Message
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.executable import CudaExecutable, Need
+from tileprof.runtime.cuda.host_values import HostProgram
+from tileprof.runtime.cuda.report import Reports, _Head, _Message
 
 KERNEL: ir.Kernel = scale.compile().traced
 F32, I8, INDEX = ir.dtype("float32"), ir.dtype("int8"), ir.dtype("index")

@@ -15,7 +15,13 @@ from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.target import TARGETS
-from tileprof.instrument.samples import Counts, SampleTotals, counted_words, read_counts, sampling
+from tileprof.instrument.decode.samples import (
+    Counts,
+    SampleTotals,
+    counted_words,
+    read_counts,
+    sampling,
+)
 
 small: Any = importlib.import_module("tests.cuda.small_kernels")
 

@@ -22,11 +22,11 @@ from tileprof.compiler.cuda import images
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, OutputError, UsageError
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_device
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_file import read_binary, write_binary
-from tileprof.runtime.cuda_host import HostProgram
+from tileprof.runtime.cuda import device as cuda_device
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.binary_file import read_binary, write_binary
+from tileprof.runtime.cuda.host_values import HostProgram
 
 torch: Any = pytest.importorskip("torch")
 

@@ -26,14 +26,16 @@ from tests.cuda.test_runtime import KERNEL, aligned
 from tests.profiler_programs import Clock
 from tileprof.compiler import Options, Program
 from tileprof.instrument import slots
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_reader, cuda_records, hooks
-from tileprof.runtime.cuda import CudaExecutable
-from tileprof.runtime.cuda_calibration import RecordCost
-from tileprof.runtime.cuda_device import CudaDevice
-from tileprof.runtime.cuda_reader import Reader
-from tileprof.runtime.cuda_records import Records
-from tileprof.runtime.cuda_waiting import begin_waiting, wait_for
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.executable import CudaExecutable
+from tileprof.runtime.cuda.records import reader as cuda_reader
+from tileprof.runtime.cuda.records import recorder as cuda_records
+from tileprof.runtime.cuda.records.calibration import RecordCost
+from tileprof.runtime.cuda.records.reader import Reader
+from tileprof.runtime.cuda.records.recorder import Records
+from tileprof.runtime.cuda.waiting import begin_waiting, wait_for
 from tileprof.runtime.launch import LoadedKernel
 
 

@@ -20,8 +20,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import SharedLayout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes import layout_cost
-from tileprof.compiler.cuda.passes.access_costs import count_accesses
+from tileprof.compiler.cuda.passes.layout import cost as layout_cost
+from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
 from tileprof.compiler.remarks import Remark
 
 Array = npt.NDArray[np.int64]

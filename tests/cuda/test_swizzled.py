@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tileprof import ir
 from tileprof.compiler.cuda.emit.buffers import SharedBuffer
-from tileprof.compiler.cuda.emit.runs import Run, runs_of
+from tileprof.compiler.cuda.emit.loops.digit_runs import Run, runs_of
 from tileprof.compiler.cuda.emit.swizzled import Swizzled, swizzled_steps
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout, SharedLayout
 from tileprof.ir.scalar import BinaryKind

@@ -14,9 +14,9 @@ from tests.cuda.fake_driver import FakeDriver, Launched
 from tests.cuda.test_runtime import KERNEL, PLAIN, aligned, binary
 from tileprof.compiler.cuda.source import Argument
 from tileprof.lang import calls
-from tileprof.runtime import cuda as cuda_module
-from tileprof.runtime import cuda_native
-from tileprof.runtime.cuda import CudaExecutable
+from tileprof.runtime.cuda import executable as cuda_module
+from tileprof.runtime.cuda import native_launcher as cuda_native
+from tileprof.runtime.cuda.executable import CudaExecutable
 from tileprof.runtime.launch import LoadedKernel
 
 CPU = 1

@@ -21,7 +21,7 @@ from tests.emulator import EmulationError, emulate
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.passes import turn_plan
+from tileprof.compiler.cuda.passes.ping_pong import plan as turn_plan
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.remarks import Remark

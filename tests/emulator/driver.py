@@ -12,8 +12,8 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
-from tileprof.instrument.samples import NOT_SAMPLED
-from tileprof.runtime.cuda_host import HostProgram
+from tileprof.instrument.decode.samples import NOT_SAMPLED
+from tileprof.runtime.cuda.host_values import HostProgram
 
 from .arguments import DeviceArray, number_bytes, tensor_map
 from .building import library, machine

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tileprof.instrument.clocks import cycles_of, launch_clocks
+from tileprof.instrument.decode.clocks import cycles_of, launch_clocks
 from tileprof.instrument.slots import RECORD, SLOT, Slots
 
 

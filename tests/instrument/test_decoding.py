@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileprof.instrument import PathTimes, SiteTimes
-from tileprof.instrument import decoding as decoding_module
-from tileprof.instrument.decoding import decode, decode_records
+from tileprof.instrument.decode import decoding as decoding_module
+from tileprof.instrument.decode.decoding import decode, decode_records
 from tileprof.instrument.records import Records, allocate, append, make_records
 
 Event = tuple[int, int, str]

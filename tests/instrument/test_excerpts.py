@@ -12,10 +12,10 @@ from tests.instrument import warps as slow
 from tests.instrument.test_warp_times import _launches, _states
 from tests.instrument.warps import Warp, slots_of
 from tileprof import ir
-from tileprof.instrument import excerpts
-from tileprof.instrument.excerpts import Excerpt, excerpt_of, one_replay
+from tileprof.instrument.decode import excerpts
+from tileprof.instrument.decode.excerpts import Excerpt, excerpt_of, one_replay
+from tileprof.instrument.decode.timeline import timeline_of, visits_of
 from tileprof.instrument.slots import Slots
-from tileprof.instrument.timeline import timeline_of, visits_of
 
 RING = "ring of a"
 SITES = [

@@ -9,11 +9,12 @@ import pytest
 
 from tests.instrument.warps import Warp, slots_of
 from tileprof import ir
-from tileprof.instrument import SiteTimes, facts
-from tileprof.instrument.queues import flights_of
+from tileprof.instrument import SiteTimes
+from tileprof.instrument.decode import facts
+from tileprof.instrument.decode.queues import flights_of
+from tileprof.instrument.decode.timeline import timeline_of
+from tileprof.instrument.decode.warp_times import decode_slots
 from tileprof.instrument.slots import Slots
-from tileprof.instrument.timeline import timeline_of
-from tileprof.instrument.warp_times import decode_slots
 
 RING = "ring of As, Bs"
 SITES = [

@@ -17,7 +17,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.instrument import Mode, note_scopes, place_marks, strip_marks
-from tileprof.instrument.steps import Steps
+from tileprof.instrument.placement.steps import Steps
 
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
 lowering: Any = importlib.import_module("tests.lowering_kernels")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.instrument.warps import Warp, slots_of
 from tileprof import ir
-from tileprof.instrument.queues import Flights, flights_of
-from tileprof.instrument.timeline import Timeline, timeline_of
+from tileprof.instrument.decode.queues import Flights, flights_of
+from tileprof.instrument.decode.timeline import Timeline, timeline_of
 
 RING = "ring of As, Bs"
 SITES = [

@@ -7,11 +7,7 @@ import pytest
 
 from tileprof import ir
 from tileprof.errors import ProfileFileError
-from tileprof.instrument.samples import (
-    Counts,
-    SampleTotals,
-    read_counts,
-)
+from tileprof.instrument.decode.samples import Counts, SampleTotals, read_counts
 
 SITES = (
     ir.Site(0, "loop k", "stage"),

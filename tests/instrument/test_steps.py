@@ -10,7 +10,7 @@ import pytest
 import tileprof
 from tests.cuda.compiled_kernels import kernel, lowered
 from tileprof import ir
-from tileprof.instrument.steps import Step, Steps, is_glue, listed
+from tileprof.instrument.placement.steps import Step, Steps, is_glue, listed
 
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
 

@@ -14,9 +14,9 @@ from tests.instrument.warps import Visit, Warp, known_ns, sites_of, slots_of, vi
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 from tileprof.instrument import SiteTimes
-from tileprof.instrument import warp_times as module
+from tileprof.instrument.decode import warp_times as module
+from tileprof.instrument.decode.warp_times import decode_slots
 from tileprof.instrument.slots import Slots
-from tileprof.instrument.warp_times import decode_slots
 from tileprof.profile.sketch import Sketch, bucket_of, split
 
 
@@ -285,7 +285,7 @@ def test_warps_whose_clocks_make_no_sense_are_lost() -> None:
 
 def test_buckets_are_those_of_profiles() -> None:
     """Each bucket, at its least and its largest time, and fractions of a ns."""
-    from tileprof.instrument.buckets import BUCKETS, Histograms, middle_of, place_of
+    from tileprof.instrument.decode.buckets import BUCKETS, Histograms, middle_of, place_of
     from tileprof.profile import sketch
 
     powers = 2.0 ** np.arange(50)

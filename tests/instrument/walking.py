@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tileprof import ir
-from tileprof.instrument.steps import Steps, is_glue
+from tileprof.instrument.placement.steps import Steps, is_glue
 
 __all__ = ["Seen", "Warp", "path_of", "roles", "walks"]
 __all__ += ["check_loops", "check_scopes", "check_steps", "check_turns"]

@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies_profile import operations, profiles, sums
-from tileprof.profile import (
-    Profile,
-    bottom_up,
-    diff,
-    flat,
-    limit_depth,
-    merge,
-    prune,
-)
+from tileprof.profile import Profile, bottom_up, diff, flat, limit_depth, merge, prune
 
 
 def same(a: float, b: float) -> bool:

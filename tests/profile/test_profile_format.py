@@ -11,7 +11,7 @@ import pytest
 
 from tests.profile_samples import full_profile
 from tileprof.profile import save
-from tileprof.profile.schema import APPLICATION_ID, VERSION
+from tileprof.profile.storage.schema import APPLICATION_ID, VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs" / "profile-format.md").read_text()
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

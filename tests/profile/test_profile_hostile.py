@@ -23,13 +23,12 @@ from tileprof.profile import (
     Tables,
     TreeBuilder,
     build,
-    database,
-    limits,
     load,
     save,
 )
-from tileprof.profile.limits import DEPTH, NESTING
-from tileprof.profile.symbol import Symbol
+from tileprof.profile.storage import database, limits
+from tileprof.profile.storage.limits import DEPTH, NESTING
+from tileprof.profile.tree.symbol import Symbol
 from tileprof.viewer import Mode, ViewOptions, export, render_view
 
 BOMB = zlib.compress(bytes(200_000_000), 1)

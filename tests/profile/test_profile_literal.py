@@ -13,7 +13,7 @@ from hypothesis import given
 from tests.strategies_profile import profiles
 from tileprof.errors import Location, ProfileFileError
 from tileprof.profile import Metric, Profile, TreeBuilder, from_literal, limit_depth, to_literal
-from tileprof.profile.literal_names import metric_key, metric_of
+from tileprof.profile.literal.names import metric_key, metric_of
 
 Literal = dict[str, Any]
 

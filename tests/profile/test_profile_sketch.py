@@ -31,7 +31,7 @@ from tileprof.profile import (
     save,
 )
 from tileprof.profile.sketch import BUCKETS, bucket_of, sketches_from_bytes, value_of
-from tileprof.profile.sketch_bytes import decode
+from tileprof.profile.storage.sketch_bytes import decode
 
 HEADER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder" / "records" / "sketch.h"
 NUMBERS = st.integers(0, 64).flatmap(lambda bits: st.integers(0, 2**bits - 1))

@@ -25,7 +25,7 @@ from tileprof.instrument import insert
 from tileprof.lang import calls
 from tileprof.lang.jit_function import JitFunction
 from tileprof.runtime import arguments
-from tileprof.runtime.cpu import CpuExecutable
+from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.device import taken
 
 ROOT = Path(__file__).parents[2]

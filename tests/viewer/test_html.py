@@ -26,7 +26,8 @@ from tileprof.viewer.html.tree_data import kept_tree, tree_of
 
 ASSETS = {
     each.name: each.read_text()
-    for each in resources.files("tileprof.viewer.html").iterdir()
+    for folder in (".", "scripts", "styles")
+    for each in resources.files("tileprof.viewer.html").joinpath(folder).iterdir()
     if each.name.endswith((".js", ".css", ".html"))
 }
 

@@ -18,7 +18,7 @@ from tests.viewer.samples import profile_of
 from tests.viewer.timelines_made import all_kinds, crowded, damaged
 from tests.viewer.traces import MAIN, STEP, STREAM, traced
 from tileprof.profile import CtaTimelines, KernelInfo, Profile, Track
-from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.html import report_page
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.event_data import events_of

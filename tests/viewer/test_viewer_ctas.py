@@ -15,9 +15,9 @@ from tests.viewer.traces import Fields, fields_of, packets
 from tileprof.errors import UsageError
 from tileprof.profile import CtaTimelines, Profile, Timeline, TimelineEvents, Track
 from tileprof.viewer import export
-from tileprof.viewer.cta_axis import Placed, places
-from tileprof.viewer.cta_text import render_cta
-from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.ctas.axis import Placed, places
+from tileprof.viewer.ctas.ctas import Ctas
+from tileprof.viewer.ctas.text import render_cta
 
 
 def _chrome(made: Profile) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from tests.viewer.samples import matmul, node, profile_of
 from tileprof.errors import Location, UsageError
 from tileprof.profile import Metric, PcBlame, Profile, Tables, merge
 from tileprof.viewer import ViewOptions, render_view
-from tileprof.viewer.pc_functions import stall_text, user_line
+from tileprof.viewer.code.pc_functions import stall_text, user_line
 from tileprof.viewer.text import width_of
 
 COUNTED = sum(n for *_, stall, n in ROWS if not stall.endswith("_not_issued"))

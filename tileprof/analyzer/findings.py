@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from tileprof.errors import Location
-from tileprof.profile.cards import short
+from tileprof.profile.tree.cards import short
 
 __all__ = [
     "TIERS",

@@ -31,7 +31,7 @@ from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier, dur
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.profile import Profile
-from tileprof.profile.cards import Card
+from tileprof.profile.tree.cards import Card
 
 __all__ = ["Answers", "Report", "analyze"]
 

@@ -181,7 +181,8 @@ class _Cpu:
 
 def _time_build(stages: Stages, kernel: Any, source: Any) -> None:
     from tileprof.compiler.build import build, find_compiler
-    from tileprof.runtime import cpu, cpu_pool
+    from tileprof.runtime.cpu import executable as cpu
+    from tileprof.runtime.cpu import pool as cpu_pool
 
     found = find_compiler()
     if found is None:

@@ -40,8 +40,8 @@ def recording() -> Iterator[Finding]:
 def _driver() -> tuple[str, str]:
     """Versions of the driver, and its GPUs; '' for what is not there."""
     from tileprof.errors import TileprofError
-    from tileprof.runtime.cuda_device import find_device
-    from tileprof.runtime.cuda_driver import load_driver
+    from tileprof.runtime.cuda.device import find_device
+    from tileprof.runtime.cuda.driver import load_driver
 
     try:
         driver = load_driver()
@@ -79,7 +79,7 @@ def _nvdisasm() -> str:
 
 
 def _launcher() -> Finding:
-    from tileprof.runtime.cuda_native import why_not
+    from tileprof.runtime.cuda.native_launcher import why_not
 
     why = why_not()
     purpose = f"calls on a GPU in a few microseconds; {why}" if why else ""

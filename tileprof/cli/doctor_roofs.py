@@ -51,7 +51,7 @@ def measure() -> int:
 
 
 def _devices() -> int:
-    from tileprof.runtime import cuda_driver
+    from tileprof.runtime.cuda import driver as cuda_driver
 
     try:
         return cuda_driver.load_driver().number("cuDeviceGetCount")

@@ -39,7 +39,7 @@ def matching(cubin: Cubin, pattern: str | None) -> list[Function]:
     everything = list(cubin.functions.values())
     if pattern is None:
         return everything
-    from tileprof.profile.operations import regular
+    from tileprof.profile.transform.operations import regular
 
     named = regular(pattern)
     names = ((each, each.name, _readable(each.name)) for each in everything)

@@ -18,7 +18,7 @@ from typing import TextIO
 
 from tileprof.errors import OutputError
 from tileprof.once import Guard
-from tileprof.profile.plain_text import CONTROL, escape
+from tileprof.profile.storage.plain_text import CONTROL, escape
 from tileprof.progress import listen, tasks
 from tileprof.runtime import hooks
 

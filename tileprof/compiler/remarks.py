@@ -15,7 +15,7 @@ from typing import Literal
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location
-from tileprof.instrument.stages import buffer_name
+from tileprof.instrument.placement.stages import buffer_name
 
 from .passes.bounds import guard_reasons
 

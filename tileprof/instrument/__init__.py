@@ -6,12 +6,12 @@ launch wrote (`records`, of a CPU; `slots`, of a GPU), `SiteTimes`: count and ti
 path.  Facts from single visits: `queues`, `facts`.
 """
 
-from .decoding import decode, decode_records
-from .insertion import Mode, insert, strip
-from .marks import note_scopes, strip_marks
-from .placing import place_marks
-from .times import PathTimes, SiteTimes
-from .warp_times import decode_slots
+from .decode.decoding import decode, decode_records
+from .decode.times import PathTimes, SiteTimes
+from .decode.warp_times import decode_slots
+from .placement.insertion import Mode, insert, strip
+from .placement.marks import note_scopes, strip_marks
+from .placement.placing import place_marks
 
 __all__ = [
     "Mode",

@@ -13,10 +13,10 @@ from tileprof.errors import Location, UsageError
 from tileprof.once import cached_property
 
 from .context import active, current
-from .rewriting import rewrite
-from .source import FunctionSource, build, parse
+from .rewrite.rewriting import rewrite
+from .rewrite.source import FunctionSource, build, parse
+from .rewrite.staging import STAGING
 from .spans import function_location, here
-from .staging import STAGING
 from .tensors import Ref
 from .values import Expr, Var
 

@@ -31,7 +31,7 @@ from tileprof.compiler.untrusted import prove_anew
 from tileprof.errors import ArgumentError, OutputError, TileprofError, UsageError
 from tileprof.files import file_risk, folder_risk, is_own, replace_file
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda_binary import CudaBinary
+from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.launch import LoadedKernel, load
 from tileprof.runtime.typed_json import read_as
 
@@ -99,7 +99,7 @@ def save(kernel: Kernel, path: str | Path, targets: Sequence[str] = ()) -> None:
 
 
 def _default_target() -> str:
-    from tileprof.runtime.cuda_device import find_device
+    from tileprof.runtime.cuda.device import find_device
 
     try:
         return find_device(0).target.name
@@ -112,7 +112,7 @@ def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[d
     PTX, which drivers finish for later GPUs."""
     from tileprof.compiler.cuda.pipeline import compile_cuda
     from tileprof.compiler.cuda.target import find_target
-    from tileprof.runtime.cuda_file import write_binary
+    from tileprof.runtime.cuda.binary_file import write_binary
 
     kernel, controls = program.kernel, program.options.controls
     tensors = {at for at, p in enumerate(kernel.params) if isinstance(p.type, ir.BufferType)}
@@ -133,7 +133,7 @@ def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[d
 
 def _expression(traced: Traced, name: str) -> str:
     """How an extent follows from others, in the text form of the IR."""
-    from tileprof.runtime.cuda_host import HostProgram
+    from tileprof.runtime.cuda.host_values import HostProgram
 
     evaluator = traced.derived[name]
     assert isinstance(evaluator, Evaluator)
@@ -225,7 +225,7 @@ class _File:
 
     def builder(self, device: str) -> Callable[[Any], Any]:
         """What gives the binary of a variant on a device."""
-        from tileprof.runtime.cuda_device import find_device
+        from tileprof.runtime.cuda.device import find_device
 
         found = find_device(int(device.removeprefix("cuda:")))
         target, ptx = found.target.name, found.from_ptx
@@ -272,8 +272,8 @@ def _binary(
 ) -> tuple[bool, bool, CudaBinary]:
     """A variant: whether it is the general one, whether it is PTX, and its binary."""
     from tileprof.compiler.cuda.images import check_image
-    from tileprof.runtime.cuda_file import read_binary
-    from tileprof.runtime.cuda_launch import layout_of
+    from tileprof.runtime.cuda.binary_file import read_binary
+    from tileprof.runtime.cuda.launch import layout_of
 
     if not isinstance(held, dict):
         raise ValueError("a variant is no object")
@@ -307,7 +307,7 @@ def _traced(kernel: ir.Kernel, signature: _Signature) -> Traced:
 def _evaluator(
     name: str, text: str, kernel: ir.Kernel
 ) -> Callable[[Sequence[Any], Mapping[str, int]], int]:
-    from tileprof.runtime.cuda_host import HostProgram, check_host
+    from tileprof.runtime.cuda.host_values import HostProgram, check_host
 
     parsed = ir.parse(text)
     check_host(parsed, kernel)

@@ -18,7 +18,7 @@ from tileprof.runtime.selection import chosen, environment_device
 from .dtypes import dtype
 
 if TYPE_CHECKING:
-    from tileprof.runtime.cuda_native import Launcher
+    from tileprof.runtime.cuda.native_launcher import Launcher
 
 __all__ = ["LESSONS", "WarmCalls"]
 
@@ -57,7 +57,7 @@ class WarmCalls:
         """
         if hooks.listener is not None or chosen.get() is not None or environment_device():
             return True  # this call says nothing about others
-        from tileprof.runtime.cuda_native import Known, Launcher, launcher_library
+        from tileprof.runtime.cuda.native_launcher import Known, Launcher, launcher_library
 
         library = launcher_library()
         executable: Any = loaded.executable

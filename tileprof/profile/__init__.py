@@ -6,19 +6,13 @@ Out: an immutable `Profile`, operations on it that return new profiles and conse
 forms: the `.tprof` file, JSON, a data frame, hatchet's literal.
 """
 
-from tileprof.profile.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
-from tileprof.profile.diff import Change, Diff, diff
-from tileprof.profile.file import load, save
-from tileprof.profile.gate import fail_if
 from tileprof.profile.insides import INSIDE, inside_kernels, whole_kernels
 from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
-from tileprof.profile.literal import to_hatchet, to_literal
-from tileprof.profile.literal_reader import from_literal
+from tileprof.profile.literal.reader import from_literal
+from tileprof.profile.literal.writer import to_hatchet, to_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
-from tileprof.profile.model import Node, Profile, build
-from tileprof.profile.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
 from tileprof.profile.pc_samples import (
     PcBlame,
     PcFunction,
@@ -28,14 +22,27 @@ from tileprof.profile.pc_samples import (
     PcSamples,
     PcText,
 )
-from tileprof.profile.regroup import HIDDEN, cut
 from tileprof.profile.series import CounterSeries, SeriesMetric
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
 from tileprof.profile.steps import SETUP, StepTimes, step_times
-from tileprof.profile.symbol import KINDS, Symbol
+from tileprof.profile.storage.file import load, save
 from tileprof.profile.tables import Attribute, DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
+from tileprof.profile.transform.diff import Change, Diff, diff
+from tileprof.profile.transform.gate import fail_if
+from tileprof.profile.transform.operations import (
+    bottom_up,
+    filter_nodes,
+    flat,
+    limit_depth,
+    merge,
+    prune,
+)
+from tileprof.profile.transform.regroup import HIDDEN, cut
+from tileprof.profile.tree.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
+from tileprof.profile.tree.model import Node, Profile, build
+from tileprof.profile.tree.symbol import KINDS, Symbol
 
 __all__ = [
     "FOLDED_NAME",

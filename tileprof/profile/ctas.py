@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
-from tileprof.profile.limits import NANOSECONDS, SITES
+from tileprof.profile.storage.limits import NANOSECONDS, SITES
 
 _Ints = npt.NDArray[np.int64]
 _Numbers = npt.NDArray[np.int32]

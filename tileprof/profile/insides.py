@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile.metrics import Column
-from tileprof.profile.model import Profile
+from tileprof.profile.tree.model import Profile
 
 __all__ = ["INSIDE", "inside_kernels", "whole_kernels"]
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from tileprof.errors import Location
 from tileprof.profile import metrics as law
-from tileprof.profile.diff import Diff
 from tileprof.profile.metrics import Metric
-from tileprof.profile.model import Profile
+from tileprof.profile.transform.diff import Diff
+from tileprof.profile.tree.model import Profile
 
 SCHEMA = 1
 

@@ -23,9 +23,9 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError, Location
 from tileprof.once import cached_property
-from tileprof.profile.inflate import inflated
 from tileprof.profile.instruction_counts import EXECUTIONS, InstructionCounts
 from tileprof.profile.metrics import Index
+from tileprof.profile.storage.inflate import inflated
 
 __all__ = [
     "NOT_ISSUED",

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import InternalError
-from tileprof.profile.limits import NANOSECONDS
+from tileprof.profile.storage.limits import NANOSECONDS
 
 __all__ = ["CounterSeries", "SeriesMetric"]
 

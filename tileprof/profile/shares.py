@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .insides import INSIDE
 from .metrics import Column
-from .model import Profile
+from .tree.model import Profile
 
 __all__ = ["FEWEST", "ROLES", "SAMPLES", "Share", "line_shares", "roles_of", "shares_of"]
 

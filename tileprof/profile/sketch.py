@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import UsageError
-from tileprof.profile.sketch_bytes import decode, encode
+from tileprof.profile.storage.sketch_bytes import decode, encode
 
 Buckets: TypeAlias = npt.NDArray[np.uint16]
 Counts: TypeAlias = npt.NDArray[np.int64]

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 from tileprof.errors import Location
 from tileprof.profile.ctas import CtaTimelines
-from tileprof.profile.node_sketches import NodeSketches
 from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.timeline import Timeline
+from tileprof.profile.tree.node_sketches import NodeSketches
 
 Attribute: TypeAlias = str | int | float
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
-from tileprof.profile.limits import NANOSECONDS
 from tileprof.profile.metrics import Index
+from tileprof.profile.storage.limits import NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)

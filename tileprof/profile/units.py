@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tileprof.profile.plain_text import clean_text
+from tileprof.profile.storage.plain_text import clean_text
 
 __all__ = ["cells", "format_percent", "format_value"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
-from tileprof.instrument.samples import SampleTotals
+from tileprof.instrument.decode.samples import SampleTotals
 from tileprof.ir.memory import base
 
 __all__ = ["Executable", "HostCopy", "RunResult", "taken", "written_params"]

@@ -18,8 +18,8 @@ from .record_options import RecordOptions
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
-    from tileprof.instrument.excerpts import Excerpt
-    from tileprof.instrument.samples import SampleTotals
+    from tileprof.instrument.decode.excerpts import Excerpt
+    from tileprof.instrument.decode.samples import SampleTotals
 
 Instrument = Literal["off", "scopes", "stages", "ops", "sample"]
 """What is measured inside a kernel: nothing, the author's scopes, also stages, also every op; or

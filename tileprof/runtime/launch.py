@@ -28,9 +28,9 @@ from .hooks import KernelDescription, LateDescription, RemarkDescription, SiteDe
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
 
-    from .cuda import CudaExecutable, Need
-    from .cuda_binary import CudaBinary
-    from .cuda_device import CudaDevice
+    from .cuda.binary import CudaBinary
+    from .cuda.device import CudaDevice
+    from .cuda.executable import CudaExecutable, Need
 
 __all__ = ["LoadedKernel", "load"]
 
@@ -46,7 +46,7 @@ def load(
         return LoadedKernel(program, device, _on_cuda(program, device, build))
     match device:
         case "cpu":
-            from .cpu import CpuExecutable
+            from .cpu.executable import CpuExecutable
 
             if program.options.strict:
                 refuse_missed(program.remarks)
@@ -62,8 +62,8 @@ def load(
 
 
 def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | None) -> Executable:
-    from .cuda import CudaExecutable
-    from .cuda_device import find_device
+    from .cuda.device import find_device
+    from .cuda.executable import CudaExecutable
 
     device = find_device(int(name.removeprefix("cuda:")))
 
@@ -83,7 +83,7 @@ def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | 
 def _binary(program: Program, device: CudaDevice, need: Need, instrument: Mode) -> CudaBinary:
     from tileprof.compiler.cuda.pipeline import compile_cuda
 
-    from .cuda_binary import CudaBinary
+    from .cuda.binary import CudaBinary
 
     unaligned, aliased = need
     options = program.options

@@ -21,7 +21,7 @@ from tileprof.profile import (
     limit_depth,
     prune,
 )
-from tileprof.profile.regroup import HIDDEN, cut
+from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
 from tileprof.viewer.options import ViewOptions
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from tileprof.profile import PcRecording, Profile
-from tileprof.profile.regroup import HIDDEN
+from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts

@@ -13,8 +13,8 @@ import pytest
 import tileprof.profiler as profiler
 from tileprof.instrument import calibration
 from tileprof.profile import Profile
-from tileprof.runtime.cuda_calibration import Calibration, measure
-from tileprof.runtime.cuda_device import CudaDevice, find_device
+from tileprof.runtime.cuda.device import CudaDevice, find_device
+from tileprof.runtime.cuda.records.calibration import Calibration, measure
 
 torch: Any = pytest.importorskip("torch")
 

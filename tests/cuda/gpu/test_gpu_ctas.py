@@ -12,8 +12,8 @@ import pytest
 import tileprof.profiler as profiler
 from tileprof.profile import Profile
 from tileprof.viewer import export, render_cta
-from tileprof.viewer.cta_axis import places
-from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.ctas.axis import places
+from tileprof.viewer.ctas.ctas import Ctas
 
 torch: Any = pytest.importorskip("torch")
 

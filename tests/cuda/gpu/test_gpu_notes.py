@@ -13,7 +13,7 @@ import pytest
 
 import tileprof
 from tileprof.errors import BoundsError
-from tileprof.runtime import cuda_native
+from tileprof.runtime.cuda import native_launcher as cuda_native
 
 torch: Any = pytest.importorskip("torch")
 

@@ -11,9 +11,9 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.program import compile_kernel
-from tileprof.runtime.cuda import Need
-from tileprof.runtime.cuda_binary import CudaBinary
-from tileprof.runtime.cuda_device import find_device
+from tileprof.runtime.cuda.binary import CudaBinary
+from tileprof.runtime.cuda.device import find_device
+from tileprof.runtime.cuda.executable import Need
 from tileprof.runtime.launch import load
 
 pytestmark = pytest.mark.gpu

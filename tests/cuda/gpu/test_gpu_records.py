@@ -23,7 +23,7 @@ import tileprof
 import tileprof.profiler as profiler
 from tests.cuda import runtime_kernels
 from tileprof.profile import Node, Profile, load
-from tileprof.runtime import cuda_records
+from tileprof.runtime.cuda.records import recorder as cuda_records
 
 torch: Any = pytest.importorskip("torch")
 

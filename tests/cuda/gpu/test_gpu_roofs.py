@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tileprof.runtime.cuda_device import CudaDevice, find_device
+from tileprof.runtime.cuda.device import CudaDevice, find_device
 from tileprof.runtime.roofs import Roofs, known_roofs, measured_roofs
 from tileprof.runtime.roofs.measuring import measure
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tileprof.instrument.samples import SampleTotals
+from tileprof.instrument.decode.samples import SampleTotals
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda_reader import reader
+from tileprof.runtime.cuda.records.reader import reader
 from tileprof.runtime.hooks import Launch, LaunchedKernel, Measured
 
 torch: Any = pytest.importorskip("torch")

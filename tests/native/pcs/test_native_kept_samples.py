@@ -28,7 +28,7 @@ from tileprof.profile import PcFunction, PcSamples
 from tileprof.profile.pc_samples import NOT_ISSUED
 from tileprof.profiler.pcs.attribution import Modules, attribute
 from tileprof.viewer import ViewOptions, render_view
-from tileprof.viewer.pc_functions import SeenFunction
+from tileprof.viewer.code.pc_functions import SeenFunction
 
 DATA = Path(__file__).parents[1] / "data"
 ROW_KEYS = ("function", "offset", "stall", "samples")

@@ -23,7 +23,8 @@ from tileprof.profiler.counters.planning import make_plan
 from tileprof.profiler.counters.reading import in_order
 from tileprof.profiler.counters.requests import Asked, parse_metrics
 from tileprof.profiler.cupti import cupti_library, permissions
-from tileprof.runtime import cuda_driver, hooks
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda import driver as cuda_driver
 from tileprof.runtime.hooks import KernelDescription
 from tileprof.viewer import ViewOptions
 from tileprof.viewer.columns import available, column, default_rates

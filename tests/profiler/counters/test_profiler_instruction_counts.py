@@ -32,10 +32,10 @@ from tileprof.profile import (
 from tileprof.profiler.counters import control
 from tileprof.profiler.counters.instructions import make_instruction_plan
 from tileprof.profiler.counters.requests import AskedInstructions, parse_metrics
+from tileprof.viewer.code.pc_data import sass_json
+from tileprof.viewer.code.sass import render_sass
 from tileprof.viewer.columns import column
 from tileprof.viewer.options import ViewOptions
-from tileprof.viewer.pc_data import sass_json
-from tileprof.viewer.sass import render_sass
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 

@@ -17,7 +17,7 @@ from tileprof.errors import MissingDependencyError
 from tileprof.profile import DevicePeak, KernelInfo, Profile, load
 from tileprof.profiler.device import devices
 from tileprof.profiler.device.variants import Variant, attributes
-from tileprof.runtime import cuda_driver
+from tileprof.runtime.cuda import driver as cuda_driver
 from tileprof.runtime.hooks import KernelDescription
 from tileprof.runtime.roofs import Roof, Roofs, keeping
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.profiler.gpu.running import PROGRAMS, Ran, counts, nodes, python, succeeded
 from tileprof.profile import Profile
-from tileprof.viewer.pc_functions import user_line
+from tileprof.viewer.code.pc_functions import user_line
 
 pytestmark = pytest.mark.gpu
 SOURCE = PROGRAMS / "spread.cu"

@@ -13,8 +13,8 @@ from tileprof.binary.occupancy import MULTIPROCESSORS, occupancy
 from tileprof.compiler.cuda.build import compile_cubin
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.profiler.device import devices
-from tileprof.runtime.cuda_device import find_device
-from tileprof.runtime.cuda_driver import MAX_DYNAMIC_SHARED
+from tileprof.runtime.cuda.device import find_device
+from tileprof.runtime.cuda.driver import MAX_DYNAMIC_SHARED
 
 pytestmark = pytest.mark.gpu
 

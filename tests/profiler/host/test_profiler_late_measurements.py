@@ -12,7 +12,7 @@ import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, as_ours, expect, site_times, tree
 from tileprof import ir
 from tileprof.errors import Location
-from tileprof.instrument.samples import Counts, SampleTotals
+from tileprof.instrument.decode.samples import Counts, SampleTotals
 from tileprof.profile import Profile
 from tileprof.profiler.host import scopes
 from tileprof.profiler.session.session import Session

@@ -7,15 +7,11 @@ rule reads what it needs and says nothing where that was not recorded; it never 
 from tileprof.analyzer.drafts import KernelRule, ProgramRule
 from tileprof.analyzer.rules import (
     async_copies,
-    backward_ratio,
     bank_conflicts,
     barriers,
     coalescing,
     code_size,
-    compiling,
     drain,
-    hotspots,
-    launch_bound,
     layout_converts,
     layout_copies,
     narrow_access,
@@ -25,14 +21,20 @@ from tileprof.analyzer.rules import (
     roofline,
     slow_math,
     small_grid,
-    small_kernels,
     spills,
     tail_wave,
     tensor_cores,
     traffic,
-    transfers,
     wasted_lanes,
     wgmma_serialised,
+)
+from tileprof.analyzer.rules.program import (
+    backward_ratio,
+    compiling,
+    hotspots,
+    launch_bound,
+    small_kernels,
+    transfers,
 )
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]

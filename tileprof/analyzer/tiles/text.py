@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.tiles.ops import Attribute, Block, Op, Parameter, TileKernel, Type
-from tileprof.profile.limits import NESTING
+from tileprof.profile.storage.limits import NESTING
 
 __all__ = ["read"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof import ir
-from tileprof.instrument.marks import note_scopes
-from tileprof.instrument.placing import place_marks
+from tileprof.instrument.placement.marks import note_scopes
+from tileprof.instrument.placement.placing import place_marks
 
 __all__ = ["marked"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.lang.context import current
-from tileprof.lang.staged_loops import Adoption, LoopToken
-from tileprof.lang.staging import Entry, Staging
+from tileprof.lang.rewrite.staged_loops import Adoption, LoopToken
+from tileprof.lang.rewrite.staging import Entry, Staging
 from tileprof.lang.values import Placeholder, Poison, Scalar, Var
 
 from .context import Live

@@ -20,9 +20,9 @@ from types import FunctionType
 from typing import Any
 
 from tileprof.lang.functions import Kernelized
-from tileprof.lang.liveness import stores
-from tileprof.lang.rewriting import ControlRewriter, target_names
-from tileprof.lang.source import FunctionSource, build
+from tileprof.lang.rewrite.liveness import stores
+from tileprof.lang.rewrite.rewriting import ControlRewriter, target_names
+from tileprof.lang.rewrite.source import FunctionSource, build
 from tileprof.once import once
 
 from .debugger import Inline

@@ -1,7 +1,7 @@
 // A warm call of a kernel without Python: arguments are compared with those of an earlier call, and
 // where nothing but addresses and plain scalars differs, the kernel is launched at once.
 //
-// In: `Plan`s, which runtime/cuda_native.py makes of calls that have succeeded.  Out: a Python
+// In: `Plan`s, which runtime/cuda/native_launcher.py makes of calls that have succeeded.  Out: a Python
 // function that takes the tuple of arguments and gives the outputs, or NotImplemented where no plan
 // fits.
 

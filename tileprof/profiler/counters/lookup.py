@@ -120,7 +120,7 @@ def _asked(path: Path | str, *more: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Print the kind of the first device, and with a second argument its SASS metrics."""
-    from tileprof.runtime.cuda_driver import load_driver
+    from tileprof.runtime.cuda.driver import load_driver
 
     try:
         load_driver()

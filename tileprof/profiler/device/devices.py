@@ -20,7 +20,7 @@ from tileprof.profile import DevicePeak
 
 if TYPE_CHECKING:
     from tileprof.binary.occupancy import Multiprocessor
-    from tileprof.runtime.cuda_driver import Driver
+    from tileprof.runtime.cuda.driver import Driver
 
 __all__ = ["Device", "facts", "find", "peaks"]
 
@@ -78,7 +78,7 @@ class Device:
 @once
 def find(number: int) -> Device | None:
     """The device of an ordinal; None where no driver tells of it."""
-    from tileprof.runtime import cuda_driver
+    from tileprof.runtime.cuda import driver as cuda_driver
 
     try:
         return _asked(cuda_driver.load_driver(), number)

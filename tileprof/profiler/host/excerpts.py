@@ -15,7 +15,7 @@ import numpy as np
 from tileprof.profile import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
 
 if TYPE_CHECKING:
-    from tileprof.instrument.excerpts import Excerpt
+    from tileprof.instrument.decode.excerpts import Excerpt
 
 __all__ = ["MOST_VISITS", "Excerpts", "cta_timelines"]
 

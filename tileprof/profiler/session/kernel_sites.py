@@ -16,7 +16,7 @@ from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.totals import LaunchTotals, SiteTotals
 
 if TYPE_CHECKING:
-    from tileprof.instrument.samples import SampleTotals
+    from tileprof.instrument.decode.samples import SampleTotals
 
 __all__ = ["add_samples", "add_sites"]
 
@@ -72,7 +72,7 @@ def add_samples(
 
     `groups`: of variants that differ in their roles.
     """
-    from tileprof.instrument.trials import independent_looks
+    from tileprof.instrument.decode.trials import independent_looks
 
     sites = sorted(info.sites, key=lambda site: site.id)
     nodes = _seen_sites(builder, kernel, sites, groups)

@@ -13,9 +13,9 @@ from tileprof.runtime.hooks import Launch, Measured
 
 if TYPE_CHECKING:
     from tileprof.instrument import SiteTimes
-    from tileprof.instrument.buckets import Histograms
-    from tileprof.instrument.mark_costs import MarkCosts
-    from tileprof.instrument.samples import SampleTotals
+    from tileprof.instrument.decode.buckets import Histograms
+    from tileprof.instrument.decode.mark_costs import MarkCosts
+    from tileprof.instrument.decode.samples import SampleTotals
 
 Ints = npt.NDArray[np.int64]
 
@@ -139,7 +139,7 @@ class SiteTotals:
 
     def _merged(self) -> Histograms:
         # Here, for it brings all of kernels along, which a program may have none of.
-        from tileprof.instrument.buckets import Histograms
+        from tileprof.instrument.decode.buckets import Histograms
 
         rows = np.arange(len(self.sites))
         return Histograms.merge(self.histograms, [rows] * len(self.histograms), len(self.sites))

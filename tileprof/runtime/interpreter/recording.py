@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.instrument import SiteTimes
-from tileprof.instrument.decoding import decode_records
+from tileprof.instrument.decode.decoding import decode_records
 from tileprof.instrument.records import make_records
 
 __all__ = ["OpClock", "Recorder"]

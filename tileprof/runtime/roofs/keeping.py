@@ -22,13 +22,13 @@ import tileprof
 from tileprof.errors import OutputError, TileprofError
 from tileprof.files import replace_bytes
 from tileprof.native.cache import cache_folder, create_folder
-from tileprof.runtime import cuda_driver
+from tileprof.runtime.cuda import driver as cuda_driver
 
 from .model import Roofs
 
 if TYPE_CHECKING:
-    from tileprof.runtime.cuda_device import CudaDevice
-    from tileprof.runtime.cuda_driver import Driver
+    from tileprof.runtime.cuda.device import CudaDevice
+    from tileprof.runtime.cuda.driver import Driver
 
 __all__ = ["known_roofs", "measured_roofs", "place_of", "uuid_of"]
 
@@ -47,7 +47,7 @@ def measured_roofs(
     a device that is not there, TileprofError where kernels cannot be compiled or run; OutputError
     where the cache cannot be written.
     """
-    from tileprof.runtime.cuda_device import find_device
+    from tileprof.runtime.cuda.device import find_device
 
     from .measuring import measure
 

@@ -19,9 +19,9 @@ from tileprof import ir
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.errors import TileprofError
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda_device import CudaDevice
-from tileprof.runtime.cuda_driver import OUT_OF_MEMORY, STREAM_NON_BLOCKING, DriverFailure
-from tileprof.runtime.cuda_launch import Call, Function
+from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.driver import OUT_OF_MEMORY, STREAM_NON_BLOCKING, DriverFailure
+from tileprof.runtime.cuda.launch import Call, Function
 
 from .model import Roof
 from .plans import Attempt, Memory, Plan, plans

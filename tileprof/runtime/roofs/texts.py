@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tileprof.compiler.cuda.emit.wgmma import Accumulator, Operand, WgmmaShape, header
+from tileprof.compiler.cuda.emit.gemm.wgmma_header import Accumulator, Operand, WgmmaShape, header
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import Target

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tileprof.profile import Attribute, KernelInfo, Metric, Profile
 from tileprof.profile import metrics as law
-from tileprof.profile.join import held, united_metrics
+from tileprof.profile.transform.join import held, united_metrics
 from tileprof.viewer.columns import PERCENTS, quantile_column, sketched
 from tileprof.viewer.exports.arrow_fields import (
     INT,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tileprof.profile import Profile
-from tileprof.viewer.cta_axis import Placed, places
-from tileprof.viewer.ctas import Ctas, FlightRow
+from tileprof.viewer.ctas.axis import Placed, places
+from tileprof.viewer.ctas.ctas import Ctas, FlightRow
 from tileprof.viewer.exports.slices import has_slices
 
 __all__ = ["CtaProcess", "CtaRow", "CtaSlice", "processes"]

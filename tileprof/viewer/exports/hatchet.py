@@ -6,7 +6,7 @@ import json
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
-from tileprof.profile.limits import NESTING
+from tileprof.profile.storage.limits import NESTING
 
 __all__ = ["to_hatchet_json"]
 

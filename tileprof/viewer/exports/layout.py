@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
-from tileprof.profile.limits import EXPORT_BYTES
+from tileprof.profile.storage.limits import EXPORT_BYTES
 
 __all__ = ["called", "check_paths", "held", "walk", "widths"]
 

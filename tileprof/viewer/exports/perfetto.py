@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
-from tileprof.viewer.ctas import has_ctas
+from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.exports.perfetto_counters import counter_packets
 from tileprof.viewer.exports.perfetto_ctas import cta_packets

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileprof.errors import from_extra
 from tileprof.profile import Profile
-from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:

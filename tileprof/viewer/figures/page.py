@@ -10,7 +10,7 @@ import html
 
 from tileprof.errors import from_extra
 from tileprof.profile import Profile
-from tileprof.viewer.ctas import Ctas
+from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.figures.cta_timeline import figure_of
 
 __all__ = ["cta_page"]

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from tileprof.analyzer import Report, Tier
 from tileprof.analyzer.findings import TIERS
 from tileprof.analyzer.program.host import HostTime
+from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.notes import missing_from, title_of
-from tileprof.viewer.source_text import SourceTexts
 from tileprof.viewer.units import format_percent, format_value
 
 __all__ = ["BELOW", "author_text", "fitting", "runs_text", "tiers_text"]

@@ -14,12 +14,12 @@ from typing import get_args
 from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
 from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.author import BELOW, fitting, runs_text, tiers_text
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.grid import Field, Label, arrange
-from tileprof.viewer.source_text import SourceTexts
 from tileprof.viewer.text import heat
 from tileprof.viewer.units import cells, format_percent, format_value
 

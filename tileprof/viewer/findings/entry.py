@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from tileprof.analyzer import Evidence, Finding, Place
 from tileprof.errors import Location
+from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.options import Voice
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.kernel_names import short_forms
-from tileprof.viewer.source_text import SourceTexts
 from tileprof.viewer.text import UNICODE, shorten, width_of
 from tileprof.viewer.units import format_value
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tileprof.analyzer import Finding, Report
 from tileprof.errors import UsageError
-from tileprof.profile.operations import regular
+from tileprof.profile.transform.operations import regular
 
 __all__ = ["chosen"]
 

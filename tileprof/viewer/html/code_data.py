@@ -16,15 +16,10 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.report import Report
 from tileprof.once import cached_property
 from tileprof.profile import Profile
+from tileprof.viewer.code.pc_functions import Place, SeenFunction, sampling_text, seen_functions
 from tileprof.viewer.html.machine_code import machine_code
 from tileprof.viewer.html.site_lines import site_lines, site_measure
 from tileprof.viewer.html.tree_data import number
-from tileprof.viewer.pc_functions import (
-    Place,
-    SeenFunction,
-    sampling_text,
-    seen_functions,
-)
 from tileprof.viewer.text import encodable
 
 __all__ = ["CodeData"]

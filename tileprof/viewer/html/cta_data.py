@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileprof.profile import Profile
-from tileprof.viewer.ctas import Ctas, FlightRow
+from tileprof.viewer.ctas.ctas import Ctas, FlightRow
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.text import encodable

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileprof.profile import Profile
-from tileprof.viewer.pc_functions import Place, SeenFunction, SeenInstruction, user_line
+from tileprof.viewer.code.pc_functions import Place, SeenFunction, SeenInstruction, user_line
 from tileprof.viewer.text import encodable
 
 __all__ = ["machine_code"]

@@ -49,9 +49,9 @@ def report_page(report: Report) -> str:
     title = report.program.profile.tables.provenance.get("command", "") or "report"
     parts = {
         "title": html.escape(encodable(title)),
-        "style": "\n".join(_asset(name) for name in _STYLES),
+        "style": "\n".join(_asset("styles", name) for name in _STYLES),
         "data": _json(report_data(report)),
-        "script": "\n".join(_asset(name) for name in _SCRIPTS),
+        "script": "\n".join(_asset("scripts", name) for name in _SCRIPTS),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _asset("page.html"))
 
@@ -72,8 +72,8 @@ def report_data(report: Report) -> dict[str, Any]:
     }
 
 
-def _asset(name: str) -> str:
-    return resources.files("tileprof.viewer.html").joinpath(name).read_text(encoding="utf-8")
+def _asset(*path: str) -> str:
+    return resources.files("tileprof.viewer.html").joinpath(*path).read_text(encoding="utf-8")
 
 
 def _json(document: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tileprof.profile import INSIDE, Profile
 from tileprof.profile.shares import SAMPLES
-from tileprof.viewer.pc_functions import Place
+from tileprof.viewer.code.pc_functions import Place
 
 __all__ = ["site_lines", "site_measure"]
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tileprof.errors import ProfileFileError
 from tileprof.profile import Profile, Timeline
-from tileprof.viewer.ctas import has_ctas
+from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.counter_data import counters_of

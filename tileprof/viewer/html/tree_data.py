@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import KINDS, Column, Metric, Profile, Symbol, cut
-from tileprof.profile.overview import main_metric
+from tileprof.profile.tree.overview import main_metric
 from tileprof.viewer.text import encodable
 
 __all__ = ["kept_tree", "number", "tree_of"]

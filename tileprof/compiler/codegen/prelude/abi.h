@@ -1,4 +1,4 @@
-// What the host, the thread pool and an emitted kernel agree on.  `runtime/cpu_abi.py` mirrors it.
+// What the host, the thread pool and an emitted kernel agree on.  `runtime/cpu/abi.py` mirrors it.
 #pragma once
 #include <stdint.h>
 

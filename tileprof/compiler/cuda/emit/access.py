@@ -17,7 +17,7 @@ from tileprof.errors import InternalError
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
 from .context import Context
-from .points import Frame
+from .loops.points import Frame
 
 __all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "is_element", "shared_address"]
 __all__ += ["stored_text"]

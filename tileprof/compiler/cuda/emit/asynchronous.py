@@ -6,7 +6,7 @@ from typing import cast
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
-from tileprof.compiler.cuda.passes.copy_choice import REDUCE, kept_in_l2
+from tileprof.compiler.cuda.passes.choice.copies import REDUCE, kept_in_l2
 from tileprof.compiler.cuda.source import TensorMapSpec
 from tileprof.errors import InternalError
 from tileprof.ir.types import Dim

@@ -17,8 +17,8 @@ from tileprof.compiler.cuda.target import Target
 from tileprof.errors import InternalError
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
-from .points import Frame
-from .wgmma import WgmmaShape
+from .gemm.wgmma_header import WgmmaShape
+from .loops.points import Frame
 
 if TYPE_CHECKING:
     from .marks import Marks

@@ -20,8 +20,8 @@ from tileprof.compiler.cuda.layouts.shuffles import Shuffles, plan_shuffles
 from tileprof.errors import InternalError
 
 from .context import Context
-from .points import leader, thread_coordinates
-from .runs import Run, runs_of
+from .loops.digit_runs import Run, runs_of
+from .loops.points import leader, thread_coordinates
 
 __all__ = ["emit_convert"]
 

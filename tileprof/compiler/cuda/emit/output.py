@@ -1,6 +1,6 @@
 """What a kernel says to the host: prints and assertions, through the report.
 
-The kernel writes numbers, the host writes the text: see `runtime/cuda_report.py`.
+The kernel writes numbers, the host writes the text: see `runtime/cuda/report.py`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from tileprof.errors import InternalError
 from .buffers import FragmentBuffer
 from .context import Context
 from .convert import emit_convert
-from .points import thread_coordinates
+from .loops.points import thread_coordinates
 from .scan import emit_scan
 
 __all__ = ["emit_all_reduce", "emit_convert", "emit_reduce", "emit_scan", "joined"]

@@ -10,10 +10,12 @@ from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.errors import InternalError
 
-from . import access, asynchronous, gemm, output, parallel, reduce, rings, tilecopy, turns
+from . import access, asynchronous, output, reduce, rings, tilecopy, turns
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
+from .gemm import common as gemm
 from .grid import emit_next_tile
+from .loops import parallel
 from .marks import emit_mark
 from .reshape import reinterpreted
 

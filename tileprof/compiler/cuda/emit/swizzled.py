@@ -23,11 +23,11 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
 from tileprof.compiler.cuda.layouts.shared import LINES
-from tileprof.compiler.cuda.passes.copy_choice import multiple
-from tileprof.compiler.cuda.passes.layout_index import evaluate
+from tileprof.compiler.cuda.passes.choice.copies import multiple
+from tileprof.compiler.cuda.passes.layout.index import evaluate
 
 from .buffers import SharedBuffer
-from .runs import Run
+from .loops.digit_runs import Run
 
 __all__ = ["Swizzled", "swizzled_steps"]
 

@@ -19,9 +19,9 @@ from tileprof.compiler.cuda.layouts import RegisterLayout
 
 from .buffers import FragmentBuffer, SharedBuffer
 from .context import Context
-from .matrices import Matrices, SharedTile, find_matrices, loops, shared_tile
-from .parallel import emit_as_parallel
-from .points import leader, thread_coordinates
+from .gemm.matrices import Matrices, SharedTile, find_matrices, loops, shared_tile
+from .loops.parallel import emit_as_parallel
+from .loops.points import leader, thread_coordinates
 
 __all__ = ["emit_copy"]
 

@@ -25,11 +25,11 @@ from tileprof.instrument import Mode
 
 from .buffers import GlobalBuffer
 from .context import INT32, Context
+from .gemm.wgmma_header import WgmmaShape, header
 from .grid import COUNTER, emit_indices, takes_tiles
 from .marks import PRODUCER_THREADS, Marks, marks_of
 from .statements import emit_block
 from .text import render, uses, without_unused
-from .wgmma import WgmmaShape, header
 
 __all__ = ["WGMMA_HEADER", "emit"]
 

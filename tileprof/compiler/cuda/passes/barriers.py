@@ -17,13 +17,13 @@ from typing import NamedTuple
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.instrument.stages import buffer_name
+from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, per_launch
 
+from .choice.copies import REDUCE
 from .control_flow import Flow
-from .copy_choice import REDUCE
-from .roles import written_globals
+from .pipeline.roles import written_globals
 
 __all__ = ["insert_barriers"]
 

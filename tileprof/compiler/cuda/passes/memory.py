@@ -13,7 +13,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import SharedBuffer, check_shared
-from tileprof.instrument.stages import buffer_name
+from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals
 

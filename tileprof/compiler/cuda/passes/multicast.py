@@ -22,11 +22,11 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
-from tileprof.instrument.stages import buffer_name
+from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.rewrite import per_launch, with_originals
 
-from .choose import ROLES
-from .roles import is_ring_load
+from .choice.choose import ROLES
+from .pipeline.roles import is_ring_load
 
 __all__ = ["REPORTS", "Cluster", "cluster_of", "form_clusters", "in_clusters", "reports"]
 __all__ += ["shared_slice", "sharers"]

@@ -22,11 +22,11 @@ from tileprof.compiler.cuda.layouts.instruction import Wgmma, parse_instruction
 from tileprof.compiler.cuda.layouts.matrix import matrix_dims
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
-from tileprof.instrument.stages import buffer_name
+from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, rewrite_block, with_originals
 
-from .layout_once import fills
+from .layout.once import fills
 
 __all__ = ["slice_operands"]
 

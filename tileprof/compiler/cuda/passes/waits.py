@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.instrument.stages import buffer_name
+from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, per_launch
 

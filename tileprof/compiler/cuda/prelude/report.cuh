@@ -1,5 +1,5 @@
 // What a kernel has to say to the host: the failure that stopped it, and what it printed.
-// The layout is that of runtime/cuda_report.py.  The buffer is mapped host memory: it is readable
+// The layout is that of runtime/cuda/report.py.  The buffer is mapped host memory: it is readable
 // after a trap, which ends the context.  A block is known by its number in the grid.
 #pragma once
 #include "base.cuh"

@@ -7,7 +7,7 @@
 #pragma once
 #include "base.cuh"
 
-// What the host gives to a launch (instrument/samples.py).
+// What the host gives to a launch (instrument/decode/samples.py).
 struct TpSampling {
   uint64_t *counts;        // turns, then [warps][states]; 0: nothing is sampled
   uint32_t others, first;  // blocks whose number is `first` in these bits are sampled

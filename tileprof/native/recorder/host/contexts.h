@@ -113,7 +113,7 @@ private:
 
 class Names {
 public:
-  // The first name, of ranges that share one; as in Python's tree (profile/builder.py). Names beyond
+  // The first name, of ranges that share one; as in Python's tree (profile/tree/builder.py). Names beyond
   // the largest number have it too.
   static constexpr NameId kFolded = 0, kMost = 200'000;
 

@@ -1,0 +1,166 @@
+"""Which points of a parallel loop a thread runs: loops over register numbers, coordinates, and the
+registers of fragments that belong to a point.
+
+The coordinate of a point is that of its thread, which lanes and warps give once, plus the steps of
+the runs (`runs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, plus, times
+from tileprof.compiler.cuda.emit.buffers import FragmentBuffer
+from tileprof.compiler.cuda.emit.swizzled import Swizzled
+from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
+from tileprof.errors import InternalError
+
+from .digit_runs import Run
+
+__all__ = ["Dims", "Frame", "Held", "leader", "thread_coordinates"]
+
+Dims = tuple[int | None, ...]
+"""For each dimension of a fragment the loop variable that indexes it; None for another index."""
+
+
+@dataclass(slots=True)
+class Held:
+    """The array that holds the elements of a moved access."""
+
+    name: str
+    base: Extent = 0
+    """Where the vector at hand begins in it."""
+    values: str = ""
+    """An array of the elements of the vector as values; '' where there is none."""
+
+
+@dataclass
+class Frame:
+    """The points under emission."""
+
+    op: ir.Parallel
+    layout: RegisterLayout | None
+    """None for a loop over all points in strides of the block's threads."""
+    leader: str = ""
+    """The condition under which this thread does what one thread must; '' where each is the one."""
+    fragments: dict[tuple[str, Dims], int] = field(default_factory=dict)
+    """Fragments by array, as they are indexed, and which of the runs' weights are theirs."""
+    runs: tuple[Run, ...] = ()
+    """Named; those of a vector have the text of the element's digit for a name."""
+    position: Extent = 0
+    """Which element of its vector the point is."""
+    early: dict[ir.OpBase, Held] = field(default_factory=dict)
+    """Loads that stand in front of the points."""
+    late: dict[ir.OpBase, Held] = field(default_factory=dict)
+    """Stores that stand behind."""
+    addresses: dict[ir.OpBase, Swizzled] = field(default_factory=dict)
+    """Of accesses to swizzled memory that are steps from the thread's first."""
+
+    def dims(self, indices: Sequence[ir.Value]) -> Dims:
+        """Which loop variable each index is."""
+        variables = self.op.body.args
+        return tuple(variables.index(i) if i in variables else None for i in indices)
+
+    def register(self, fragment: FragmentBuffer, dims: Dims, indices: Sequence[Extent]) -> Extent:
+        """The number of the register that holds an element of this point."""
+        number = self.fragments[fragment.array, dims]
+        terms = [times(r.name, r.weights[number]) for r in self.runs if r.count > 1]
+        for dim, (variable, index) in enumerate(zip(dims, indices, strict=True)):
+            if variable is None:
+                terms.append(_within(fragment.layout, dim, index))
+        return plus(*terms)
+
+    def weights(self, fragment: FragmentBuffer, dims: Dims) -> list[int]:
+        """Distances in registers, by digit of the loop's layout."""
+        assert self.layout is not None
+        found = self.layout.register_weights(dims, of=fragment.layout)
+        if found is None:
+            raise InternalError(
+                f"fragment {fragment.name} ({fragment.layout}) is used by points that lie elsewhere"
+                f" ({self.layout})"
+            )
+        return found
+
+
+def _within(layout: RegisterLayout, dim: int, index: Extent) -> Extent:
+    """The part of a register number that an index gives whose dimension lies in registers."""
+    if layout.shape[dim] == 1:
+        return 0
+    terms: list[Extent] = []
+    weight = 1
+    digits: list[tuple[int, int, int]] = []  # step, count, weight
+    for digit in layout.registers:
+        step = digit.step[dim]
+        if step:
+            last = digits[-1] if digits else (0, 0, 0)
+            if step == last[0] * last[1] and weight == last[2] * last[1]:
+                digits[-1] = (last[0], last[1] * digit.radix, last[2])
+            else:
+                digits.append((step, digit.radix, weight))
+        weight *= digit.radix
+    for step, count, each in digits:
+        if isinstance(index, int):
+            terms.append(index // step % count * each)
+            continue
+        text = f"({index}) / {step}" if step > 1 else index
+        whole = step * count >= layout.shape[dim]
+        terms.append(times(text if whole else f"({text}) % {count}", each))
+    return plus(*terms)
+
+
+def thread_coordinates(layout: RegisterLayout) -> list[Extent]:
+    """The coordinates of a thread's first register, as text of `tp_lane` and `tp_warp`."""
+    places = [("tp_lane", layout.lanes, 32), ("tp_warp", layout.warps, layout.threads // 32)]
+    found: list[Extent] = []
+    for dim in range(layout.rank):
+        terms: list[Extent] = []
+        for name, digits, total in places:
+            terms += [times(t, s) for t, s in _parts(name, digits, dim, total)]
+        found.append(plus(*terms))
+    return found
+
+
+def _parts(name: str, digits: Sequence[Digit], dim: int, total: int) -> list[tuple[str, int]]:
+    """Digits that step along `dim` as text of their joint number and what it is multiplied by."""
+    joined: list[tuple[int, int, int]] = []  # weight in the number, count, step
+    weight = 1
+    for digit in digits:
+        step = digit.step[dim]
+        last = joined[-1] if joined else (0, 0, 0)
+        if step and weight == last[0] * last[1] and step == last[2] * last[1]:
+            joined[-1] = (last[0], last[1] * digit.radix, last[2])
+        elif step:
+            joined.append((weight, digit.radix, step))
+        weight *= digit.radix
+    return [(_digit(name, w, count, total), step) for w, count, step in joined]
+
+
+def _digit(name: str, weight: int, count: int, total: int) -> str:
+    """`name / weight % count`, with shifts and masks where they do."""
+    text = name
+    if weight > 1:
+        power = weight & (weight - 1) == 0
+        text = f"({name} >> {weight.bit_length() - 1})" if power else f"({name} / {weight})"
+    if weight * count >= total:
+        return text
+    return f"({text} & {count - 1})" if count & (count - 1) == 0 else f"({text} % {count})"
+
+
+def leader(layout: RegisterLayout) -> str:
+    """The condition that no other thread with a lower number has the same points; '' if none
+    can."""
+    parts = []
+    places = [("tp_lane", layout.lanes, 32), ("tp_warp", layout.warps, layout.threads // 32)]
+    for name, digits, total in places:
+        weight, mask = 1, 0
+        for digit in digits:
+            if digit.is_copy and weight & (weight - 1) == 0 and digit.radix == 2:
+                mask |= weight
+            elif digit.is_copy:
+                parts.append(f"{_digit(name, weight, digit.radix, total)} == 0")
+            weight *= digit.radix
+        if mask:
+            parts.insert(0, f"({name} & {mask}) == 0")
+    return " && ".join(parts)

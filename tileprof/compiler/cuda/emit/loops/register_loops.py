@@ -1,0 +1,398 @@
+"""The points of one thread as loops over its registers, with accesses of several elements.
+
+    TpBfloat x_in[32];
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) tp_get_global<8>(x_in + r * 8, x + …);     // all in flight at once
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      float y_out[8];
+      #pragma unroll
+      for (int e = 0; e < 8; ++e) y_out[e] = …;                            // the points of a vector
+      tp_put_global<8>(y + …, y_out);
+    }
+
+Global loads stand in front of as many points as registers are free for; loads from shared memory in
+front of their vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import plus, times
+from tileprof.compiler.codegen.expressions import bare, is_pure
+from tileprof.compiler.codegen.inlining import flat
+from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
+from tileprof.compiler.cuda.emit.access import is_element
+from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
+from tileprof.errors import InternalError
+from tileprof.once import cached_property
+
+from .digit_runs import Run, points, runs_of
+from .points import Held, thread_coordinates
+from .vector_loops import VectorLoops
+from .vectors import VectorAccess
+
+__all__ = ["RegisterLoops"]
+
+IN_FLIGHT = 256
+"""Bytes a thread that loads in front of the points may take: 64 registers."""
+CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
+
+
+@dataclass(kw_only=True)
+class RegisterLoops(VectorLoops):
+    """The emission of one parallel loop that has a layout."""
+
+    point: Callable[[], None]
+    loads: list[VectorAccess] = field(default_factory=list)
+    stores: list[VectorAccess] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    """Names of the first addresses in swizzled memory, by text."""
+
+    # -- before the loops
+
+    def prepare(self) -> None:
+        """Write down the thread's coordinates, and plan loops and accesses."""
+        ctx = self.ctx
+        ctx.points = self.frame
+        weights = self._survey()
+        digits = [
+            (d, tuple(w[at] for w in weights))
+            for at, d in enumerate(self.layout.registers)
+            if not d.is_copy
+        ]
+        self.vector = runs_of(digits[: self.planner.digits])
+        self.groups = runs_of(digits[self.planner.digits :])
+        self.loads = self.planner.loads()
+        self.stores = self.planner.stores(self.loads, self._packs)
+        for variable, text in zip(self.op.body.args, thread_coordinates(self.layout), strict=True):
+            if isinstance(text, str) and not text.isidentifier() and ctx.uses.get(variable):
+                name = ctx.names.fresh(f"{variable.name or 'i'}_at")
+                ctx.writer.line(f"const int {name} = {text};")
+                text = name
+            self.bases.append(text)
+        self.first = self.bases
+        inner = _values_inside(self.op.body)
+        for each in ir.walk(self.op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                self._place_swizzled(each, inner)
+
+    def _place_swizzled(self, op: ir.Load | ir.Store | ir.Atomic, inner: set[ir.Value]) -> None:
+        """Write down where the first point's element of swizzled memory is, if others are steps
+        from there; `inner`: what is computed for each point."""
+        buffer, runs = self.ctx.buffers.get(op.buffer), [*self.vector, *self.groups]
+        if not isinstance(buffer, SharedBuffer) or points(runs) == 1:
+            return
+        made = swizzled_steps(op, buffer, self.op.body.args, self.layout, runs, inner)
+        if made is None:
+            return
+        with self._at(0):
+            needed = set[ir.OpBase]()
+            _add_needed(op.indices[-2:], needed)
+            self._slice([o for o in ir.walk(self.op.body) if o in needed], set(), {})
+            row, column = (self.ctx.index(v) for v in op.indices[-2:])
+        text = str(buffer.tile_offset(row, column))
+        if text not in self.places:
+            self.places[text] = self.ctx.names.fresh(f"{buffer.name}_at")
+            self.ctx.writer.line(f"const int {self.places[text]} = {bare(text)};")
+        self.frame.addresses[op] = replace(made, base=self.places[text])
+
+    def conditions(self) -> list[str]:
+        """What the launch must fulfil for the fast form, besides accesses that are inside."""
+        return list(dict.fromkeys(c for a in (*self.loads, *self.stores) for c in a.conditions))
+
+    def _survey(self) -> list[list[int]]:
+        """Distances in registers of each fragment that the points touch, by digit."""
+        found: list[list[int]] = []
+        loops: dict[ir.Value, ir.OpBase] = {}
+        for each in ir.walk(self.op.body):
+            if isinstance(each, ir.For):
+                loops[each.body.args[0]] = each
+            if not isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                continue
+            buffer = self.ctx.buffers.get(each.buffer)
+            if not isinstance(buffer, FragmentBuffer):
+                continue
+            self.ctx.unrolled |= {loops[i] for i in each.indices if i in loops}
+            key = buffer.array, self.frame.dims(each.indices)
+            if key not in self.frame.fragments:
+                self.frame.fragments[key] = len(found)
+                found.append(self.frame.weights(buffer, key[1]))
+        return found
+
+    def _packs(self, op: ir.Store) -> bool:
+        """Whether a vector's elements of a fragment lie in consecutive registers and are worth
+        converting together."""
+        buffer = self.ctx.buffers.get(op.buffer)
+        if not isinstance(buffer, FragmentBuffer) or len(self.vector) != 1:
+            return False
+        dims = self.frame.dims(op.indices)
+        fixed = (isinstance(i.owner, ir.Constant) for i, d in zip(op.indices, dims) if d is None)
+        if not is_narrow(buffer.dtype) or is_element(op.value.owner) or not all(fixed):
+            return False
+        return self.vector[0].weights[self.frame.fragments[buffer.array, dims]] == 1
+
+    @cached_property
+    def _stored(self) -> set[ir.OpBase]:
+        """Ops whose narrow result is only stored, so that they need no statement: the store rounds,
+        and what was loaded for it is no value."""
+        found: set[ir.OpBase] = set()
+        ops = self.planner.ops
+        for at, op in enumerate(ops):
+            if not isinstance(op, ir.Store) or not is_narrow(op.value.dtype):
+                continue
+            made = op.value.owner
+            if made not in ops or len(self.ctx.uses[op.value]) != 1:
+                continue
+            between = ops[ops.index(made) + 1 : at]
+            simple = is_pure(made) or isinstance(made, ir.Load)
+            if simple and not any(o.SPEC.effect & CHANGES for o in between):
+                found.add(made)
+        return found
+
+    def _used(self, moved: Sequence[VectorAccess]) -> set[ir.Value]:
+        """What the text of a point mentions: not what only moved accesses and registers need."""
+        used: set[ir.Value] = set()
+        self._use(self.op.body, {a.op for a in moved}, used)
+        return used
+
+    def _use(self, block: ir.Block, elsewhere: Set[ir.OpBase], used: set[ir.Value]) -> None:
+        """Add what the text of a block mentions."""
+        for op in reversed(flat(block)):
+            if op in elsewhere:
+                used |= {op.value} if isinstance(op, ir.Store) else set()
+            elif isinstance(op, ir.If):
+                used.add(op.condition)
+                self._use(op.otherwise, elsewhere, used)
+                self._use(op.then, elsewhere, used)
+            elif op.SPEC.effect & CHANGES or used & set(op.results):
+                for each in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+                    used |= set(self._mentioned(each))
+
+    def _mentioned(self, op: ir.OpBase) -> Iterator[ir.Value]:
+        points: Sequence[ir.Value] = ()
+        if isinstance(op, ir.Load | ir.Store | ir.Atomic) and isinstance(
+            self.ctx.buffers.get(op.buffer), FragmentBuffer
+        ):
+            points = self.op.body.args
+        yield from (v for v in op.operand_values() if v not in points)
+
+    # -- the two forms
+
+    def fast(self) -> None:
+        """All accesses are inside and aligned."""
+        self._loops(self.loads, self.stores)
+
+    def slow(self) -> None:
+        """Accesses that may be outside are made whole where a vector is inside or outside as a
+        whole, else one by one."""
+        loads = [a if self._holds(a) else replace(a, width=1) for a in self.loads]
+        far = (GlobalBuffer,)
+        loads = [a for a in loads if a.width > 1 or (isinstance(a.buffer, far) and not a.guards)]
+        single = {a.op.buffer for a in self.stores if not self._holds(a)}
+        self._loops(loads, [a for a in self.stores if a.op.buffer not in single])
+
+    def _holds(self, access: VectorAccess) -> bool:
+        inside = access.op.in_bounds or access.op in self.ctx.inside
+        return not access.conditions and (inside or self.planner.is_whole(access))
+
+    def _loops(self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]) -> None:
+        far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]
+        near = [a for a in loads if isinstance(a.buffer, SharedBuffer)]
+        width = self.planner.width
+        size = sum(-(-a.buffer.dtype.bytes * width // 4) * 4 for a in far if not self._settles(a))
+        whole = points(self.groups) if far else 1
+        inner, outer = _divided(self.groups, IN_FLIGHT // size if size else whole)
+        with self.ctx.scope():
+            inner, outer = self._named(inner), self._named(outer)
+            self.loops = (*inner, *outer)
+            with self._nest(outer):
+                self._load_far(far, inner)
+                with self._once(), self._nest(inner), self._vector_begins():
+                    self._group(far, near, stores)
+        self.frame.early.clear()
+        self.frame.late.clear()
+
+    def _settles(self, access: VectorAccess) -> bool:
+        """Whether what is loaded is a fragment's from then on, so that it takes no registers."""
+        users = self.ctx.uses.get(access.op.results[0], []) if access.op.results else []
+        targets = [u.buffer for u in users if isinstance(u, ir.Store)]
+        fragments = [t for t in targets if isinstance(self.ctx.buffers.get(t), FragmentBuffer)]
+        return len(users) == len(fragments) == 1
+
+    def _load_far(self, loads: Sequence[VectorAccess], inner: Sequence[Run]) -> None:
+        """Arrays of elements from global memory, for all vectors of the inner loops."""
+        width, base = self.planner.width, []
+        for run in inner:
+            base.append(times(run.name, width))
+            width *= run.count
+        for access in loads:
+            name = self._array(access, width, "in")
+            self.frame.early[access.op] = Held(name, plus(*base))
+        if loads:
+            with self._nest(inner), self._vector_begins():
+                for access in loads:
+                    self._load(access)
+
+    # -- one vector
+
+    def _group(
+        self,
+        far: Sequence[VectorAccess],
+        near: Sequence[VectorAccess],
+        stores: Sequence[VectorAccess],
+    ) -> None:
+        """The points of one vector, with its loads from shared memory and its stores."""
+        for access in near:
+            self.frame.early[access.op] = Held(self._array(access, self.planner.width, "in"))
+            self._load(access)
+        for access in (*far, *near):
+            self._widen(access)
+        for access in stores:
+            name = self._array(access, self.planner.width, "out")
+            self.frame.late[access.op] = Held(name, 0, name if _converts(access.op) else "")
+        runs = self._named(self.vector, "e")
+        with self._nest(runs):
+            position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
+            with self._at(position, self._used([*far, *near, *stores])):
+                self.ctx.inline |= self._stored
+                with self._led():
+                    self.point()
+        for access in stores:
+            self._store(access)
+
+    @contextmanager
+    def _led(self) -> Iterator[None]:
+        """One thread runs a point that goes on with what an atomic gave it: the others have no
+        answer, and need none where no fragment is filled."""
+        leader, uses = self.frame.leader, self.ctx.uses
+        inside = list(ir.walk(self.op.body))
+        if not leader or not any(isinstance(o, ir.Atomic) and uses.get(o.result) for o in inside):
+            yield
+            return
+        if any(isinstance(o, ir.Store) and o.buffer.buffer.space == "fragment" for o in inside):
+            raise InternalError(f"{self.op!r} fills a fragment with what only one thread knows")
+        self.frame.leader = ""
+        with self.ctx.writer.braces(f"if ({leader})"), self.ctx.scope():
+            yield
+        self.frame.leader = leader
+
+    def _array(self, access: VectorAccess, count: int, way: str) -> str:
+        """Declare the array of a moved access."""
+        buffer = access.buffer
+        name = self.ctx.names.fresh(f"{buffer.name}_{way}")
+        values = way == "out" and _converts(access.op)
+        kind = value_type(buffer.dtype) if values else storage(buffer.dtype)
+        self.ctx.writer.line(f"{kind} {name}[{count}];")
+        return name
+
+    def _widen(self, access: VectorAccess) -> None:
+        """Elements that are computed with are converted together."""
+        op, width = access.op, self.planner.width
+        if not is_narrow(access.buffer.dtype) or width == 1:
+            return
+        users = self.ctx.uses.get(op.result, []) if isinstance(op, ir.Load) else []
+        if all(isinstance(u, ir.Store) for u in users):
+            return
+        held = self.frame.early[op]
+        name = self.ctx.names.fresh(f"{access.buffer.name}_values")
+        at = plus(held.name, held.base)
+        self.ctx.headers.add("elementwise.cuh")
+        self.ctx.writer.line(f"float {name}[{width}];")
+        self.ctx.writer.line(f"tp_widen_vector<{width}>({name}, {at});")
+        self.frame.early[op] = replace(held, values=name)
+
+    # -- one access
+
+    def _load(self, access: VectorAccess) -> None:
+        buffer, held = access.buffer, self.frame.early[access.op]
+        assert isinstance(buffer, GlobalBuffer | SharedBuffer)
+        with self._piece(access) as (address, guard, count):
+            at = plus(held.base, self.frame.position)
+            to = plus(held.name, at)
+            safe = _element(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
+            if count == 1:
+                text = f"*({address})"
+                text = f"{guard} ? {text} : {safe}" if guard else text
+                self.ctx.writer.line(f"{held.name}[{at}] = {text};")
+                return
+            self.ctx.headers.add("elementwise.cuh")
+            get = f"tp_get_{_space(buffer)}<{count}>({to}, {address});"
+            if not guard:
+                self.ctx.writer.line(get)
+                return
+            self.ctx.writer.line(f"if ({guard}) {get}")
+            self.ctx.writer.line(f"else tp_fill_vector<{count}>({to}, {safe});")
+
+    def _store(self, access: VectorAccess) -> None:
+        buffer, held = access.buffer, self.frame.late[access.op]
+        alone = "" if isinstance(buffer, FragmentBuffer) else self.frame.leader
+        self.ctx.headers.add("elementwise.cuh")
+        with self._piece(access) as (address, guard, count):
+            source = plus(held.name, self.frame.position)
+            if isinstance(buffer, FragmentBuffer):
+                text = f"tp_narrow_vector<{count}>({address}, {source});"
+            elif held.values and is_narrow(buffer.dtype):
+                text = f"tp_put_values_{_space(buffer)}<{count}>({address}, {source});"
+            else:
+                text = f"tp_put_{_space(buffer)}<{count}>({address}, {source});"
+            when = " && ".join(p for p in (alone, guard) if p)
+            self.ctx.writer.line(f"if ({when}) {text}" if when else text)
+
+
+def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
+    """Inner loops of at most `fit` iterations together, and the rest as outer ones."""
+    inner: list[Run] = []
+    outer: list[Run] = []
+    for run in runs:
+        count = next((c for c in range(min(run.count, fit), 1, -1) if run.count % c == 0), 1)
+        if outer or count == 1:
+            outer.append(run)
+            continue
+        one, other = run.split(count)
+        fit //= count
+        inner.append(one)
+        if other.count > 1:
+            outer.append(other)
+    return inner, outer
+
+
+def _converts(op: ir.Load | ir.Store) -> bool:
+    """Whether the elements of a store are values that are converted together: not where they are
+    elements already."""
+    return isinstance(op, ir.Store) and not is_element(op.value.owner)
+
+
+def _element(number: float | int, dtype: ir.DType) -> str:
+    """A number as an element in memory."""
+    if not is_narrow(dtype):
+        return stored(literal(number, dtype), dtype)
+    with np.errstate(over="ignore"):
+        made = np.asarray(number, np.float64).astype(dtype.to_numpy())
+    return f"{storage(dtype)}{{{int(made.view(f'uint{dtype.bits}'))}}}"
+
+
+def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
+    return "global" if isinstance(buffer, GlobalBuffer) else "shared"
+
+
+def _values_inside(block: ir.Block) -> set[ir.Value]:
+    """Those that ops of a block make, and the variables of loops in it."""
+    ops = list(ir.walk(block))
+    made = {result for op in ops for result in op.results}
+    return made | {arg for op in ops for inner in op.blocks() for arg in inner.args}
+
+
+def _add_needed(values: Iterable[ir.Value], found: set[ir.OpBase]) -> None:
+    """Add the ops that scalars are computed by."""
+    for owner in (v.owner for v in values):
+        if owner is not None and owner not in found:
+            found.add(owner)
+            _add_needed(owner.operand_values(), found)

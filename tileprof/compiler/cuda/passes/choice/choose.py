@@ -1,0 +1,221 @@
+"""Choose an instruction for every matrix product and every copy of a tile.
+
+A copy from global to shared memory is done by TMA in a pipelined loop that feeds tensor cores (a
+producer warp group issues it), else by cp.async, else element by element.  A fragment that is
+stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reason
+from tileprof.compiler.remarks import Severity
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch, with_originals, with_rule
+
+from .copies import ASKED, REDUCE, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .operands import emit_product
+
+__all__ = ["ROLES", "choose"]
+
+ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
+"""Types that TMA adds (PTX ISA, "cp.reduce.async.bulk.tensor")."""
+ROLES = "warp_roles"
+"""The hint of a launch whose loads a producer warp group issues."""
+
+
+def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """`lowering` on every product and copy; the hint `warp_roles` on launches that specialise."""
+    return per_launch(kernel, lambda launch: _Launch(kernel, launch, lowering).chosen())
+
+
+class _Launch:
+    def __init__(self, kernel: ir.Kernel, launch: ir.Launch, lowering: Lowering) -> None:
+        self.kernel = kernel
+        self.lowering = lowering
+        self.threads = launch.block_threads
+        self.chained = any(
+            isinstance(o, ir.Gemm) and base(o.a).buffer.space == "fragment"
+            for o in ir.walk(launch.body)
+        )
+        self.launch = with_rule(_inlined(launch), self._gemm)
+        self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
+        """Why loads are not left to a producer warp group; '' where they are."""
+        ops = list(ir.walk(self.launch.body))
+        self.read = {base(t.value) for o in ops for t in o.accesses() if t.reads}
+        self.writes = Counter(base(t.value) for o in ops for t in o.accesses() if t.writes)
+        self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
+        loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
+        self.loops = {op: loop for loop in loops for op in loop.body.ops}
+
+    def chosen(self) -> ir.Launch:
+        """The launch with every choice made."""
+        made = with_originals(self.launch, self._copy)
+        hints = made.hints if self.no_roles else (*made.hints, (ROLES, True))
+        return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+
+    def _gemm(self, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.Gemm):
+            return None
+        emit_product(op, self.threads, self.lowering, builder, chained=self.chained)
+        return []
+
+    def _can_bulk(self, op: ir.Copy) -> str:
+        tensor = tensor_of(op.source, self.kernel)
+        return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)
+
+    # -- one copy
+
+    def _copy(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if isinstance(before, ir.TileAtomic) and isinstance(op, ir.TileAtomic):
+            return self._atomic(before, op, builder)
+        if not isinstance(before, ir.Copy) or not isinstance(op, ir.Copy):
+            return None
+        match base(op.source).buffer.space, base(op.target).buffer.space:
+            case "global", "shared":
+                builder.emit(_lowered(op, self._load(before, self.loops.get(before))))
+            case "shared", "global":
+                builder.emit(_lowered(op, self._store(op)))
+            case "fragment", "global" if before.source in self.products:
+                self._stage(op, builder)
+            case _:
+                return None
+        return []
+
+    def _load(self, op: ir.Copy, loop: ir.For | None) -> str:
+        """The instruction of a copy from global to shared memory."""
+        tensor = tensor_of(op.source, self.kernel)
+        rejected: list[tuple[str, str]] = []
+        bulk = load_reason(self.launch, op, self._can_bulk)
+        if not bulk and not self.no_roles:
+            self._note(op, "tma, issued by the producer warp group")
+            return "tma"
+        rejected.append(("tma", bulk or f"no producer warp group: {self.no_roles}"))
+        width, reason = cp_async_width(tensor, op.target, self.lowering)
+        if wish := wish_against(op, "cp.async"):
+            width, reason = 0, wish
+        stages = self._stages(loop)
+        if width and stages > 1:
+            missed = self._could_bulk(loop, bulk)
+            self._note(op, f"cp.async, {width} bytes a thread", *rejected, missed=missed)
+            return f"cp.async {width}"
+        if width:
+            reason = "nothing overlaps with it outside of a pipelined loop of two stages or more"
+        rejected.append(("cp.async", reason))
+        missed = stages > 1 and not reason.endswith(ASKED)
+        self._note(op, "loads and stores", *rejected, missed=missed)
+        return ""
+
+    def _could_bulk(self, loop: ir.For | None, reason: str) -> bool:
+        """Whether a loop that feeds warp groups loads without TMA, by the kernel's own doing."""
+        feeds = loop is not None and any(is_of_warp_groups(o) for o in ir.walk(loop.body))
+        return (
+            feeds and self.lowering.target.has_tma and bool(reason) and not reason.endswith(ASKED)
+        )
+
+    def _stages(self, loop: ir.For | None) -> int:
+        if loop is None:
+            return 0
+        asked = self.lowering.controls.stages
+        return loop.num_stages if asked is None else asked
+
+    def _store(self, op: ir.Copy) -> str:
+        """The instruction of a copy from shared to global memory."""
+        reason = self._store_reason(op.target, op.source)
+        if reason:
+            self._note(op, "loads and stores", ("tma", reason))
+            return ""
+        self._note(op, "tma")
+        return "tma"
+
+    def _store_reason(self, target: ir.Value, tile: ir.Value) -> str:
+        """Why TMA cannot store a tile."""
+        if base(target) in self.read:
+            return f"the kernel also reads `{buffer_name(target)}`"
+        if self.writes[base(target)] > 1:
+            return f"`{buffer_name(target)}` is also written by other ops, in an order that counts"
+        tensor = tensor_of(target, self.kernel)
+        return bulk_reason(tensor, tile, self.lowering, store=True)
+
+    def _stage(self, op: ir.Copy, builder: ir.Builder) -> None:
+        """Store a matrix product: through shared memory where TMA can take it from there."""
+        shape = op.source.buffer.static_shape
+        name = f"{buffer_name(op.target)}_staged"
+        staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
+        reason = self._store_reason(op.target, staged.result)
+        if reason:
+            self._note(op, "stores from registers", ("tma through shared memory", reason))
+            builder.emit(op)
+            return
+        builder.emit(staged)
+        builder.emit(ir.Copy(op.source, staged.result, op.hints, span=op.span))
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, "tma", span=op.span))
+        self._note(op, "through shared memory and tma")
+
+    # -- one tile that is added
+
+    def _atomic(
+        self, before: ir.TileAtomic, op: ir.TileAtomic, builder: ir.Builder
+    ) -> list[ir.Value] | None:
+        """A product that is added to a tensor: by TMA, which needs no address for each element."""
+        if base(op.target).buffer.space != "global" or before.source not in self.products:
+            return None
+        shape, name = op.source.buffer.static_shape, f"{buffer_name(op.target)}_staged"
+        staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
+        if reason := self._atomic_reason(op, staged.result):
+            self._note(op, "atomics of elements", ("tma through shared memory", reason))
+            return None
+        builder.emit(staged)
+        builder.emit(ir.Copy(op.source, staged.result, span=op.span))
+        hints = (*op.hints, (REDUCE, op.kind))
+        builder.emit(ir.Copy(staged.result, op.target, hints, "tma", span=op.span))
+        self._note(op, "through shared memory and tma, which adds")
+        return []
+
+    def _atomic_reason(self, op: ir.TileAtomic, tile: ir.Value) -> str:
+        """Why TMA cannot add a tile to a tensor."""
+        if op.kind != "add" or op.target.dtype.name not in ADDED:
+            return f"it has no {op.kind} of {op.target.dtype}"
+        for other in ir.walk(self.launch.body):
+            uses = any(base(t.value) is base(op.target) for t in other.accesses())
+            if uses and not (isinstance(other, ir.TileAtomic) and other.kind == op.kind):
+                return f"`{buffer_name(op.target)}` is also used by other ops"
+        return bulk_reason(tensor_of(op.target, self.kernel), tile, self.lowering, store=True)
+
+    def _note(
+        self,
+        op: ir.Copy | ir.TileAtomic,
+        chosen: str,
+        *rejected: tuple[str, str],
+        missed: bool = False,
+    ) -> None:
+        what = "copy" if isinstance(op, ir.Copy) else f"atomic {op.kind}"
+        name = f"{what} {buffer_name(op.source)} → {buffer_name(op.target)}"
+        policy = kept_in_l2(op) if isinstance(op, ir.Copy) else ""
+        if policy and "tma" in chosen:
+            chosen += f", `{policy}`, {ASKED}"
+        elif policy:
+            rejected = (*rejected, (f"`{policy}`", "only copies by tma ask L2 for it"))
+        severity: Severity = "missed" if missed else "info"
+        self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
+
+
+def _lowered(op: ir.Copy, lowering: str) -> ir.Copy:
+    return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)
+
+
+def _inlined(launch: ir.Launch) -> ir.Launch:
+    """The launch with the ops of scopes in their place."""
+
+    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.Scope):
+            return None
+        builder.block.ops += op.body.ops
+        return []
+
+    return with_rule(launch, rule)

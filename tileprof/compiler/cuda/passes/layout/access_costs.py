@@ -1,0 +1,169 @@
+"""What each element access of a laid-out loop costs, counted from the addresses of one warp.
+
+In: a kernel whose loops and buffers have layouts.  Out: remarks, no change: sectors of global
+memory and wavefronts of shared memory of a request, as against the fewest that its bytes need.
+What is known at launch only counts as 0, a stride as a multiple of a sector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.vectors import Planner
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.layouts.cost import SECTOR, Accesses, sectors, wavefronts
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.remarks import Severity
+from tileprof.instrument.placement.stages import buffer_name
+
+from .index import evaluate
+
+__all__ = ["count_accesses"]
+
+Array = npt.NDArray[np.int64]
+Access = ir.Load | ir.Store | ir.Atomic
+FAR = 1 << 16
+"""A stride that is known at launch only."""
+WASTEFUL = 2.0
+"""Transactions for each one needed, from which on a remark says what would be better."""
+MISSED = {"global": 2.0, "shared": 4.0}
+"""From which on the author should change something: layouts of shared memory are the compiler's
+choice, and a loss in one use is often the price of another."""
+
+
+def count_accesses(kernel: ir.Kernel, lowering: Lowering) -> None:
+    """Note the cost of every access of global or shared memory in a loop with a layout."""
+    buffers = _buffers(kernel, lowering)
+    for op in kernel.ops():
+        if isinstance(op, ir.Parallel) and op.layout:
+            _loop(op, buffers, lowering)
+
+
+def _buffers(kernel: ir.Kernel, lowering: Lowering) -> dict[ir.Value, Buffer]:
+    """Parameters and shared buffers as the emission will know them."""
+    found: dict[ir.Value, Buffer] = {}
+    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
+        kind = param.type
+        if isinstance(kind, ir.BufferType):
+            strides = row_major(kind.shape) if kind.strides is None else kind.strides
+            alignment = kind.dtype.bytes if at in lowering.unaligned else 16
+            found[value] = GlobalBuffer(
+                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape,
+                alignment=alignment,
+            )  # fmt: skip
+    for op in kernel.ops():
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            layout = parse_shared(op.layout, op.shape, op.dtype)
+            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
+    return found
+
+
+def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) -> None:
+    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
+    if len(shape) != len(op.extents):
+        return
+    layout = parse_layout(op.layout, shape)
+    vectorize = lowering.controls.vectorize
+    # Conditions on what is known at launch are taken to hold: this is about the fast form.
+    planner = Planner(op, layout, buffers, lambda value: "x", lowering.aliased, vectorize)
+    loads = planner.loads()
+    moved = (*loads, *planner.stores(loads, lambda store: False))
+    widths: dict[ir.OpBase, int] = {a.op: a.width for a in moved}
+    for each in ir.walk(op.body):
+        if isinstance(each, ir.Load | ir.Store | ir.Atomic) and each.indices:
+            buffer = buffers.get(each.buffer)
+            if isinstance(buffer, GlobalBuffer | SharedBuffer):
+                indices = _indices(op, layout, each)
+                _tell(each, buffer, indices, widths.get(each, 1), lowering)
+
+
+def _indices(op: ir.Parallel, layout: RegisterLayout, access: Access) -> Array:
+    """The indices of each lane of the first warp in its first register: int64[32, rank]; -1 for a
+    lane that takes no part."""
+    points = layout.table()[:32, 0, :]
+    at = {variable: points[:, d] for d, variable in enumerate(op.body.args)}
+    indices = np.stack([evaluate(i, at, (32,)) for i in access.indices], axis=-1)
+    idle: npt.NDArray[np.bool_] = np.any(points >= np.array(layout.shape), axis=1)
+    if not isinstance(access, ir.Load):
+        # Of lanes with one point only the first changes memory.
+        first = np.unique(points, axis=0, return_index=True)[1]
+        idle[np.setdiff1d(np.arange(32), first)] = True
+    indices[idle] = -1
+    return indices
+
+
+def _tell(
+    access: Access,
+    buffer: GlobalBuffer | SharedBuffer,
+    indices: Array,
+    width: int,
+    lowering: Lowering,
+) -> None:
+    size = width * buffer.dtype.bytes
+    counted = _count(buffer, indices, size)
+    name = f"{access.SPEC.name} {buffer_name(access.buffer)}"
+    shown = f"{size}-byte accesses"
+    if isinstance(buffer, GlobalBuffer):
+        said = f"{_many(counted.transactions, 'sector')} a request, {counted.ideal} needed"
+    else:
+        said = f"{_many(counted.transactions, 'wavefront')} a request, {counted.ideal} needed"
+    if counted.ways < WASTEFUL:
+        lowering.remarks.add(name, access.span, f"{shown}, {said}")
+        return
+    rejected = _better(buffer, indices, size, counted, lowering.controls.swizzle)
+    missed = counted.ways >= MISSED[access.buffer.buffer.space]
+    severity: Severity = "missed" if missed else "info"
+    lowering.remarks.add(name, access.span, f"{shown}, {said}", rejected, severity=severity)
+
+
+def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Accesses:
+    active = indices[:, 0] >= 0
+    if isinstance(buffer, SharedBuffer):
+        offsets = np.where(active, buffer.layout.address(np.maximum(indices, 0)), -1)
+        return Accesses(1, *wavefronts(offsets, size))
+    strides = np.array([s if isinstance(s, int) else FAR for s in buffer.strides], np.int64)
+    offsets = (indices * strides).sum(axis=1) * buffer.dtype.bytes
+    return Accesses(1, *sectors(np.where(active, offsets, -1), size))
+
+
+def _better(
+    buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int, counted: Accesses, swizzle: bool
+) -> tuple[str, str]:
+    """What the author could do, and what stands against it as the program is."""
+    if isinstance(buffer, GlobalBuffer):
+        wanted = f"{_many(counted.ideal, 'sector')} a request"
+        return wanted, (
+            f"neighbouring threads are not at neighbouring addresses of `{buffer.name}`: each"
+            f" sector of {SECTOR} bytes is read for a part of it; let the last index follow the"
+            " last loop variable, or go through shared memory"
+        )
+    ways = f"{counted.ways:.0f}-way bank conflict"
+    options = [
+        (o, _count(replace(buffer, layout=o), indices, size)) for o in _options(buffer, swizzle)
+    ]
+    best = min(options, key=lambda pair: pair[1].transactions, default=None)
+    if best is not None and best[1].transactions < counted.transactions:
+        return f"layout {best[0]}", (
+            f"{ways} in layout {buffer.layout}, where that one has"
+            f" {_many(best[1].transactions, 'wavefront')}; other uses of the buffer decided"
+        )
+    return "an access without conflicts", f"{ways} that no swizzle or padding removes"
+
+
+def _options(buffer: SharedBuffer, swizzle: bool) -> list[SharedLayout]:
+    """Other layouts that the buffer could have, swizzles where they are allowed."""
+    held = buffer.layout
+    row = held.columns * held.dtype.bytes
+    texts = [f"swizzle={s}" for s in (128, 64, 32) if swizzle and row % s == 0]
+    texts += [f"pad={max(b // held.dtype.bytes, 1)}" for b in (16, 4)]
+    return [parse_shared(t, held.shape, held.dtype) for t in texts]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

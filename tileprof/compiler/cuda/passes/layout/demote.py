@@ -1,0 +1,164 @@
+"""Fragments whose elements no thread can number at compile time move to shared memory.
+
+    %v = load %x, [%i, %j_of_i]         a register has no address: which one is read must follow
+                                        from the place in the loop alone
+
+Ops that need the fragment in registers (matrix products, reductions) get a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tileprof import ir
+from tileprof.compiler.cuda.passes.expand import MATRIX, as_parallel
+from tileprof.errors import Location
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import with_rule
+
+from .graph import UNROLLED, constant_range
+from .index import Forms
+
+__all__ = ["Reason", "demote", "unnumbered"]
+
+Reason = tuple[str, Location | None]
+"""Why a fragment has no registers, and the line."""
+
+
+def unnumbered(launch: ir.Launch) -> dict[ir.Value, Reason]:
+    """The fragments of a launch that cannot be in registers, each with the first reason."""
+    found: dict[ir.Value, Reason] = {}
+    for value, why, op in _Search().block(launch.body):
+        found.setdefault(base(value), (why, op.span))
+    return found
+
+
+class _Search:
+    """Follows the program; knows which serial variables may number registers."""
+
+    def __init__(self) -> None:
+        self.serial: set[ir.Value] = set()
+
+    def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, str, ir.OpBase]]:
+        """Fragments with the reasons against registers."""
+        for op in block.ops:
+            match op:
+                case ir.Parallel():
+                    yield from self._parallel(op)
+                    continue
+                case ir.View(base=held) | ir.Reinterpret(base=held) if _is_fragment(held):
+                    yield held, "a part of it is used under another shape", op
+                case ir.Scan(source=source, target=target):
+                    for value in (source, target):
+                        if _is_fragment(value):
+                            yield value, "a scan goes through shared memory", op
+                case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
+                    if _is_fragment(buffer):
+                        yield buffer, "an element is accessed outside of `parallel`", op
+                case ir.For():
+                    self._enter(op)
+            for inner in op.blocks():
+                yield from self.block(inner)
+
+    def _enter(self, op: ir.For) -> None:
+        trips = constant_range(op)
+        counted = op.kind in ("serial", "unroll", "vectorized")
+        if counted and trips is not None and len(trips) <= UNROLLED:
+            self.serial.add(op.body.args[0])
+
+    def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, str, ir.OpBase]]:
+        fixed = all(isinstance(e.owner, ir.Constant) for e in op.extents)
+        variables = {v: d for d, v in enumerate(op.body.args)}
+        for each in ir.walk(op.body):
+            if isinstance(each, ir.For):
+                self._enter(each)
+        # Points of a loop inside of a loop run one after another, like those of a serial one.
+        forms = Forms(variables | dict.fromkeys(self.serial, -1), {})
+        for each in ir.walk(op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic) and _is_fragment(each.buffer):
+                if not fixed:
+                    yield each.buffer, "the extents of the loop are known at launch only", each
+                elif why := self._index_reason(each, variables, forms):
+                    yield each.buffer, why, each
+
+    def _index_reason(
+        self, op: ir.Load | ir.Store | ir.Atomic, variables: Mapping[ir.Value, int], forms: Forms
+    ) -> str:
+        if isinstance(op, ir.Atomic):
+            return "registers have no atomics"
+        taken: set[ir.Value] = set()
+        for dim, (index, extent) in enumerate(zip(op.indices, op.buffer.buffer.shape)):
+            form = forms.of(index)
+            numbered = form.is_linear and not form.divisor and self.serial.issuperset(form.terms)
+            if extent == 1 or numbered:
+                continue
+            if index not in variables:
+                return f"index {dim} is not a variable of the loop as it is"
+            if index in taken:
+                return f"index {dim} is the same as another"
+            taken.add(index)
+        return ""
+
+
+def _is_fragment(value: ir.Value) -> bool:
+    return value.buffer.space == "fragment"
+
+
+def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Reason]) -> ir.Launch:
+    """The launch with the chosen fragments in shared memory."""
+    moved: dict[ir.Value, ir.Value] = {}
+    allocs = {v.owner for v in chosen}
+    order = iter(_inner_first(launch.body))
+
+    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        original = next(order)
+        if original in allocs and isinstance(op, ir.Alloc):
+            made = builder.emit(ir.Alloc("shared", op.shape, op.dtype, hint=op.result.name)).result
+            moved[made] = made
+            return [made]
+        match op:
+            case ir.Reinterpret(base=held) if held in moved:
+                # The same elements under another shape: they moved too.
+                moved[op.result] = op.result
+            case ir.Gemm() | ir.Reduce():
+                return _staged(op, builder, moved)
+            case ir.Copy(source=source, target=target, lowering=lowering) if lowering == MATRIX:
+                if source in moved or target in moved:
+                    as_parallel(op, builder)
+                    return []
+        return None
+
+    return with_rule(launch, rule)
+
+
+def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
+    for op in block.ops:
+        for inner in op.blocks():
+            yield from _inner_first(inner)
+        yield op
+
+
+def _staged(
+    op: ir.Gemm | ir.Reduce, builder: ir.Builder, moved: Mapping[ir.Value, ir.Value]
+) -> list[ir.Value] | None:
+    """The op on fragments that are filled before and written back after it."""
+    names = ("a", "b", "c") if isinstance(op, ir.Gemm) else ("source", "target")
+    used = [n for n in names if base(getattr(op, n)) in moved]
+    # A matrix product takes its factors from shared memory as they are.
+    if isinstance(op, ir.Gemm):
+        used = [n for n in used if n == "c" or (n == "a" and "rs" in op.lowering.split())]
+    if not used:
+        return None
+    written = names[-1]
+    for name in used:
+        held = getattr(op, name)
+        alloc = ir.Alloc("fragment", held.buffer.static_shape, held.dtype, hint=base(held).name)
+        setattr(op, name, builder.emit(alloc).result)
+        if name != written or not op.clear:
+            as_parallel(ir.Copy(held, alloc.result, span=op.span), builder)
+        if name == written:
+            builder.emit(op)
+            as_parallel(ir.Copy(alloc.result, held, span=op.span), builder)
+            return []
+    builder.emit(op)
+    return []

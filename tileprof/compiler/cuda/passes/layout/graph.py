@@ -1,0 +1,243 @@
+"""What the layouts of one launch depend on: loops over tiles, fragments, and the links between.
+
+A loop or a fragment is a node; a link says that a fragment is indexed by dimensions of a loop, or
+that it is what a reduction leaves of another fragment.  Both mean the same: the child's layout is
+the parent's, with the dimensions `dims` selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from math import gcd
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts.exchange import unreduced
+from tileprof.ir.memory import base
+from tileprof.ir.types import Dim
+from tileprof.once import cached_property
+
+from .index import Form, Forms
+
+__all__ = ["Access", "Graph", "Link", "Loop", "Node", "constant_range", "survey"]
+
+Node = ir.Parallel | ir.Value
+SYMBOL = 1 << 14
+"""What a stride that is known at launch only counts as: the fast path asks for aligned ones."""
+LARGE = 1 << 40
+UNKNOWN_TRIPS = 8
+UNROLLED = 64
+"""Iterations up to which the variable of a serial loop may number registers."""
+
+
+@dataclass(eq=False)
+class Access:
+    """One access of global or shared memory inside a loop."""
+
+    op: ir.Load | ir.Store | ir.Atomic
+    forms: tuple[Form, ...]
+    strides: tuple[int, ...]
+    """In elements; rows of shared memory are taken to be unpadded."""
+    aligned: bool = True
+    """Whether the buffer starts at a multiple of 16 bytes."""
+
+    @property
+    def buffer(self) -> ir.Value:
+        """What is accessed: a parameter, an allocation, or either under another shape."""
+        return self.op.buffer
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is shared memory."""
+        return self.buffer.buffer.space == "shared"
+
+    @cached_property
+    def address(self) -> Form:
+        """Elements from the start of the buffer."""
+        total = Form() if self.aligned else Form(divisor=1)
+        for each, stride in zip(self.forms, self.strides, strict=True):
+            total = total.plus(each.times(stride))
+        return total
+
+
+@dataclass(eq=False)
+class Loop:
+    """A `parallel` with constant extents."""
+
+    op: ir.Parallel
+    extents: tuple[int, ...]
+    weight: int
+    """How often it runs, roughly."""
+    accesses: list[Access] = field(default_factory=list)
+    work: int = 0
+    """Ops of one point."""
+
+    @cached_property
+    def variables(self) -> dict[ir.Value, int]:
+        """Position of each loop variable."""
+        return {v: d for d, v in enumerate(self.op.body.args)}
+
+
+@dataclass(eq=False)
+class Link:
+    """`child` is laid out as `parent` with the dimensions `dims` selected; None: indexed by a
+    number, so that the dimension lies in registers."""
+
+    op: ir.Parallel | ir.Reduce
+    parent: Node
+    child: ir.Value
+    dims: tuple[int | None, ...]
+    weight: int
+    reads: bool = False
+    writes: bool = False
+    uses: list[ir.OpBase] = field(default_factory=list)
+    """The accesses inside the loop."""
+
+
+@dataclass
+class Graph:
+    """Everything of one launch that layouts depend on."""
+
+    launch: ir.Launch
+    threads: int
+    shapes: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+    loops: dict[ir.Parallel, Loop] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+    at: dict[Node, list[Link]] = field(default_factory=dict)
+    fragments: list[ir.Alloc] = field(default_factory=list)
+    shared: list[ir.Alloc] = field(default_factory=list)
+    ops: list[tuple[ir.OpBase, int]] = field(default_factory=list)
+    """Tile ops with how often they run."""
+
+    def link(self, link: Link) -> None:
+        """Add a link."""
+        self.links.append(link)
+        self.at.setdefault(link.parent, []).append(link)
+        self.at.setdefault(link.child, []).append(link)
+
+    def components(self) -> Iterator[list[Node]]:
+        """Nodes that are linked with each other, in the order of the program."""
+        seen: set[Node] = set()
+        for start in self.shapes:
+            if start in seen:
+                continue
+            seen.add(start)
+            found = [start]
+            for node in found:
+                for link in self.at.get(node, ()):
+                    for other in (link.parent, link.child):
+                        if other not in seen:
+                            seen.add(other)
+                            found.append(other)
+            yield found
+
+
+def constant_range(loop: ir.For) -> range | None:
+    """What a serial loop counts through, where that is known."""
+    ends = [v.owner for v in (loop.start, loop.stop, loop.step)]
+    numbers = [int(e.value) for e in ends if isinstance(e, ir.Constant)]
+    if len(numbers) != 3 or not numbers[2]:
+        return None
+    return range(*numbers)
+
+
+def survey(launch: ir.Launch, unaligned: Set[ir.Value]) -> Graph:
+    """The graph of a launch whose fragments are all accessed by plain indices; `unaligned` are the
+    parameters whose address is a multiple of the element's size only."""
+    # Threads that a block does not fill to a warp exist and are layed out too.
+    graph = Graph(launch, -(-launch.block_threads // 32) * 32)
+    _Survey(graph, unaligned).block(launch.body, 1)
+    return graph
+
+
+class _Survey:
+    def __init__(self, graph: Graph, unaligned: Set[ir.Value]) -> None:
+        self.graph = graph
+        self.unaligned = unaligned
+        self.steps: dict[ir.Value, int] = {}
+
+    def block(self, block: ir.Block, weight: int) -> None:
+        for op in block.ops:
+            self._op(op, weight)
+
+    def _op(self, op: ir.OpBase, weight: int) -> None:
+        graph = self.graph
+        match op:
+            case ir.Alloc(space="fragment"):
+                graph.fragments.append(op)
+                graph.shapes[op.result] = op.shape
+            case ir.Alloc(space="shared"):
+                graph.shared.append(op)
+            case ir.Parallel():
+                self._parallel(op, weight)
+            case ir.Reduce(source=source, target=target):
+                graph.ops.append((op, weight))
+                graph.link(Link(op, source, target, unreduced(op), weight, not op.clear, True))
+            case ir.For():
+                trips = constant_range(op)
+                step = op.step.owner
+                if isinstance(step, ir.Constant) and isinstance(op.start.owner, ir.Constant):
+                    self.steps[op.body.args[0]] = gcd(int(step.value), int(op.start.owner.value))
+                count = UNKNOWN_TRIPS if trips is None else max(len(trips), 1)
+                self.block(op.body, weight * min(count, UNKNOWN_TRIPS))
+            case _:
+                graph.ops.append((op, weight))
+                for inner in op.blocks():
+                    self.block(inner, weight)
+
+    def _parallel(self, op: ir.Parallel, weight: int) -> None:
+        extents = [e.owner.value for e in op.extents if isinstance(e.owner, ir.Constant)]
+        if len(extents) != len(op.extents):
+            return
+        loop = Loop(op, tuple(int(e) for e in extents), weight)
+        self.graph.loops[op] = loop
+        self.graph.shapes[op] = loop.extents
+        forms = Forms(loop.variables, self.steps)
+        links: dict[tuple[ir.Value, tuple[int | None, ...]], Link] = {}
+        for each in ir.walk(op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                self._access(loop, each, forms, links)
+            elif not isinstance(each, ir.Constant | ir.Yield | ir.If | ir.For | ir.Alloc):
+                loop.work += 1
+        for link in links.values():
+            self.graph.link(link)
+
+    def _access(
+        self,
+        loop: Loop,
+        op: ir.Load | ir.Store | ir.Atomic,
+        forms: Forms,
+        links: dict[tuple[ir.Value, tuple[int | None, ...]], Link],
+    ) -> None:
+        buffer = op.buffer
+        at = tuple(forms.of(i) for i in op.indices)
+        if buffer.buffer.space in ("global", "shared"):
+            aligned = base(buffer) not in self.unaligned
+            loop.accesses.append(Access(op, at, _strides(buffer), aligned))
+        if buffer.buffer.space != "fragment":
+            return
+        dims = []
+        for index, extent in zip(op.indices, buffer.buffer.static_shape, strict=True):
+            dims.append(None if extent == 1 else loop.variables.get(index))
+        key = (buffer, tuple(dims))
+        if key not in links:
+            links[key] = Link(loop.op, loop.op, buffer, key[1], loop.weight)
+        links[key].uses.append(op)
+        links[key].reads |= not isinstance(op, ir.Store)
+        links[key].writes |= not isinstance(op, ir.Load)
+
+
+def _strides(buffer: ir.Value) -> tuple[int, ...]:
+    held = buffer.buffer
+    if held.strides is not None:
+        return tuple(_number(s) for s in held.strides)
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(held.shape):
+        strides.insert(0, step)
+        step = min(step * _number(extent), LARGE)
+    return tuple(strides)
+
+
+def _number(dim: Dim) -> int:
+    return dim if isinstance(dim, int) else SYMBOL

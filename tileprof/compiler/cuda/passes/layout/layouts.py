@@ -1,0 +1,109 @@
+"""Give every fragment, shared buffer and parallel loop its layout.
+
+    %t = alloc fragment {shape = [64, 32]}     →  {layout = "regs (0,1) … | lanes … | warps …"}
+    %s = alloc shared {shape = [64, 64]}       →  {layout = "swizzle=128"}
+    parallel [%c64, %c32] body(%i, %j) { …     →  {layout = "regs … | lanes … | warps …"}
+    reduce sum %t, %r {dim = 1}                →  reduce sum %t, %r, %scratch {dim = 1}
+
+Fragments that cannot be in registers move to shared memory (`layout_demote.py`).  Layouts of
+fragments and loops are solved for together (`layout_solve.py`); where two uses of a fragment need
+different ones, it is converted around one of them; points that must run once fill fragments through
+shared memory (`layout_once.py`).  Shared layouts follow from the accesses
+(`layout_shared.py`).
+In: a kernel after `expand`.  Out: each loop with constant extents and each buffer with a layout;
+the fragments of a loop numbered by `RegisterLayout.register_weights`.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.rewrite import per_launch
+
+from .apply import apply
+from .demote import Reason, demote, unnumbered
+from .flow import down
+from .graph import Graph, Link, survey
+from .once import repeated, run_once
+from .shared import shared_layouts
+from .solve import Solution, solve
+
+__all__ = ["infer_layouts"]
+
+WIDE = 32
+"""Registers beyond which a fragment that is indexed by numbers is better in shared memory."""
+
+
+def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """The kernel with all layouts decided."""
+    values = kernel.param_values()
+    unaligned = frozenset(values[at] for at in lowering.unaligned)
+
+    def change(launch: ir.Launch) -> ir.Launch:
+        chosen = unnumbered(launch)
+        while True:
+            if chosen:
+                _tell_demoted(chosen, lowering)
+                launch = demote(launch, chosen)
+            graph = survey(launch, unaligned)
+            solution = solve(graph, lowering.controls.vectorize)
+            chosen = _too_wide(graph, solution)
+            once = {} if chosen else repeated(solution.known, lowering)
+            if once:
+                launch = run_once(launch, once, lowering)
+            elif not chosen:
+                break
+        _tell_wishes(graph, lowering)
+        texts = shared_layouts(graph, solution, lowering)
+        return apply(graph, solution, texts, lowering)
+
+    return per_launch(kernel, change)
+
+
+def _too_wide(graph: Graph, solution: Solution) -> dict[ir.Value, Reason]:
+    """Fragments of which some loop would need many elements in each thread."""
+    found: dict[ir.Value, Reason] = {}
+    for link in solution.links:
+        if link.child in solution.fixed or not _is_indexed_by_numbers(graph, link):
+            continue
+        needed = down(solution.known[link.parent], link.dims, graph.shapes[link.child])
+        if needed.registers_per_thread > WIDE:
+            why = f"an index is a number, and {needed.registers_per_thread} elements a thread"
+            found[link.child] = f"{why} are too many", link.op.span
+    return found
+
+
+def _is_indexed_by_numbers(graph: Graph, link: Link) -> bool:
+    shape = graph.shapes[link.child]
+    return any(d is None and e > 1 for d, e in zip(link.dims, shape, strict=True))
+
+
+def _tell_demoted(chosen: dict[ir.Value, Reason], lowering: Lowering) -> None:
+    for value, (why, span) in chosen.items():
+        owner = value.owner
+        place = span or (owner.span if owner is not None else None)
+        lowering.remarks.add(
+            f"buffer {buffer_name(value)}",
+            place,
+            "in shared memory",
+            ("registers", why),
+            severity="missed",
+        )
+
+
+def _tell_wishes(graph: Graph, lowering: Lowering) -> None:
+    """Layouts that the author gave for fragments and loops as functions: ours are chosen."""
+    why = "layouts of registers are worked out from all uses of the kernel"
+    for op, _ in graph.ops:
+        match op:
+            case ir.Annotate(name="annotate_layout", target=value, hints=hints) if (
+                value is not None and value.buffer.space == "fragment"
+            ):
+                wish = f"{dict(hints).get('layout', 'layout')}, as asked"
+                name = f"buffer {buffer_name(value)}"
+                lowering.remarks.add(name, op.span, "by the compiler", (wish, why))
+    for loop in graph.loops:
+        if asked := dict(loop.hints).get("loop_layout"):
+            rejected = (f"{asked}, as asked", why)
+            lowering.remarks.add("parallel", loop.span, "by the compiler", rejected)

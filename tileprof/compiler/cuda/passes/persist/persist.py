@@ -1,0 +1,222 @@
+"""The order in which blocks walk the grid, and blocks that stay for many tiles.
+
+Products of matrices walk groups of rows, so that the blocks that run together share operands in L2.
+Where warp roles load ahead and the grid has more tiles than the GPU has multiprocessors, one block
+stays on each and loops over tiles: the producer loads the next tile while the consumers still store
+this one, and barriers and tensor maps are set up once.
+
+    launch [N/256, M/128] (bx, by)        launch … {persistent = 1}
+      C_local = …                  ⇒        for persistent tile = block, block + blocks, …
+      copy C_local → C                        bx, by = …
+                                              C_local = …
+                                              copy C_local → C, 64 columns at a time
+
+Where a loop's turns depend on the tile, a block that has loaded its tile takes the next one that no
+other has taken (the hint `order` of the loop): tiles then start in the order of the grid, and all
+blocks end at about the same time.
+
+What a tile loads once and is small has two slots where they fit: the producer then need not wait
+until consumers have read the last before it goes on to the loop inside (the hint `slots`).
+
+The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
+128 or 64 bytes a row in turn where the whole does not fit.  Tiles of one shape share them.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.passes.choice.choose import ROLES
+from tileprof.compiler.cuda.passes.multicast import REPORTS, cluster_of, reports
+from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import per_launch
+
+from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
+from .tile_order import DYNAMIC, SMALL, TWO_SLOTS, indices_of
+from .tile_work import uneven_work
+
+__all__ = ["persist"]
+
+RASTER = 8
+"""Rows of blocks that run together by default."""
+RESERVE = 1024
+"""Bytes for the barriers of rings."""
+
+
+def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """The hint `raster` on launches that want it; persistent loops where they pay."""
+
+    def change(launch: ir.Launch) -> ir.Launch:
+        launch = _ordered(launch, lowering)
+        return _Persistent(launch, lowering).done()
+
+    return per_launch(kernel, change)
+
+
+def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """With the hint `raster`: the author's wish, or groups of rows for products of matrices, whose
+    operands are shared by the blocks of a row and of a column."""
+    asked = int(dict(launch.hints).get("swizzle", 0)) or None
+    products = any(isinstance(o, ir.Gemm) for o in ir.walk(launch.body))
+    if not lowering.controls.rasterize or len(launch.grid) < 2 or (asked is None and not products):
+        return launch
+    if reports(launch):
+        lowering.remarks.add(
+            "launch", launch.span, "blocks in the order of the grid", ("groups of rows", REPORTS)
+        )
+        return launch
+    group = asked or RASTER
+    why = "as asked" if asked else "operands are shared in L2"
+    lowering.remarks.add("launch", launch.span, f"blocks in groups of {group} rows: {why}")
+    hints = (*launch.hints, ("raster", group))
+    return ir.Launch(launch.grid, launch.threads, launch.body, hints, span=launch.span)
+
+
+class _Persistent:
+    def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
+        self.launch = launch
+        self.lowering = lowering
+        self.hints = dict(launch.hints)
+        self.stores = stores_of(launch)
+        self.chunk = 0
+        """Bytes of a row of what is stored at once; 0: all of it."""
+        self.two_slots = False
+
+    def done(self) -> ir.Launch:
+        """The launch, persistent where that pays."""
+        reason = self._reason()
+        if reason:
+            if self.hints.get(ROLES):
+                self.lowering.remarks.add(
+                    "launch", self.launch.span, "a block for each tile", ("persistent", reason)
+                )
+            return self.launch
+        self.lowering.remarks.add(
+            "launch",
+            self.launch.span,
+            "persistent: loads of the next tile overlap the end of this one",
+        )
+        if self.two_slots:
+            chosen = f"two slots for loads of {SMALL >> 10} KB at most that no loop repeats"
+            self.lowering.remarks.add("launch", self.launch.span, chosen)
+        return self._looped(dynamic=self._is_dynamic())
+
+    # -- does it pay, does it fit
+
+    def _reason(self) -> str:
+        asked = self.lowering.controls.persistent
+        if asked is False:
+            return "it is turned off"
+        if reports(self.launch):
+            return REPORTS
+        if not self.hints.get(ROLES):
+            return "no producer warp group could load ahead"
+        total = 1
+        for value in self.launch.grid:
+            if not isinstance(value.owner, ir.Constant):
+                break
+            total *= int(value.owner.value)
+        else:
+            if total <= self.lowering.target.sms and not asked:
+                return f"{total} tiles are not more than {self.lowering.target.sms} processors"
+        if any(isinstance(o, ir.For) and o.kind == "persistent" for o in self.launch.body.ops):
+            return "the author loops over tiles"
+        return self._memory_reason()
+
+    def _memory_reason(self) -> str:
+        limit = self.lowering.target.shared_per_block - RESERVE
+        held = self._held()
+        staged = sum(s.bytes for s in self.stores)
+        once = self._small()
+        self.two_slots = 0 < once <= limit - held - staged
+        if held + staged <= limit:
+            return ""
+        reason = f"rings and stored tile need {held + staged:,} bytes, {limit:,} are there"
+        for self.chunk in CHUNKS:
+            if not self.stores or not all(may_be_chunked(s, self.chunk) for s in self.stores):
+                break
+            chunks = bytes_in_chunks(self.stores, self.chunk)
+            if held + chunks <= limit:
+                self.two_slots = 0 < once <= limit - held - chunks
+                return ""
+            reason = f"rings and stored chunks need {held + chunks:,} bytes, {limit:,} are there"
+        return reason
+
+    def _held(self) -> int:
+        """Bytes of all other shared buffers, rings with all their slots."""
+        staged = {s.staged for s in self.stores}
+        stages: dict[ir.Value, int] = {}
+        for op in ir.walk(self.launch.body):
+            if isinstance(op, ir.For) and op.kind == "pipelined":
+                asked = self.lowering.controls.stages
+                count = op.num_stages if asked is None else asked
+                for inner in op.body.ops:
+                    if is_ring_load(inner) and isinstance(inner, ir.Copy):
+                        stages[base(inner.target)] = max(count, 1)
+        return sum(
+            tile_bytes(o.result) * stages.get(o.result, 1)
+            for o in ir.walk(self.launch.body)
+            if isinstance(o, ir.Alloc) and o.space == "shared" and o not in staged
+        )
+
+    def _small(self) -> int:
+        """Bytes of the small tiles that are loaded outside of all loops."""
+        loads = (o for o in self.launch.body.ops if is_ring_load(o))
+        sizes = [tile_bytes(o.target) for o in loads if isinstance(o, ir.Copy)]
+        return sum(size for size in sizes if size <= SMALL)
+
+    # -- the order
+
+    def _is_dynamic(self) -> bool:
+        """Whether blocks take the next tile when they are free; a remark says why."""
+        asked, uneven = self.lowering.controls.tile_order, uneven_work(self.launch)
+        reason = ""
+        if asked == "static":
+            reason = "it is turned off"
+        elif cluster_of(self.launch).size > 1:
+            reason = "the blocks of a cluster take their tiles together"
+        elif not asked and not uneven:
+            reason = "all tiles run the same"
+        if not reason:
+            chosen = f"tiles in turn, to the block that is free: {uneven or 'as asked'}"
+            self.lowering.remarks.add("launch", self.launch.span, chosen)
+        elif asked or uneven:
+            self.lowering.remarks.add(
+                "launch", self.launch.span, "tiles dealt to blocks in advance", ("dynamic", reason)
+            )
+        return not reason
+
+    # -- the loop
+
+    def _looped(self, *, dynamic: bool) -> ir.Launch:
+        launch = self.launch
+        if self.chunk:
+            launch = in_chunks(launch, self.stores, self.chunk)
+        args = [ir.Value(a.type, a.name) for a in launch.body.args]
+        body = ir.Block(args)
+        builder = ir.Builder(body, launch.span)
+        block = builder.emit(ir.GridPosition("block")).result
+        blocks = builder.emit(ir.GridPosition("blocks")).result
+        rank = builder.emit(ir.GridPosition("rank")).result if cluster_of(launch).size > 1 else None
+        total = launch.grid[0]
+        for extent in launch.grid[1:]:
+            total = builder.emit(ir.Binary("mul", total, extent)).result
+        tile = ir.Value(ir.index, "tile")
+        inner = ir.Block([tile])
+        with builder.inside(inner):
+            indices = indices_of(self.launch, tile, rank, builder)
+            mapping = dict(zip(launch.body.args, indices))
+            inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
+        order = (DYNAMIC,) if dynamic else ()
+        slots = (TWO_SLOTS,) if self.two_slots else ()
+        builder.emit(
+            ir.For(
+                "persistent", block, total, blocks, inner, hints=(*order, *slots), span=launch.span
+            )
+        )
+        hints = tuple((k, v) for k, v in self.hints.items() if k != "raster")
+        return ir.Launch(
+            launch.grid, launch.threads, body, (*hints, ("persistent", 1)), span=launch.span
+        )

@@ -1,0 +1,76 @@
+"""The author's block indices of the tile that a persistent block is at.
+
+In: a launch with its hints `raster` and `cluster`, and the number of a tile.  Out: one index for
+each axis of the grid, as `emit/grid.py` computes them for blocks that have one tile each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileprof import ir
+from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
+from tileprof.ir.scalar import BinaryKind
+
+__all__ = ["DYNAMIC", "SMALL", "TWO_SLOTS", "indices_of"]
+
+DYNAMIC = ("order", "dynamic")
+"""The hint of a loop over tiles whose next tile is the first that no block has taken."""
+TWO_SLOTS = ("slots", 2)
+"""The hint of a loop over tiles whose small loads have a slot for the next tile, too."""
+SMALL = 8 << 10
+"""Bytes of such loads: little beside the rings of the loops inside."""
+
+
+def indices_of(
+    launch: ir.Launch, tile: ir.Value, rank: ir.Value | None, builder: ir.Builder
+) -> list[ir.Value]:
+    """The indices of a tile.  The blocks of a cluster, of which this one has number `rank`, take
+    tiles with neighbouring indices along its axis."""
+    names = [a.name for a in launch.body.args]
+    if rank is None:
+        group = int(dict(launch.hints).get("raster", 0))
+        return _walked(names, launch.grid, group, tile, builder)
+    cluster = cluster_of(launch)
+    axis, size = cluster.axis, builder.constant(cluster.size)
+    extent, group = in_clusters(launch)
+    number = builder.emit(ir.Binary("floordiv", tile, size)).result
+    grid, inner = list(launch.grid), list(names)
+    grid[axis], inner[axis] = builder.constant(extent), ""
+    found = _walked(inner, grid, group, number, builder)
+    first = builder.emit(ir.Binary("mul", found[axis], size)).result
+    found[axis] = builder.emit(ir.Binary("add", first, rank, hint=names[axis])).result
+    return found
+
+
+def _walked(
+    names: Sequence[str], grid: Sequence[ir.Value], group: int, tile: ir.Value, builder: ir.Builder
+) -> list[ir.Value]:
+    """The first axis fastest, or `group` rows of the second down before the next column."""
+
+    def make(kind: BinaryKind, a: ir.Value, b: ir.Value, name: str = "") -> ir.Value:
+        return builder.emit(ir.Binary(kind, a, b, hint=name)).result
+
+    if not group:
+        found, left = [], tile
+        for name, extent in zip(names[:-1], grid):
+            found.append(make("floormod", left, extent, name))
+            left = make("floordiv", left, extent)
+        return [*found, left]
+    rows = builder.constant(group)
+    tail = []
+    if len(grid) > 2:
+        plane = make("mul", grid[0], grid[1])
+        tail = [make("floordiv", tile, plane, names[2])]
+        tile = make("floormod", tile, plane)
+    wide = make("mul", grid[0], rows)
+    number = make("floordiv", tile, wide)
+    within = make("floormod", tile, wide)
+    first = make("mul", number, rows)
+    height = rows
+    count = grid[1].owner
+    if not isinstance(count, ir.Constant) or int(count.value) % group:
+        height = make("min", make("sub", grid[1], first), rows)
+    column = make("floordiv", within, height, names[0])
+    row = make("add", first, make("floormod", within, height), names[1])
+    return [column, row, *tail]

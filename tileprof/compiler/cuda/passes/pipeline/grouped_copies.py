@@ -1,0 +1,193 @@
+"""Pipelined loops by groups of cp.async: every thread loads ahead, no thread only loads.
+
+for k (pipelined S)             load of the first S − 1 iterations, a group each
+  copy A[…k…] → A_s       ⇒     for k
+  work on A_s                     wait until the group of k is there
+                                  load of iteration k + S − 1 into slot (i + S − 1) mod S
+                                  work on A_s[i mod S]
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.passes.identities import folded, number_of
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.rewrite import clone, with_originals
+
+from .roles import replayable, ring_reason, written_globals
+from .split import Mapping, Slots, consumed, slot_view
+
+__all__ = ["group_copies"]
+
+
+def group_copies(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """The launch with its cp.async copies in groups that run ahead where they can."""
+    return _Grouping(launch, lowering).done()
+
+
+class _Grouping:
+    def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
+        self.launch = launch
+        self.lowering = lowering
+        self.written = written_globals(launch)
+        self.ahead: dict[ir.For, list[ir.Copy]] = {}
+        self.stages: dict[ir.Value, int] = {}
+        for op in ir.walk(launch.body):
+            if isinstance(op, ir.For) and op.kind == "pipelined":
+                self._survey(op)
+
+    def _survey(self, loop: ir.For) -> None:
+        asked = self.lowering.controls.stages
+        stages = loop.num_stages if asked is None else asked
+        copies = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
+        reasons = {c: self._reason(loop, c) for c in copies}
+        able = [c for c in copies if stages > 1 and not reasons[c]]
+        for copy in copies:
+            if stages > 1 and reasons[copy]:
+                self._tell(copy, stages, reasons[copy])
+        if able:
+            self.ahead[loop] = able
+            self.stages |= {c.target: stages for c in able}
+            self.lowering.remarks.add(
+                f"loop {loop.body.args[0].name}".rstrip(),
+                loop.span,
+                f"cp.async, {stages} stages",
+            )
+
+    def _tell(self, copy: ir.Copy, stages: int, reason: str) -> None:
+        self.lowering.remarks.add(
+            f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}",
+            copy.span,
+            "cp.async, waited for at once",
+            (f"{stages} stages", reason),
+            severity="missed",
+        )
+
+    def _reason(self, loop: ir.For, copy: ir.Copy) -> str:
+        if reason := ring_reason(self.launch, loop.body, copy):
+            return reason
+        view = copy.source.owner
+        offsets = view.offsets if isinstance(view, ir.View) else []
+        if not all(replayable(o, self.written) for o in offsets):
+            return "its address depends on what the block computes"
+        # Leaving the loop would leave copies on their way.
+        if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
+            return "the loop may be left early"
+        return ""
+
+    def done(self) -> ir.Launch:
+        """The launch rebuilt."""
+        return with_originals(self.launch, self._rule)
+
+    def _rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if isinstance(before, ir.Alloc) and before.result in self.stages:
+            shape = (self.stages[before.result], *before.shape)
+            made = ir.Alloc(
+                "shared", shape, before.dtype, before.layout, span=op.span, hint=op.result.name
+            )
+            return [builder.emit(made).result]
+        if isinstance(before, ir.For) and before in self.ahead and isinstance(op, ir.For):
+            # Copies that cannot run ahead are no copies any more.
+            copies = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
+            stages = self.stages[self.ahead[before][0].target]
+            _Loop(op, copies, stages, builder).emit()
+            return []
+        if isinstance(before, ir.Copy) and _is_async(before) and isinstance(op, ir.Copy):
+            if before.target in self.stages:
+                return None  # the loop around it takes it
+            _in_place(op, builder)
+            return []
+        return None
+
+
+def _is_async(op: ir.OpBase) -> bool:
+    return isinstance(op, ir.Copy) and op.lowering.startswith("cp.async")
+
+
+def _in_place(op: ir.Copy, builder: ir.Builder) -> None:
+    """A copy that nothing overlaps with."""
+    builder.emit(ir.AsyncCopy(op.source, op.target, None, op.lowering, op.hints))
+    builder.emit(ir.Commit("cp.async"))
+    builder.emit(ir.Wait("cp.async", [], [], 0, reason="nothing to overlap with"))
+
+
+class _Loop:
+    """One loop whose copies run ahead."""
+
+    def __init__(
+        self, loop: ir.For, copies: list[ir.Copy], stages: int, builder: ir.Builder
+    ) -> None:
+        self.loop = loop
+        self.copies = copies
+        self.stages = stages
+        self.builder = builder
+
+    def emit(self) -> None:
+        """The loads ahead of the loop, and the loop."""
+        loop, builder = self.loop, self.builder
+        for number in range(self.stages - 1):
+            distance = builder.constant(number)
+            self._load(self._step(loop.start, distance), builder.constant(number))
+        variable = loop.body.args[0]
+        block = ir.Block([ir.Value(variable.type, variable.name)])
+        (here,) = block.args
+        with builder.inside(block):
+            done = folded(ir.Binary("sub", here, loop.start), builder)
+            turn = folded(ir.Binary("floordiv", done, loop.step), builder)
+            count = builder.constant(self.stages)
+            slot = builder.emit(ir.Binary("floormod", turn, count, hint="slot")).result
+            builder.emit(
+                ir.Wait("cp.async", [], [], self.stages - 2, reason="the tile of this iteration")
+            )
+            distance = builder.constant(self.stages - 1)
+            later = builder.emit(ir.Binary("add", turn, distance)).result
+            free = builder.emit(ir.Binary("floormod", later, count, hint="free")).result
+            self._load(self._step(here, distance), free)
+            self._work(block, here, slot)
+        builder.emit(
+            ir.For("serial", loop.start, loop.stop, loop.step, block, 0, loop.hints, span=loop.span)
+        )
+
+    def _step(self, start: ir.Value, distance: ir.Value) -> ir.Value:
+        moved = folded(ir.Binary("mul", distance, self.loop.step), self.builder)
+        return folded(ir.Binary("add", start, moved), self.builder)
+
+    def _load(self, at: ir.Value, slot: ir.Value) -> None:
+        """The group of one iteration; an empty one beyond the last."""
+        builder = self.builder
+        there = folded(ir.Compare("lt", at, self.loop.stop), builder)
+        surely = number_of(there) is True
+        then = builder.block if surely else ir.Block()
+        with builder.inside(then):
+            mapping: Mapping = {self.loop.body.args[0]: at}
+            for copy in self.copies:
+                source = self._replayed(copy.source, mapping)
+                target = slot_view(copy.target, slot, then.ops)
+                builder.emit(
+                    ir.AsyncCopy(source, target, None, copy.lowering, copy.hints, span=copy.span)
+                )
+        if not surely:
+            builder.emit(ir.If(there, then, ir.Block()))
+        builder.emit(ir.Commit("cp.async"))
+
+    def _replayed(self, value: ir.Value, mapping: Mapping) -> ir.Value:
+        """A value of the loop's body, computed for another iteration."""
+        owner = value.owner
+        inside = owner is not None and owner in self.loop.body.ops
+        if value in mapping or not inside or owner is None:
+            return mapping.get(value, value)
+        for operand in owner.operand_values():
+            if not isinstance(operand.type, ir.BufferType) or isinstance(operand.owner, ir.View):
+                self._replayed(operand, mapping)
+        made = self.builder.emit(clone(owner, mapping, {}))
+        mapping[value] = made.result
+        return made.result
+
+    def _work(self, block: ir.Block, here: ir.Value, slot: ir.Value) -> None:
+        """The body without its copies, on the slot of this iteration."""
+        slots: Slots = {c.target: (c.target, slot) for c in self.copies}
+        mapping: Mapping = {self.loop.body.args[0]: here}
+        for op in self.loop.body.ops:
+            if op not in self.copies:
+                block.ops += consumed(op, mapping, slots)

@@ -1,0 +1,76 @@
+"""Loads that run ahead of their use.
+
+Warp roles (the launch has the hint `warp_roles`): every load by TMA goes to a producer warp group,
+which fills the slots of a ring; the consumers wait for a slot before its first use and free it
+after its last.  Ring positions live outside of all loops, so the scheme needs no prologue and no
+drain, and a persistent block goes from tile to tile without a pause.
+
+    for k (pipelined 4)                   producer                consumer
+      copy A[…] → A_s (tma)               for k                   for k
+      gemm A_s …              ⇒             s = acquire ring        s = wait ring
+                                            A[…] → A_s[s] (async)   gemm A_s[s] …
+                                            commit ring             release ring
+
+cp.async: all threads start the load of iteration k + stages − 1 before they work on iteration k.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.passes.choice.choose import ROLES
+from tileprof.compiler.cuda.resources import registers_available
+from tileprof.ir.rewrite import per_launch, with_rule
+
+from .grouped_copies import group_copies
+from .split import split_roles
+
+__all__ = ["pipeline"]
+
+WARP_GROUP = 128
+ROLE_REGISTERS = {2: (24, 240), 3: (32, 160)}
+"""By consumer warp groups: what `setmaxnreg` leaves to a thread of the producer and of a consumer;
+with one consumer warp group all threads have enough without."""
+
+
+def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """Roles and rings, or groups of cp.async, for every launch that has asynchronous loads."""
+    return per_launch(kernel, lambda launch: _pipelined(with_rule(launch, _no_wish), lowering))
+
+
+def _no_wish(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    """Wishes have had their answer; those about buffers would keep the ones that rings replace."""
+    return [] if isinstance(op, ir.Annotate) else None
+
+
+def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    hints = dict(launch.hints)
+    if not hints.pop(ROLES, False):
+        return group_copies(launch, lowering)
+    body = split_roles(launch, lowering)
+    groups = launch.block_threads // WARP_GROUP
+    roles = next(o for o in body.ops if isinstance(o, ir.Roles))
+    body.ops[body.ops.index(roles)] = ir.Roles(
+        roles.producer,
+        roles.consumer,
+        *_registers(groups, lowering),
+        span=roles.span,
+    )
+    lowering.remarks.add(
+        "launch",
+        launch.span,
+        f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
+    )
+    return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
+
+
+def _registers(groups: int, lowering: Lowering) -> tuple[int, int]:
+    """What each role asks for, which is no more than the block starts with: it would wait for ever.
+
+    A limit of registers that leaves less is kept by both roles.
+    """
+    producer, consumer = ROLE_REGISTERS.get(groups, (0, 0))
+    each = registers_available((groups + 1) * WARP_GROUP, lowering.target)
+    each = min(each, lowering.controls.registers or each)
+    fits = producer + groups * consumer <= (groups + 1) * each
+    return (producer, consumer) if fits else (0, 0)

@@ -1,0 +1,195 @@
+"""Warp specialisation: may a warp group of its own issue the loads, and what does it have to run?
+
+The producer runs a slice of the program: the control flow around the loads and the scalars that
+their addresses need.  A value belongs to the slice (it is `replayable`) where it follows from block
+indices, loop variables, parameters, and global memory that the kernel does not write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.memory import base
+
+__all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
+__all__ += ["role_reason", "written_globals"]
+
+PRODUCER_THREADS = 128
+"""Of the warp group that only loads."""
+
+
+def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering: Lowering) -> str:
+    """Why the kernel's loads are not left to a producer warp group; '' where they are."""
+    if not lowering.target.has_tma:
+        return f"{lowering.target.name} has none"
+    if not lowering.controls.warp_specialization:
+        return "warp specialisation is turned off"
+    threads, limit = launch.block_threads, lowering.target.threads_per_block
+    if threads + PRODUCER_THREADS > limit:
+        return f"it would have no room beside {threads} threads in a block of {limit}"
+    loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
+    stages = lowering.controls.stages
+    loops = [o for o in loops if (o.num_stages if stages is None else stages) > 1]
+    if not loops:
+        return "there is no pipelined loop of two stages or more"
+    reason = ""
+    for loop in loops:
+        reason = _loop_reason(launch, loop, can_bulk)
+        if not reason:
+            return ""
+    return reason
+
+
+def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: Callable[[ir.Copy], str]) -> str:
+    products = [o for o in ir.walk(loop.body) if is_of_warp_groups(o)]
+    if not products:
+        return "the loop has no wgmma to overlap with"
+    loads = loads_of(loop.body)
+    if not loads:
+        return "the loop loads no tile"
+    written = written_globals(launch)
+    if reason := _control_reason(launch.body, loop, written):
+        return reason
+    return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), "")
+
+
+def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: Callable[[ir.Copy], str]) -> str:
+    """Why a producer warp group cannot issue a load; '' where it can.
+
+    A tile may be loaded in several loops, one after the other, if all of these loads can.
+    """
+    written = written_globals(launch)
+    homes = _homes(launch, copy.target)
+    for block, each in homes:
+        reason = can_bulk(each) or ring_reason(launch, block, each, [b for b, _ in homes])
+        reason = reason or _control_reason(launch.body, each, written)
+        if reason := reason or _address_reason(each, written):
+            return reason
+    return ""
+
+
+def _homes(launch: ir.Launch, tile: ir.Value) -> list[tuple[ir.Block, ir.Copy]]:
+    """The blocks that load a tile, each with the load."""
+    blocks = [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
+    return [(b, copy) for b in blocks for copy in loads_of(b) if copy.target is tile]
+
+
+def loads_of(block: ir.Block) -> list[ir.Copy]:
+    """The copies from global to shared memory that stand in a block itself."""
+    return [
+        o
+        for o in block.ops
+        if isinstance(o, ir.Copy)
+        and base(o.source).buffer.space == "global"
+        and base(o.target).buffer.space == "shared"
+    ]
+
+
+def is_ring_load(op: ir.OpBase) -> bool:
+    """Whether an op of a launch with roles is a load that the producer issues."""
+    return (
+        isinstance(op, ir.Copy)
+        and op.lowering.startswith("tma")
+        and base(op.target).buffer.space == "shared"
+    )
+
+
+def ring_reason(
+    launch: ir.Launch, block: ir.Block, copy: ir.Copy, homes: Sequence[ir.Block] = ()
+) -> str:
+    """Why a loaded tile cannot be a slot of a ring; '' where it can.
+
+    The tile has to be filled as a whole by this copy alone, and read after it in the same block;
+    elsewhere only blocks of `homes` may use it, which load it themselves.
+    """
+    tile = copy.target
+    if base(copy.source) in written_globals(launch):
+        return f"the kernel also writes `{buffer_name(copy.source)}`"
+    if base(tile) is not tile:
+        return "it fills a part of the shared tile"
+    at = block.ops.index(copy)
+    for position, op in enumerate(block.ops):
+        for touch in op.all_accesses():
+            if base(touch.value) is not tile or op is copy:
+                continue
+            if position < at:
+                return "the tile is used before it is loaded"
+            if touch.writes:
+                return "the tile is also written by other ops"
+    # One home inside another would count twice.
+    if _uses(launch.body, tile) != sum(_uses(home, tile) for home in homes or [block]):
+        return "the tile is also used elsewhere"
+    return ""
+
+
+def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) -> str:
+    """Why the producer could not run the loops and branches around a load, or around a loop with
+    loads and that loop itself."""
+    for op in block.ops:
+        if not any(o is sought for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
+            continue
+        if isinstance(op, ir.Copy):
+            return ""
+        match op:
+            case ir.For(start=start, stop=stop, step=step):
+                controls = [start, stop, step]
+            case ir.If(condition=condition) if not op.results:
+                controls = [condition]
+            case _:
+                return f"a load stands in a `{op.mnemonic}`"
+        if not all(replayable(v, written) for v in controls):
+            return "a loop or branch around it depends on what the block computes"
+        if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
+            return "the loop may be left early"
+        if op is sought:
+            return ""
+        for inner in op.blocks():
+            if reason := _control_reason(inner, sought, written):
+                return reason
+    return ""
+
+
+def _uses(block: ir.Block, tile: ir.Value) -> int:
+    return sum(base(t.value) is tile for o in ir.walk(block) for t in o.accesses())
+
+
+def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value]:
+    """Global buffers that the launch writes; where they may be `aliased`, every one of them if it
+    writes any."""
+    found = [t for op in ir.walk(launch.body) for t in op.accesses()]
+    held = {base(t.value) for t in found if base(t.value).buffer.space == "global"}
+    written = {base(t.value) for t in found if t.writes} & held
+    return held if aliased and written else written
+
+
+def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:
+    """Whether an op gives the same value wherever it runs, from the same operands: arithmetic, and
+    a load from global memory that nobody writes."""
+    if isinstance(op, ir.Load):
+        held = base(op.buffer)
+        return held.buffer.space == "global" and held not in written
+    return is_pure(op)
+
+
+def replayable(value: ir.Value, written: set[ir.Value], depth: int = 64) -> bool:
+    """Whether another warp group can compute a scalar by itself."""
+    owner = value.owner
+    if owner is None or depth == 0:
+        return depth > 0  # a block index, a loop variable, a parameter
+    return is_replayed(owner, written) and all(
+        replayable(v, written, depth - 1)
+        for v in owner.operand_values()
+        if not isinstance(v.type, ir.BufferType)
+    )
+
+
+def _address_reason(copy: ir.Copy, written: set[ir.Value]) -> str:
+    owner = copy.source.owner
+    if isinstance(owner, ir.View) and not all(replayable(o, written) for o in owner.offsets):
+        return "its address depends on what the block computes"
+    return ""

@@ -1,0 +1,378 @@
+"""A launch as two roles: what fills the rings, and everything else.
+
+Each block of ops is split on its own.  Loads by TMA that are first and last used by the same ops of
+their block share a ring, and so a barrier.  A tile that several loops load in turn has one ring.
+
+Where blocks take tiles when they are free, the producer asks for the next one as soon as it has
+started the last load of a tile, while consumers have full slots before them, and hands its number
+over in a ring of its own.
+
+    for tile (order = dynamic)      producer                   consumer
+      …                       ⇒       …                          …
+                                      next = next_tile           next = receive numbers
+                                      send numbers, next         yield next
+                                      yield next
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
+from tileprof.compiler.cuda.passes.persist.tile_order import DYNAMIC, SMALL, TWO_SLOTS
+from tileprof.compiler.passes.liveness import keep_live, live_ops
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.memory import base
+from tileprof.ir.rewrite import clone, rewrite_block
+
+from .roles import is_ring_load, written_globals
+
+__all__ = ["ONCE", "Mapping", "Slots", "consumed", "slot_view", "split_roles"]
+
+Mapping = dict[ir.Value, ir.Value]
+ONCE = ("once", True)
+"""Hint of a loop that has one iteration at most."""
+AHEAD = 2
+"""Numbers of tiles that may wait for consumers: the producer is at most two tiles ahead."""
+Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
+"""For each tile the buffer with all its slots, and the slot it is in."""
+
+
+def split_roles(launch: ir.Launch, lowering: Lowering) -> ir.Block:
+    """The body of the launch: allocations and rings, then one `roles` op."""
+    return _Split(launch, lowering).body()
+
+
+@dataclass(eq=False)
+class _Group:
+    """Tiles that travel through one ring."""
+
+    copies: list[ir.Copy]
+    first: int
+    """Position in the block of the op that first uses them."""
+    last: int
+    ring: ir.Value
+    buffers: dict[ir.Value, ir.Value]
+    """From each tile to the buffer that holds all slots."""
+    lag: bool
+
+
+@dataclass
+class _Half:
+    """A block of one role under construction."""
+
+    block: ir.Block
+    mapping: Mapping
+    """From values of the launch to those of the role."""
+
+    def opened(self, block: ir.Block) -> _Half:
+        """An empty block with arguments of its own, for a region."""
+        args = [ir.Value(a.type, a.name) for a in block.args]
+        self.mapping.update(zip(block.args, args))
+        return _Half(ir.Block(args), self.mapping)
+
+    def close(self, op: ir.OpBase, regions: dict[str, ir.Block]) -> None:
+        """Append a copy of a loop or branch with these regions; from here on it is ordinary."""
+        made = clone(op, self.mapping, regions)
+        if isinstance(made, ir.For) and made.kind == "pipelined":
+            made = ir.For("serial", made.start, made.stop, made.step, made.body, span=op.span)
+        self.block.ops.append(made)
+
+
+@dataclass
+class _Split:
+    launch: ir.Launch
+    lowering: Lowering
+    before: list[ir.OpBase] = field(default_factory=list)
+    """Allocations and rings, in front of the roles."""
+    lagging: list[_Group] = field(default_factory=list)
+    """Groups of the loop just left whose last slot is still to be freed."""
+    rings: dict[tuple[object, ...], tuple[ir.Value, dict[ir.Value, ir.Value]]] = field(
+        default_factory=dict
+    )
+    """Rings and their buffers, by stages and by tiles: loops in turn may fill the same."""
+
+    def body(self) -> ir.Block:
+        """Everything."""
+        launch = self.launch
+        self.written = written_globals(launch)
+        self.loads = {o for o in ir.walk(launch.body) if is_ring_load(o)}
+        self.tiles = Counter(o.target for o in self.loads if isinstance(o, ir.Copy))
+        if cluster_of(launch).size > 1:
+            position = ir.GridPosition("rank", hint="rank")
+            self.before.append(position)
+            self.rank = position.result
+        args = [ir.Value(a.type, a.name) for a in launch.body.args]
+        mapping: Mapping = dict(zip(launch.body.args, args))
+        ahead = _Half(ir.Block(), dict(mapping))
+        here = _Half(ir.Block(), mapping)
+        self._block(launch.body, None, ahead, here, {})
+        _prune(ahead.block, set())
+        # Addresses of loads, which the consumers no longer issue.
+        keep_live(here.block, live_ops(here.block))
+        roles = ir.Roles(ahead.block, here.block, span=launch.span)
+        return ir.Block(args, [*self.before, roles])
+
+    # -- one block of ops
+
+    def _block(
+        self, block: ir.Block, loop: ir.For | None, ahead: _Half, here: _Half, slots: Slots
+    ) -> None:
+        """Append the two halves of a block, which is the body of a loop if there is one."""
+        groups = self._groups(block, loop)
+        group_of = {c: g for g in groups for c in g.copies}
+        slots = dict(slots)
+        for at, op in enumerate(block.ops):
+            for group in groups:
+                if group.first == at:
+                    self._wait(group, here, slots)
+            if isinstance(op, ir.Copy) and op in group_of:
+                group = group_of[op]
+                if op is group.copies[-1]:
+                    self._fill(group, ahead)
+            else:
+                self._op(op, ahead, here, slots)
+            for group in groups:
+                if group.last == at:
+                    self._release(group, here, op)
+
+    def _wait(self, group: _Group, here: _Half, slots: Slots) -> None:
+        wait = ir.RingWait(group.ring, span=group.copies[0].span, hint="slot")
+        here.block.ops.append(wait)
+        for tile, buffer in group.buffers.items():
+            slots[tile] = (buffer, wait.result)
+
+    def _release(self, group: _Group, here: _Half, op: ir.OpBase) -> None:
+        here.block.ops.append(ir.RingRelease(group.ring, int(group.lag), span=op.span))
+        if group.lag:
+            self.lagging.append(group)
+
+    def _op(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            if op.result not in self.tiles:
+                made = clone(op, {}, {})
+                self.before.append(made)
+                here.mapping[op.result] = made.result
+        elif any(o in self.loads for b in op.blocks() for o in ir.walk(b)):
+            self._control(op, ahead, here, slots)
+        else:
+            self._replay(op, ahead)
+            here.block.ops += consumed(op, here.mapping, slots)
+
+    def _control(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
+        """A loop or a branch around loads stands in both roles."""
+        loop = op if isinstance(op, ir.For) else None
+        outer, self.lagging = self.lagging, []
+        theirs: dict[str, ir.Block] = {}
+        ours: dict[str, ir.Block] = {}
+        for name in op.SPEC.regions:
+            inner: ir.Block = getattr(op, name)
+            producer, consumer = ahead.opened(inner), here.opened(inner)
+            theirs[name], ours[name] = producer.block, consumer.block
+            self._block(inner, loop, producer, consumer, slots)
+        if loop is not None and DYNAMIC in loop.hints:
+            self._hand_over(loop, theirs["body"], ours["body"], ahead)
+        ahead.close(op, theirs)
+        here.close(op, ours)
+        for group in self.lagging:
+            last = ir.RingRelease(group.ring, 1, last=True, span=op.span)
+            here.block.ops.append(last)
+        self.lagging = outer
+
+    def _hand_over(self, op: ir.For, theirs: ir.Block, ours: ir.Block, ahead: _Half) -> None:
+        """Let both roles go on with the next tile that nobody has taken."""
+        warps = self.launch.block_threads // 32
+        numbers = ir.Ring(AHEAD, 0, warps, span=op.span, hint="tiles")
+        self.before.append(numbers)
+        builder = ir.Builder(theirs, op.span)
+        total = ahead.mapping.get(op.stop, op.stop)
+        found = builder.emit(ir.NextTile(total, hint="next")).result
+        builder.emit(ir.RingSend(numbers.result, found))
+        builder.emit(ir.Yield([found]))
+        builder = ir.Builder(ours, op.span)
+        received = builder.emit(ir.RingReceive(numbers.result, hint="next")).result
+        builder.emit(ir.Yield([received]))
+
+    def _replay(self, op: ir.OpBase, ahead: _Half) -> None:
+        """Let the producer compute an address too; what it does not need is pruned later."""
+        match op:
+            case ir.View():
+                wanted = base(op.base).buffer.space == "global"
+            case ir.Load():
+                held = base(op.buffer)
+                wanted = held.buffer.space == "global" and held not in self.written
+            case _:
+                wanted = is_pure(op) or isinstance(op, ir.GridPosition)
+        if wanted:
+            made = clone(op, ahead.mapping, {})
+            ahead.mapping.update(zip(op.results, made.results))
+            ahead.block.ops.append(made)
+
+    # -- rings
+
+    def _groups(self, block: ir.Block, loop: ir.For | None) -> list[_Group]:
+        found: dict[tuple[int, int, ir.Value | None], list[ir.Copy]] = {}
+        for op in block.ops:
+            if isinstance(op, ir.Copy) and op in self.loads:
+                # A tile of several blocks travels alone: elsewhere its use may be another.
+                alone = op.target if self.tiles[op.target] > 1 else None
+                found.setdefault((*_span_of_use(block, op), alone), []).append(op)
+        return [
+            self._group(block, copies, first, last, loop)
+            for (first, last, _), copies in found.items()
+        ]
+
+    def _group(
+        self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, loop: ir.For | None
+    ) -> _Group:
+        stages, hints = self._stages(loop), loop.hints if loop is not None else ()
+        if TWO_SLOTS in hints and sum(tile_bytes(c.target) for c in copies) <= SMALL:
+            stages = 2
+        key = (stages, *((c.target, sharers(c)) for c in copies))
+        if key not in self.rings:
+            self.rings[key] = self._ring(copies, stages)
+        ring, buffers = self.rings[key]
+        # Behind its only iteration a loop leaves no product running: where ways with and without
+        # one meet, the assembler would run all products of the kernel one by one.
+        lag = stages > 1 and self.lowering.controls.delayed_release and ONCE not in hints
+        lag = lag and all(_may_lag(block, c.target, last) for c in copies)
+        return _Group(copies, first, last, ring, buffers, lag)
+
+    def _stages(self, loop: ir.For | None) -> int:
+        if loop is None or loop.kind != "pipelined":
+            return 1
+        asked = self.lowering.controls.stages
+        return max(loop.num_stages if asked is None else asked, 1)
+
+    def _ring(
+        self, copies: list[ir.Copy], stages: int
+    ) -> tuple[ir.Value, dict[ir.Value, ir.Value]]:
+        """A ring for tiles, and by tile the buffer with all its slots."""
+        buffers: dict[ir.Value, ir.Value] = {}
+        total = 0
+        for copy in copies:
+            alloc = copy.target.owner
+            assert isinstance(alloc, ir.Alloc)
+            total += tile_bytes(copy.target)
+            name = alloc.result.name or buffer_name(copy.source)
+            shape = (stages, *alloc.shape)
+            slots = ir.Alloc("shared", shape, alloc.dtype, alloc.layout, span=alloc.span, hint=name)
+            buffers[copy.target] = slots.result
+            self.before.append(slots)
+        warps = self.launch.block_threads // 32
+        cluster = max(sharers(c) for c in copies)
+        ring = ir.Ring(stages, total, warps, cluster, span=copies[0].span, hint="ring")
+        self.before.append(ring)
+        return ring.result, buffers
+
+    def _fill(self, group: _Group, ahead: _Half) -> None:
+        """Acquire a slot, start all loads into it, go on."""
+        span = group.copies[0].span
+        builder = ir.Builder(ahead.block, span)
+        acquire = builder.emit(ir.RingAcquire(group.ring, hint="slot"))
+        for copy in group.copies:
+            source = ahead.mapping.get(copy.source, copy.source)
+            target = slot_view(group.buffers[copy.target], acquire.result, ahead.block.ops)
+            count = sharers(copy)
+            if count > 1:
+                source, target = shared_slice(source, target, count, self.rank, builder)
+            builder.emit(
+                ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, count, span=copy.span)
+            )
+        builder.emit(ir.RingCommit(group.ring))
+
+
+def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
+    """Positions of the ops of the block that first and last use the loaded tile."""
+    used = [
+        at
+        for at, op in enumerate(block.ops)
+        if op is not copy and any(base(v) is copy.target for v in _named(op))
+    ]
+    at = block.ops.index(copy)
+    return (used[0], used[-1]) if used else (at, at)
+
+
+def _named(op: ir.OpBase) -> list[ir.Value]:
+    """The buffers that an op accesses, or takes a part of."""
+    return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
+
+
+def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
+    """Whether the slot is read by products of tensor cores alone, of one sum that nothing else in
+    the block waits for, so that they may run on while the next ones are issued."""
+    ops = list(enumerate(block.ops))
+    products = {at: op for at, op in ops if at <= last and is_of_warp_groups(op)}
+    readers = [at for at, op in ops if _reads(op, tile)]
+    if not readers or any(at not in products for at in readers):
+        return False
+    sums = {base(products[at].c) for at in readers}
+    return len(sums) == 1 and not any(
+        base(t.value) in sums
+        for at, op in ops[readers[0] :]
+        if at not in readers
+        for t in op.all_accesses()
+    )
+
+
+def _reads(op: ir.OpBase, tile: ir.Value) -> bool:
+    return any(t.reads and base(t.value) is tile for t in op.all_accesses())
+
+
+def slot_view(buffer: ir.Value, slot: ir.Value, ops: list[ir.OpBase]) -> ir.Value:
+    """One slot of a ring's buffer as a tile; its ops are appended."""
+    zero = ir.Constant(0, ir.dtype("index"))
+    shape = buffer.buffer.static_shape
+    view = ir.View(
+        buffer, [slot, *[zero.result] * (len(shape) - 1)], (1, *shape[1:]), in_bounds=True
+    )
+    ops += [zero, view]
+    return view.result
+
+
+def consumed(op: ir.OpBase, mapping: Mapping, slots: Slots) -> list[ir.OpBase]:
+    """A copy of an op for the consumers, in which tiles of rings are their slots."""
+
+    def rule(new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        match new:
+            case ir.View(base=tile) if tile in slots:
+                buffer, slot = slots[tile]
+                offsets, sizes = [slot, *new.offsets], (1, *new.sizes)
+                view = ir.View(buffer, offsets, sizes, True, span=new.span, hint=new.hint)
+                return [builder.emit(view).result]
+            case ir.Load(buffer=tile) if tile in slots:
+                buffer, slot = slots[tile]
+                indices = [slot, *new.indices]
+                load = ir.Load(buffer, indices, new.in_bounds, span=new.span, hint=new.hint)
+                return [builder.emit(load).result]
+            case _:
+                used = [v for v in new.operand_values() if v in slots]
+        if not used:
+            return None
+        views = {v: slot_view(*slots[v], builder.block.ops) for v in used}
+        regions = {n: getattr(new, n) for n in new.SPEC.regions}
+        return list(builder.emit(clone(new, views, regions)).results)
+
+    return rewrite_block(ir.Block([], [op]), mapping, rule).ops
+
+
+def _prune(block: ir.Block, needed: set[ir.Value]) -> None:
+    """Take out of the producer's blocks, which are its own, what no load needs."""
+    kept: list[ir.OpBase] = []
+    for op in reversed(block.ops):
+        inside = [o for b in op.blocks() for o in ir.walk(b)]
+        acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
+        acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.RingSend | ir.Yield)
+        if not acts and not any(r in needed for r in op.results):
+            continue
+        for inner in reversed(list(op.blocks())):
+            _prune(inner, needed)
+        needed.update(op.operand_values())
+        kept.append(op)
+    block.ops = kept[::-1]

@@ -1,0 +1,430 @@
+"""The tables of a `.tprof` file, stated once; `docs/profile-format.md` explains them.
+
+The file is a SQLite database whose `application_id` says that it is a profile and whose
+`user_version` is the version of this schema. A change that an older reader would misread raises
+`VERSION`.
+
+Each column states its type, its range, whether it may be NULL and which table it refers to.  The
+`CREATE TABLE` statements of the writer and the checks of the reader (`database.py`) follow from
+that, so that no value reaches the rest of tileprof that is not of the declared form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tileprof.profile.storage import limits
+from tileprof.profile.tree.symbol import KINDS
+
+APPLICATION_ID: Final = 0x54505246
+"""The letters `TPRF`."""
+VERSION: Final = 1
+
+Type = Literal["integer", "number", "line", "text", "value", "bytes"]
+"""What a column holds: whole numbers, numbers, text of one line or of several, text or a number
+(for attributes), bytes."""
+
+_SQL_TYPES: Final[dict[Type, str]] = {
+    "integer": " INTEGER", "number": "", "line": " TEXT", "text": " TEXT", "value": "",
+    "bytes": " BLOB",
+}  # fmt: skip
+_INT32: Final = (1 << 31) - 1
+_INT64: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of a table."""
+
+    name: str
+    type: Type
+    low: float = 0
+    """Smallest value of a column of numbers."""
+    high: float = _INT32
+    """Largest value of a column of numbers, and largest length of one of texts or bytes."""
+    null: bool = False
+    """Whether a cell may be NULL, which is read as -1, NaN or None."""
+    refers: str = ""
+    """Table whose `id` a cell holds; the reader gives the place of that row, from 0."""
+    earlier: bool = False
+    """Whether the row that a cell refers to stands before the cell's own row."""
+    choices: tuple[str, ...] = ()
+    """All texts that a cell may hold; empty where any may be there."""
+    unique: bool = False
+
+    def sql(self, is_key: bool) -> str:
+        """Return the column's part of `CREATE TABLE`; `is_key` for a sole primary key."""
+        words = f'"{self.name}"{_SQL_TYPES[self.type]}'
+        if is_key:
+            words += " PRIMARY KEY"
+        elif not self.null:
+            words += " NOT NULL"
+        if self.unique:
+            words += " UNIQUE"
+        return words + (f" REFERENCES {self.refers} (id)" if self.refers else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its columns, its primary key, and how many rows it may have."""
+
+    name: str
+    fields: tuple[Field, ...]
+    key: tuple[str, ...] = ()
+    """Columns of the primary key, in whose order rows are read; empty: in order of insertion."""
+    rows: int = limits.ROWS
+    required: bool = False
+    """Whether every file has it; older files lack the others."""
+
+    @property
+    def has_rowid(self) -> bool:
+        """Whether rows are kept under a number: the sole key column, or one without a name."""
+        return not self.key or (len(self.key) == 1 and self.field(self.key[0]).type == "integer")
+
+    def field(self, name: str) -> Field:
+        """Return the column of that name."""
+        return next(field for field in self.fields if field.name == name)
+
+    def sql(self) -> str:
+        """Return the statement that makes the table."""
+        sole = self.key[0] if len(self.key) == 1 else ""
+        parts = [field.sql(field.name == sole) for field in self.fields]
+        if len(self.key) > 1:
+            parts.append(f"PRIMARY KEY ({', '.join(map(quoted, self.key))})")
+        body = ",\n    ".join(parts)
+        ending = "" if self.has_rowid else " WITHOUT ROWID"
+        return f"CREATE TABLE {self.name} (\n    {body}\n){ending};\n"
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as SQL spells it: some of ours are words of SQL."""
+    return f'"{name}"'
+
+
+def _id() -> Field:
+    return Field("id", "integer")
+
+
+def _integer(
+    name: str, low: int = 0, high: int = _INT32, *, null: bool = False, refers: str = "",
+    earlier: bool = False,
+) -> Field:  # fmt: skip
+    return Field(name, "integer", low, high, null, refers, earlier)
+
+
+def _count(name: str) -> Field:
+    return Field(name, "integer", 0, 1 << 62)
+
+
+def _time(name: str, low: int = -limits.NANOSECONDS) -> Field:
+    return Field(name, "integer", low, limits.NANOSECONDS)
+
+
+def _to(name: str, table: str, *, null: bool = False, earlier: bool = False) -> Field:
+    return Field(name, "integer", refers=table, null=null, earlier=earlier)
+
+
+def _number(
+    name: str, low: float = -limits.MAGNITUDE, high: float = limits.MAGNITUDE, *, null: bool = False
+) -> Field:
+    return Field(name, "number", low, high, null)
+
+
+def _line(name: str, choices: Iterable[str] = (), *, unique: bool = False) -> Field:
+    return Field(name, "line", high=limits.LINE_CHARACTERS, choices=tuple(choices), unique=unique)
+
+
+def _text(name: str) -> Field:
+    return Field(name, "text", high=limits.TEXT_CHARACTERS)
+
+
+def _bytes(name: str, *, null: bool = False) -> Field:
+    return Field(name, "bytes", high=limits.INFLATED_BYTES, null=null)
+
+
+PROVENANCE: Final = Table("provenance", (_line("key"), _text("value")), ("key",), required=True)
+FILES: Final = Table("files", (_id(), _line("name")), ("id",), required=True)
+LOCATIONS: Final = Table(
+    "locations",
+    (
+        _id(), _to("file", "files"), _integer("line", -1), _integer("column", -1),
+        _integer("end_line", -1), _integer("end_column", -1), _line("function"),
+        _to("caller", "locations", null=True, earlier=True),
+    ),
+    ("id",),
+    required=True,
+)  # fmt: skip
+SYMBOLS: Final = Table(
+    "symbols",
+    (
+        _id(), _line("kind", KINDS), _line("name"), _to("location", "locations", null=True),
+        _line("phase"),
+    ),
+    ("id",),
+    rows=limits.NODES,
+    required=True,
+)  # fmt: skip
+NODES: Final = Table(
+    "nodes",
+    (_id(), _to("parent", "nodes", null=True, earlier=True), _to("symbol", "symbols")),
+    ("id",),
+    rows=limits.NODES,
+    required=True,
+)
+METRICS: Final = Table(
+    "metrics",
+    (
+        _id(), _line("name", unique=True), _line("unit"), _line("adds"),
+        _integer("inclusive", 0, 1), _line("storage", ("integer", "real")),
+        _number("whole", null=True),
+    ),
+    ("id",),
+    rows=limits.METRICS,
+    required=True,
+)  # fmt: skip
+NODE_VALUES: Final = Table(
+    "node_values",
+    (
+        _to("metric", "metrics"), _to("node", "nodes"), _number("own", null=True),
+        _number("absorbed", null=True), _number("total", null=True),
+    ),
+    ("metric", "node"),
+    rows=limits.CELLS,
+    required=True,
+)  # fmt: skip
+SKETCHES: Final = Table(
+    "sketches",
+    (
+        _to("metric", "metrics"), _to("node", "nodes"), _bytes("own", null=True),
+        _bytes("absorbed", null=True),
+    ),
+    ("metric", "node"),
+)  # fmt: skip
+TIMELINE_TRACKS: Final = Table(
+    "timeline_tracks",
+    (
+        _id(), _line("kind", ("stream", "thread")), _line("name"),
+        _integer("number", 0, _INT64), _integer("device", -1),
+    ),
+    ("id",),
+    rows=limits.TRACKS,
+)  # fmt: skip
+TIMELINE: Final = Table("timeline", (_line("name"), _bytes("content")), ("name",), rows=64)
+CTA_LAUNCHES: Final = Table(
+    "cta_launches",
+    (
+        _id(), _to("kernel", "kernels"), _line("function"), _line("device"), _count("number"),
+        _count("recorded"), _time("issued", -1),
+    ),
+    ("id",),
+    rows=limits.CTAS,
+)  # fmt: skip
+CTAS: Final = Table(
+    "ctas",
+    (
+        _id(), _to("launch", "cta_launches"), _count("block"), _integer("sm", -1),
+        _time("begin", 0), _time("end", 0), _line("chosen"),
+    ),
+    ("id",),
+    rows=limits.CTAS,
+)  # fmt: skip
+CTA_WARPS: Final = Table(
+    "cta_warps",
+    (
+        _id(), _to("cta", "ctas"), _integer("warp", 0, 1 << 20),
+        _line("role", ("producer", "consumer", "")), _time("begin", 0), _time("end", 0),
+        _line("missing", ("begin", "end", "")),
+    ),
+    ("id",),
+    rows=limits.CTA_WARPS,
+)  # fmt: skip
+CTA_QUEUES: Final = Table("cta_queues", (_id(), _line("name")), ("id",), rows=limits.CTAS)
+CTA_COLUMNS: Final = Table("cta_columns", (_line("name"), _bytes("content")), ("name",), rows=64)
+KERNELS: Final = Table(
+    "kernels",
+    (
+        _id(), _line("name"), _line("device"), _text("ir"), _text("source"),
+        _line("source_file"), _integer("source_line", -1), _text("code"), _line("code_language"),
+    ),
+    ("id",),
+    rows=limits.KERNELS,
+    required=True,
+)  # fmt: skip
+KERNEL_ATTRIBUTES: Final = Table(
+    "kernel_attributes",
+    (
+        _to("kernel", "kernels"), _line("name"),
+        Field("value", "value", high=limits.LINE_CHARACTERS, null=True),
+    ),
+    ("kernel", "name"),
+    required=True,
+)  # fmt: skip
+NODE_KERNELS: Final = Table(
+    "node_kernels", (_to("node", "nodes"), _to("kernel", "kernels")), ("node",), required=True
+)
+REMARKS: Final = Table(
+    "remarks",
+    (
+        _id(), _to("kernel", "kernels"), _line("op"), _to("location", "locations", null=True),
+        _text("chosen"), _line("severity"),
+    ),
+    ("id",),
+    required=True,
+)  # fmt: skip
+REJECTIONS: Final = Table(
+    "rejections",
+    (_to("remark", "remarks"), _integer("position"), _text("candidate"), _text("reason")),
+    ("remark", "position"),
+    required=True,
+)
+SITES: Final = Table(
+    "sites",
+    (
+        _to("kernel", "kernels"), _integer("position"), _integer("id", 0, limits.SITES),
+        _line("name"), _line("kind", ("scope", "stage", "op")),
+        _to("location", "locations", null=True),
+        _integer("parent", null=True),
+    ),
+    ("kernel", "position"),
+    required=True,
+)  # fmt: skip
+DEVICE_PEAKS: Final = Table(
+    "device_peaks",
+    (
+        _line("device"), _line("uuid"), _line("measured"), _line("name"),
+        _number("value", 0), _line("unit"), _number("best", 0), _number("spread", 0),
+        _number("clock_mhz", 0), _text("formula"),
+    ),
+    rows=limits.KERNELS,
+)  # fmt: skip
+SOURCES: Final = Table("sources", (_line("file"), _text("text")), ("file",), required=True)
+PC_RECORDINGS: Final = Table(
+    "pc_recordings",
+    (
+        _id(), _count("period"), _line("mode"), _count("total"), _count("dropped"),
+        _count("non_user"), _count("overflows"),
+    ),
+    ("id",),
+    rows=limits.KERNELS,
+)  # fmt: skip
+PC_FUNCTIONS: Final = Table(
+    "pc_functions",
+    (
+        _id(), _line("name"), _line("title"), _line("module"), _line("architecture"),
+        _text("note"),
+    ),
+    ("id",),
+    rows=limits.KERNELS,
+)  # fmt: skip
+PC_STALLS: Final = Table("pc_stalls", (_id(), _line("name")), ("id",), rows=1_000)
+PC_SAMPLES: Final = Table(
+    "pc_samples",
+    (
+        _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
+        _to("stall", "pc_stalls"), _to("node", "nodes", null=True), _count("samples"),
+    ),
+)  # fmt: skip
+PC_INSTRUCTIONS: Final = Table(
+    "pc_instructions",
+    (
+        _to("function", "pc_functions"), _integer("offset", 0, 1 << 40), _line("text"),
+        _to("location", "locations", null=True), _integer("depth", 0, limits.LOOPS),
+    ),
+    ("function", "offset"),
+)  # fmt: skip
+PC_BLAMES: Final = Table(
+    "pc_blames",
+    (
+        _to("function", "pc_functions"), _integer("position"), _integer("offset", 0, 1 << 40),
+        _line("stall"), _integer("producer", 0, 1 << 40), _line("through"),
+    ),
+    ("function", "position"),
+)  # fmt: skip
+INSTRUCTION_METRICS: Final = Table(
+    "instruction_metrics", (_id(), _line("name", unique=True)), ("id",), rows=limits.METRICS
+)
+INSTRUCTION_RECORDINGS: Final = Table(
+    "instruction_recordings",
+    (_integer("recording"), _to("metric", "instruction_metrics")),
+    ("recording", "metric"),
+    rows=limits.KERNELS,
+)
+INSTRUCTION_COUNTS: Final = Table(
+    "instruction_counts",
+    (
+        _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
+        _to("metric", "instruction_metrics"), _count("count"),
+    ),
+    ("function", "offset", "metric"),
+)  # fmt: skip
+PC_CUBINS: Final = Table(
+    "pc_cubins", (_line("sha256"), _bytes("content")), ("sha256",), rows=limits.KERNELS
+)
+PC_TEXTS: Final = Table(
+    "pc_texts",
+    (_line("module"), _line("form"), _bytes("content"), _text("note")),
+    ("module", "form"),
+    rows=limits.KERNELS,
+)
+COUNTER_SERIES: Final = Table(
+    "counter_series",
+    (
+        _id(), _line("device"), _time("interval", 0), _bytes("start"), _bytes("duration"),
+    ),
+    ("id",),
+    rows=limits.KERNELS,
+)  # fmt: skip
+COUNTER_COLUMNS: Final = Table(
+    "counter_columns",
+    (
+        _to("series", "counter_series"), _integer("position"), _line("name"), _line("unit"),
+        _bytes("content"),
+    ),
+    ("series", "position"),
+    rows=limits.KERNELS,
+)  # fmt: skip
+
+BASE: Final = (
+    PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
+    TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES, CTA_COLUMNS, KERNELS,
+    KERNEL_ATTRIBUTES, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICE_PEAKS, SOURCES,
+)  # fmt: skip
+"""Tables of every file that this version writes."""
+PC_TABLES: Final = (
+    PC_RECORDINGS, PC_FUNCTIONS, PC_STALLS, PC_SAMPLES, PC_INSTRUCTIONS, PC_BLAMES,
+    INSTRUCTION_METRICS, INSTRUCTION_RECORDINGS, INSTRUCTION_COUNTS, PC_CUBINS, PC_TEXTS,
+)  # fmt: skip
+"""What files with samples or counts of instructions have beside; others need no room for it."""
+SERIES_TABLES: Final = (COUNTER_SERIES, COUNTER_COLUMNS)
+"""What files with hardware counters over time have beside; others need no room for it."""
+TABLES: Final = (*BASE, *PC_TABLES, *SERIES_TABLES)
+"""All tables that the reader knows."""
+
+_VIEWS: Final = """
+CREATE VIEW places AS
+    SELECT locations.id, files.name AS file, line, "column", function
+    FROM locations JOIN files ON files.id = locations.file;
+CREATE VIEW tree AS
+    SELECT nodes.id, nodes.parent, kind, symbols.name, file, line, function, phase
+    FROM nodes
+    JOIN symbols ON symbols.id = nodes.symbol
+    LEFT JOIN places ON places.id = symbols.location;
+CREATE VIEW measurements AS
+    SELECT node, metrics.name AS metric, unit, own, absorbed, total
+    FROM node_values JOIN metrics ON metrics.id = node_values.metric;
+"""
+"""For questions in SQL; the reader does not look at them."""
+
+
+def statements(tables: Iterable[Table]) -> str:
+    """Return the statements that make these tables."""
+    return "".join(table.sql() for table in tables)
+
+
+SCHEMA: Final = f"""
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {VERSION};
+{statements(BASE)}{_VIEWS}"""
+"""What makes an empty profile's database."""

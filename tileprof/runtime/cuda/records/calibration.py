@@ -1,0 +1,207 @@
+"""What a mark costs on a device: measured once, when records are first read, and kept.
+
+In: a device.  Out: the cycles that one record adds to the warp that writes it, to be taken from
+times; 0 and a reason where it cannot be measured.  A short kernel of its own does it, on a stream
+of its own, in a thread of its own: a device that is busy for long is not waited for.  The cache of
+compiled kernels keeps the number for a kind of device, a driver and this version, so that most
+programs measure nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tileprof
+from tileprof import ir
+from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
+from tileprof.compiler.remarks import Remark
+from tileprof.errors import TileprofError
+from tileprof.files import replace_bytes
+from tileprof.instrument import calibration, slots
+from tileprof.instrument.calibration import Cost
+from tileprof.native.cache import cache_folder, create_folder
+from tileprof.runtime import hooks
+from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.driver import STREAM_NON_BLOCKING
+from tileprof.runtime.cuda.launch import Call, Function
+
+__all__ = ["Calibration", "RecordCost", "measure", "source"]
+
+PATIENCE_S = 3.0
+"""How long somebody who reads records waits for the number."""
+_AGREED = 1.0
+"""Cycles by which warps may differ for the cost to be kept."""
+_TAG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCost:
+    """What a record adds to the warp that writes it."""
+
+    cycles: float = 0.0
+    """0 where it is not known."""
+    reason: str = ""
+    """Why it is not known."""
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """That it is not known, where it is not."""
+        if not self.reason:
+            return ()
+        why = ("what a record costs could not be measured", self.reason)
+        return (Remark("measurement", None, "times hold what marks took", (why,), "missed"),)
+
+
+class Calibration:
+    """The number of one device, which `measure` finds out where nobody has."""
+
+    def __init__(self, device: CudaDevice, measure: Callable[[CudaDevice], Cost | None]) -> None:
+        self._device, self._measure = device, measure
+        self._known: RecordCost | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def cost(self) -> RecordCost:
+        """The number, for which it waits a while."""
+        with self._lock:
+            if self._known is None and self._thread is None:
+                self._known = self._kept()
+                if self._known is None:
+                    self._begin()
+            thread = self._thread
+        if self._known is None and thread is not None:
+            thread.join(PATIENCE_S)
+        return self._known or RecordCost(0.0, "the device is busy")
+
+    def _kept(self) -> RecordCost | None:
+        cycles = read_kept(_place(self._device))
+        return None if cycles is None else RecordCost(cycles)
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="tileprof calibrates", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # the interpreter ends
+            self._run()
+
+    def _run(self) -> None:
+        ident = threading.get_ident()
+        hooks.own_threads.add(ident)
+        try:
+            cost = self._measure(self._device)
+            self._take(cost)
+        except TileprofError as error:
+            self._known = RecordCost(0.0, error.message)
+        finally:
+            # The next thread with this number is the program's.
+            hooks.own_threads.discard(ident)
+
+    def _take(self, cost: Cost | None) -> None:
+        if cost is None:
+            self._known = RecordCost(0.0, "the kernel that measures it wrote no records")
+            return
+        self._known = RecordCost(cost.cycles)
+        if cost.spread <= _AGREED:
+            with suppress(OSError, TileprofError):
+                keep(_place(self._device), self._device, cost)
+
+
+# -- what is kept
+
+
+def _place(device: CudaDevice) -> Path:
+    """The file of what is known of such devices; its name tells all that the number depends on."""
+    digest = hashlib.sha256()
+    parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
+    for part in (*parts, calibration.cuda_text(), slots.cuda_text()):
+        digest.update(f"{len(part)} {part}".encode())
+    return cache_folder() / f"record-cost-{digest.hexdigest()[:24]}.json"
+
+
+def read_kept(place: Path) -> float | None:
+    """The cycles in a file; None where it is not there or damaged."""
+    try:
+        cycles = json.loads(place.read_text())["cycles"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    good = isinstance(cycles, int | float) and math.isfinite(cycles) and cycles >= 0
+    return float(cycles) if good else None
+
+
+def keep(place: Path, device: CudaDevice, cost: Cost) -> None:
+    """Write a number and where it comes from, at once or not at all; OSError where it cannot,
+    OutputError where the cache is not safe."""
+    held = {"device": device.name, "driver": device.driver.version(), **asdict(cost)}
+    create_folder()
+    replace_bytes(place, json.dumps(held, indent=1).encode())
+
+
+# -- measuring
+
+
+def source() -> CudaSource:
+    """The kernel that measures."""
+    from tileprof.compiler.cuda.prelude import with_dependencies
+
+    headers = (*with_dependencies(["base.cuh"]), ("records.cuh", slots.cuda_text()))
+    spec = LaunchSpec(
+        calibration.FUNCTION, (Argument("recording", 0),), (), (), calibration.THREADS, 0
+    )
+    return CudaSource("calibration", calibration.cuda_text(), headers, (spec,), ())
+
+
+def measure(device: CudaDevice) -> Cost | None:
+    """Run the kernel, and wait for it; TileprofError where it cannot be compiled or run, None where
+    its records are not there."""
+    image = _image(device)
+    with hooks.unrecorded(), device.current(), device.driver.beside_captures():
+        return calibration.cost_of(_run(device, image))
+
+
+def _image(device: CudaDevice) -> bytes:
+    from tileprof.compiler.cuda.build import compile_cubin, compile_ptx
+    from tileprof.compiler.cuda.controls import Controls
+
+    if device.from_ptx:
+        return compile_ptx(source(), device.target, Controls()).rstrip("\0").encode() + b"\0"
+    return compile_cubin(source(), device.target, Controls()).bytes
+
+
+def _run(device: CudaDevice, image: bytes) -> slots.Slots:
+    """What the kernel records."""
+    driver, capacity = device.driver, calibration.CAPACITY
+    module = driver.pointer("cuModuleLoadDataEx", image, 0, None, None)
+    kernel = ir.Kernel(calibration.FUNCTION, (), (), ir.Block([], []))
+    (spec,) = source().launches
+    function = Function(device, kernel, module, spec)
+    stream = driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
+    row, size = capacity * slots.RECORD.itemsize, slots.arena_bytes(calibration.SLOTS, capacity)
+    held = driver.pointer("cuMemAllocAsync", size + row, stream)
+    try:
+        arena = -(-held // row) * row
+        head = slots.new_head(calibration.SLOTS, capacity)
+        driver.call("cuMemsetD8Async", arena, 0, size, stream)
+        driver.call("cuMemcpyHtoDAsync_v2", arena, head, len(head), stream)
+        given = slots.recording(arena, capacity, tag=_TAG)
+        grid = (calibration.BLOCKS,)
+        function.launch(Call((), (), (), (), grid, stream, 0, given))
+        return slots.read(_copied(device, arena, size, stream)).slots()
+    finally:
+        with suppress(TileprofError):
+            driver.call("cuMemFreeAsync", held, stream)
+
+
+def _copied(device: CudaDevice, place: int, size: int, stream: int) -> NDArray[np.uint8]:
+    made = np.empty(size, np.uint8)
+    device.driver.call("cuMemcpyDtoHAsync_v2", made.ctypes.data, place, size, stream)
+    device.driver.call("cuStreamSynchronize", stream)
+    return made
