@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .cuda.device import CudaDevice
     from .cuda.executable import CudaExecutable, Need
 
-__all__ = ["LoadedKernel", "load"]
+__all__ = ["LoadedKernel", "described", "load"]
 
 _MAX_WORK = 1024
 
@@ -208,7 +208,7 @@ class LoadedKernel:
             source_line=location.line if location else 0,
             code=code,
             code_language=language,
-            remarks=_remarks(remarks),
+            remarks=described(remarks),
             sites=_sites(self._sites()),
             attributes=self._attributes(),
             later=None if self._recording is None else partial(self._later, len(self._sites())),
@@ -234,7 +234,7 @@ class LoadedKernel:
         if compared is not None:
             remarks = [*compared.remarks(), *remarks]
             attributes |= compared.attributes()
-        return LateDescription(_remarks(remarks), _sites(self._sites()[known:]), attributes)
+        return LateDescription(described(remarks), _sites(self._sites()[known:]), attributes)
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
@@ -276,7 +276,8 @@ def _recording(executable: Executable) -> CudaExecutable | None:
     return cast("CudaExecutable", executable) if getattr(executable, "records", False) else None
 
 
-def _remarks(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
+def described(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
+    """Return remarks as profiles keep them, rendered."""
     return tuple(
         RemarkDescription(
             r.subject,
