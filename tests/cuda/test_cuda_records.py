@@ -622,7 +622,7 @@ def test_what_records_say(machine: Machine) -> None:
     machine.records.collect(final=False)
     (remark,) = held.told()
     assert (remark.op, remark.location) == ("inside", SITES[1].location)
-    assert remark.chosen.startswith("“math” waits 300,")
+    assert str(remark.decision).startswith("“math” waits 300,")
     machine.late.closed = True
     machine.late = Late()
     other = machine.executable()

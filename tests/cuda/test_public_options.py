@@ -21,6 +21,7 @@ from tileprof.compiler.cuda.controls import Controls, controls_of, parse_control
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError, UsageError
+from tileprof.remarks.measured import NotMeasured
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.cuda.binary_file import read_binary, write_binary
 from tileprof.runtime.launch import LoadedKernel, described
@@ -301,7 +302,7 @@ def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
 
 def test_strict_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a kernel runs on the cpu, strict is about that."""
-    missed = Remark("scope f", None, "not measured", (), "missed")
+    missed = Remark(NotMeasured(), "scope", "f", severity="missed")
     monkeypatch.setattr(program, "collect", lambda kernel: (missed,))
 
     def doubled(A):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
