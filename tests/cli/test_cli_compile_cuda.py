@@ -15,7 +15,6 @@ import pytest
 from tests.cli.test_cli_run import KERNEL
 from tests.cuda.ptxas_kernels import KERNELS
 from tileprof import ir
-from tileprof.compiler import Remark
 from tileprof.compiler.cuda import nvrtc
 from tileprof.compiler.cuda.build import Cubin, compile_cubin
 from tileprof.compiler.cuda.controls import Controls
