@@ -176,7 +176,7 @@ def test_tail_of_a_launch_with_a_part_of_a_wave() -> None:
     assert found.busy == pytest.approx(500 / 600)
     assert found.tail == pytest.approx(1 / 3)
     assert found.filled == pytest.approx(2.5 / 3)
-    assert found.decision == (
+    assert found.sentence == (
         "By 5 of 5 blocks, multiprocessors run empty during the last 33.3% of a launch;"
         " 2.50 waves of blocks fill 83.3% of whole ones."
     )
@@ -189,7 +189,7 @@ def test_tail_of_blocks_that_end_together() -> None:
     assert found.tail == 0
     assert found.busy == pytest.approx(190 / 200)
     assert math.isnan(found.waves)
-    assert found.decision == (
+    assert found.sentence == (
         "By 2 of 64 blocks, multiprocessors run empty during the last 0.0% of a launch."
     )
 
