@@ -32,6 +32,8 @@ from benchmarks.reliability.page import CAMPAIGNS, COMBINED, ROOT
 
 GRACE_S = 45
 """After its time a campaign ends what it has begun; then it is killed."""
+UNRECORDED_S = 60
+"""Of the soak, before it records: what grows there is not the recorder's."""
 TOLD = 4_000
 """Characters of what a campaign said that are kept where it ended badly."""
 
@@ -124,6 +126,7 @@ def environment() -> dict[str, str]:
 def start_soak(seconds: float, folder: Path) -> subprocess.Popen[bytes]:
     """Start the soak in a session of its own, so that it may outlast this process."""
     command = [sys.executable, "-m", "benchmarks.reliability.soak", f"--seconds={seconds:.0f}"]
+    command += [f"--unrecorded={UNRECORDED_S}"]
     with (folder / "soak.txt").open("w") as said:
         return subprocess.Popen(
             [*command, "-o", str(folder / "soak.json")],
