@@ -242,7 +242,7 @@ def memory_parts() -> dict[str, float]:
     for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):
         parts[name] = round(held / 2**20, 2)
     parts["blocks of Python"] = sys.getallocatedblocks()
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         parts["torch on the device"] = round(torch.cuda.memory_reserved() / 2**20, 2)
     return parts
 
