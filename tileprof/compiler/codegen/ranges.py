@@ -38,15 +38,31 @@ def interval(value: ir.Value, known: Mapping[ir.Value, Interval]) -> Interval:
 
     Only `index` arithmetic is followed: it does not wrap.
     """
+    return _interval(value, known, {})
+
+
+def _interval(
+    value: ir.Value, known: Mapping[ir.Value, Interval], found: dict[ir.Value, Interval]
+) -> Interval:
+    """Bounds of a value; `found` holds those of operands, which many values may share."""
     if value in known:
         return known[value]
-    match value.owner:
-        case ir.Constant(value=number) if value.dtype.is_integer:
-            return int(number), int(number)
-        case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
-            return _binary(kind, interval(left, known), interval(right, known))
-        case _:
-            return UNKNOWN
+    if value not in found:
+        match value.owner:
+            case ir.Constant(value=number) if value.dtype.is_integer:
+                found[value] = int(number), int(number)
+            case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
+                a, b = _interval(left, known, found), _interval(right, known, found)
+                low, high = _binary(kind, a, b)
+                found[value] = _bounded(low), _bounded(high)
+            case _:
+                found[value] = UNKNOWN
+    return found[value]
+
+
+def _bounded(bound: int | None) -> int | None:
+    """Return a bound that fits 64 bits; longer ones say nothing and are slow to multiply."""
+    return None if bound is None or bound.bit_length() > 64 else bound
 
 
 def _binary(kind: str, a: Interval, b: Interval) -> Interval:
