@@ -127,21 +127,28 @@ Find = Callable[[ir.Value], Ends | None]
 
 def ends(value: ir.Value, find: Find) -> Ends | None:
     """The ends of an `index`, as sums of what `find` knows."""
-    if (known := find(value)) is not None:
-        return known
+    return _ends(value, find, {})
+
+
+def _ends(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
+    """Ends of a value; `found` holds those of operands, which many values may share."""
+    if value not in found:
+        known = find(value)
+        found[value] = known if known is not None else _derived(value, find, found)
+    return found[value]
+
+
+def _derived(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
     match value.owner:
-        case ir.Binary(kind="add" | "sub" as kind, left=left, right=right) if _exact(value):
-            a, b = ends(left, find), ends(right, find)
+        case ir.Binary(kind="add" | "sub" | "mul" as kind, left=left, right=right) if _exact(value):
+            a, b = _ends(left, find, found), _ends(right, find, found)
             if a is None or b is None:
                 return None
+            if kind == "mul":
+                return _scaled(a, b) or _scaled(b, a)
             if kind == "add":
                 return a[0].plus(b[0]), a[1].plus(b[1])
             return a[0].plus(b[1], -1), a[1].plus(b[0], -1)
-        case ir.Binary(kind="mul", left=left, right=right) if _exact(value):
-            a, b = ends(left, find), ends(right, find)
-            if a is None or b is None:
-                return None
-            return _scaled(a, b) or _scaled(b, a)
     return None
 
 
