@@ -12,10 +12,10 @@ from typing import Any
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
-from tileprof.analyzer.tiles.ops import TileKernel
-from tileprof.analyzer.tiles.text import read
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.kernel_ir import TileKernel
+from tileprof.profile.storage.ir_text import read
 
 __all__ = ["kernel_of", "read_kernel"]
 

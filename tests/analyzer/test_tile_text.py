@@ -8,9 +8,9 @@ import pytest
 
 from tests.analyzer.rotated import kernel_of, read_kernel
 from tileprof import ir
-from tileprof.analyzer.tiles.ops import Parameter, Type
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.values import turns_of, values_of
+from tileprof.kernel_ir import Parameter, Type
+from tileprof.profile.storage.ir_text import read
 
 TEXT = """kernel @k(%X: global<m, 64, bfloat16> safe(1.0), \
 %Y: out global<8, float32, strides = [2]>, %n: int32) symbols(%m) {

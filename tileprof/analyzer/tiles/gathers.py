@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from tileprof.analyzer.tiles.ops import Op, TileKernel
 from tileprof.analyzer.tiles.values import values_of
+from tileprof.kernel_ir import Op, TileKernel
 
 __all__ = ["asked_by_number", "takes_by_number"]
 

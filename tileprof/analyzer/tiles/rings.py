@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
-from tileprof.analyzer.tiles.ops import COPIES, Op, TileKernel, Type
 from tileprof.analyzer.tiles.values import values_of
+from tileprof.kernel_ir import COPIES, Op, TileKernel, Type
 
 __all__ = ["Ring", "rings_of"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tileprof.analyzer.tiles.cuda_lines import lines_of
-from tileprof.analyzer.tiles.ops import COPIES, PRODUCTS, Op, TileKernel
 from tileprof.analyzer.tiles.values import Values, values_of
+from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
 __all__ = ["NarrowLoop", "Unrolled", "narrow_loops", "uneven_lines", "unrolled"]
 

@@ -17,9 +17,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileprof.analyzer.tiles.ops import COPIES, Op, TileKernel
 from tileprof.analyzer.tiles.panels import Panels, Schedule
 from tileprof.analyzer.tiles.values import Value, values_of
+from tileprof.kernel_ir import COPIES, Op, TileKernel
 
 __all__ = ["schedule_of"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tileprof.analyzer.tiles.ops import PRODUCTS, TileKernel
+from tileprof.kernel_ir import PRODUCTS, TileKernel
 
 __all__ = ["matrix_dtype", "tensor_bytes", "written_share"]
 
