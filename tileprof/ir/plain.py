@@ -28,7 +28,9 @@ def plain_kernel(kernel: Kernel) -> kernel_ir.TileKernel:
     }
     for value in kernel.symbol_values().values():
         names.of(value)  # as in the text: the next of the same name gets a number
-    return kernel_ir.TileKernel(parameters, _block("", kernel.body, names))
+    # The arguments of the body are the parameters.
+    ops = tuple(_op(each, names) for each in kernel.body.ops)
+    return kernel_ir.TileKernel(parameters, kernel_ir.Block(ops=ops))
 
 
 def _block(name: str, block: Block, names: ValueNames) -> kernel_ir.Block:

@@ -1,6 +1,6 @@
 """What a kernel takes of a tensor by numbers that it loads, as rows of a table by an index.
 
-In: a kernel, as its text has it.  Out: whether it does; bytes that it asks for so. The bytes of its
+In: a kernel.  Out: whether it does; bytes that it asks for so. The bytes of its
 tensors do not say then what it moves: it leaves out rows that no number names, and takes others
 once more, or has them in a cache.
 

@@ -1,6 +1,6 @@
 """How far the tiles of a kernel reach beyond its tensors, as its IR has them.
 
-In: a kernel, as its text has it.  Out: for each matrix product, and each guarded access to global
+In: a kernel.  Out: for each matrix product, and each guarded access to global
 memory, the part of its tiles that is inside. Indices are bounded by intervals: sums and products of
 block indices, loop variables and constants. Where a bound is known at launch only, or an index may
 be negative (the rim of a window), nothing is said of that dimension.

@@ -1,6 +1,6 @@
 """What a tile kernel reads from memory, by the order of its blocks.
 
-In: a kernel, as its text has it, which tells what each block reads.  Out: `Schedule`, which tells
+In: a kernel, which tells what each block reads.  Out: `Schedule`, which tells
 what comes from memory in some order of blocks.
 
 Loads of single elements in a `parallel` are panels as well: all that one load reads over the

@@ -1,6 +1,6 @@
 """What the index values of a tile kernel are, by block, and how often its loops turn.
 
-In: a kernel, as its text has it.  Out: `Values`. Constants, block indices, and sums and products of
+In: a kernel.  Out: `Values`. Constants, block indices, and sums and products of
 them; what a parameter or a load gives is not known. A value that goes with a loop is told where all
 loops are at their first turn.
 

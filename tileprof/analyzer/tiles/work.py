@@ -1,6 +1,6 @@
 """What a kernel's program says of its work: the bytes of its tensors, the type of its products.
 
-In: a kernel, as its text has it.  Out: numbers and names; 0 and nothing where it does not say.
+In: a kernel.  Out: numbers and names; 0 and nothing where it does not say.
 """
 
 from __future__ import annotations

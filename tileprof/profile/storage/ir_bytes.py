@@ -18,7 +18,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from tileprof.errors import ProfileFileError
 from tileprof.kernel_ir import Attribute, Block, Op, Parameter, TileKernel, Type
@@ -30,20 +30,16 @@ __all__ = ["VERSION", "from_bytes", "programs", "rows", "to_bytes"]
 
 VERSION: Final = 1
 """Of the JSON.  A program of a later version is not read."""
-_NAME: Final = re.compile(r"%\w{1,200}|_", re.ASCII)
+_NAME: Final = re.compile(r"%\w+|_", re.ASCII)
 """A value, or `_` for an operand that is left out."""
-_WORD: Final = re.compile(r"\w{0,200}", re.ASCII)
-"""A name of an op, a block, a type, an attribute or an extent."""
 _INTEGER: Final = 1 << 63
-_Counted: TypeAlias = tuple[int, bytes]
-"""How many ops a program has, and its bytes."""
 
 
 def rows(kernels: Sequence[TileKernel | None]) -> Iterator[tuple[int, int, bytes]]:
     """Yield the number, version and content of each program, as far as a file has room for them."""
     room, ops = limits.IR_BYTES, limits.IR_OPS
     for number, kernel in enumerate(kernels):
-        if kernel is not None:
+        if kernel is not None and _depth(kernel) <= limits.NESTING:
             count, content = _plain(kernel)
             room, ops = room - len(content), ops - count
             if min(room, ops) < 0:
@@ -70,8 +66,16 @@ def programs(
         elif not version and text and not stored:
             room, ops = room - len(text), ops - text.count("\n")
             if min(room, ops) >= 0:
-                found[number] = ir_text.read(text)
+                found[number] = _from_text(text)
     return found
+
+
+def _from_text(text: str) -> TileKernel | None:
+    """The program of a text; None where it has parts that no file may hold."""
+    try:
+        return _kernel(_plain(ir_text.read(text))[1], limits.IR_OPS)
+    except ProfileFileError:
+        return None
 
 
 def to_bytes(kernel: TileKernel) -> bytes:
@@ -84,7 +88,13 @@ def from_bytes(content: bytes) -> TileKernel:
     return _kernel(inflated(content, "`kernel_ir.content`", limits.IR_BYTES), limits.IR_OPS)
 
 
-def _plain(kernel: TileKernel) -> _Counted:
+def _depth(kernel: TileKernel) -> int:
+    """Most ops within each other."""
+    return max((len(around) + 1 for _, around in kernel.nested), default=0)
+
+
+def _plain(kernel: TileKernel) -> tuple[int, bytes]:
+    """How many ops a program has, and its JSON."""
     blocks: list[Any] = [[-1, kernel.body.name, kernel.body.arguments]]
     numbers, ops = {id(kernel.body): 0}, list[Any]()
     for block, op in _ops_of(kernel.body):
@@ -233,9 +243,9 @@ def _integer(held: Any) -> int:
 
 
 def _word(held: Any) -> str:
-    if _WORD.fullmatch(held) is None:
-        raise ValueError
-    return str(held)
+    if not isinstance(held, str):
+        raise TypeError
+    return clean_text(held)
 
 
 def _names(held: Any) -> tuple[str, ...]:
