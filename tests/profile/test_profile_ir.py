@@ -112,7 +112,7 @@ def test_an_older_file_is_read_by_its_text(tmp_path: Path) -> None:
         database.commit()
     assert plain(load(path).tables.kernels[0].program) == expected
     recorded = load(Path(__file__).parents[1] / "data" / "h200-gemm.tprof").tables.kernels[0]
-    assert [each.name for each in recorded.program.named("gemm")] == ["gemm"]
+    assert {op[2] for op in plain(recorded.program)["ops"]} > {"launch", "gemm"}
 
 
 def test_a_program_of_a_later_version_is_not_read(tmp_path: Path) -> None:
