@@ -13,10 +13,10 @@ from tests.analyzer.compiled import Samples, compiled, with_code
 from tests.analyzer.made import Made, found, highest, only, program, report_of, stored
 from tests.analyzer.tables import table, uneven
 from tileprof import binary
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute, Profile
+from tileprof.profile.storage.ir_text import read
 
 RULE = "barrier-imbalance"
 SKEWED = [

@@ -16,9 +16,9 @@ from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.kernel.pipelines import ring_in_code
 from tileprof.analyzer.tiles.rings import Ring, rings_of
-from tileprof.analyzer.tiles.text import read
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
+from tileprof.profile.storage.ir_text import read
 
 RULE = "pipeline-too-shallow"
 HGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, gsb0"

@@ -8,9 +8,9 @@ import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, stored
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.profile import Profile
+from tileprof.profile.storage.ir_text import read
 
 RULE = "excess-traffic"
 IR = """kernel @kernel(%A: global<100, 500, float32> safe(-inf), %n: int32, %B: out global<500, \
