@@ -64,7 +64,7 @@ _WAYS = (
     ("also", "Load into a buffer that nothing else in the loop writes"),
     ("before it is loaded", "Load into a buffer that nothing else in the loop writes"),
 )
-"""What of a reason asks for which change; the first that fits."""
+"""Maps a rejection code to the suggested change; the first match wins."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,8 +61,8 @@ _ADVICE = (
     " annotation), pad its rows by 16 bytes, or let the lanes go along its last dimension."
 )
 _COUNT_THEM = (
-    "Check whether its lanes conflict in a bank: `tileprof run --metrics instructions SCRIPT` counts"
-    " the"
+    "Check whether its lanes conflict in a bank: `tileprof run --metrics instructions"
+    " SCRIPT` counts the"
     " passes of each access. If so, pad or swizzle the buffer; if not, move more bytes by each."
 )
 _COMPILER = (

@@ -12,7 +12,7 @@ the wait stands at an instruction behind it. So here it is samples whose wait go
 
 What is waited at barriers goes away as far as the late work can be dealt out to all warps: the
 share that code which some step over has of all that is done on the way to the barrier. Where none
-is found it is not known who is late, and no number is told. No instruction goes away, so where
+is found it is not known which warps are late, and no gain is stated. No instruction goes away, so where
 schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is next to
 nothing, so is what waits cost. Waits for memory on the way
 make warps late by chance: then a barrier is no fault, and nothing is said of it.
@@ -52,7 +52,7 @@ _COLD = 0.01
 _NOTABLE = 0.05
 """Of the samples: below, barriers whose late warps are not known are not told."""
 _SKEWED = 0.1
-"""Of what is done, in code that not all warps run, from where these are who is late."""
+"""Share of the work in code that only some warps run, from which these warps are named as late."""
 _MOSTLY = 0.5
 _CHANCE = (
     "long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle",

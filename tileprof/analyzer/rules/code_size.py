@@ -116,7 +116,7 @@ def _saving(code: KernelCode, loop: range, late: list[int]) -> Saving | None:
 
 
 def _issuing(code: KernelCode, loop: range) -> float:
-    """Of cycles, the share in which a scheduler can issue by the loop's busiest pipe."""
+    """Return the share of cycles in which the loop's busiest pipe lets a scheduler issue."""
     cycles = dict[str, int]()
     for index in loop:
         pipe, each = _CYCLES.get(code.instructions[index].name, ("", 1))

@@ -63,7 +63,7 @@ _WAYS = (
     ("not a multiple of", "Take a tile whose extents fit"),
     ("seen under another shape", "Give the operand a buffer of its own shape"),
 )
-"""What of a reason asks for which change; the first that fits."""
+"""Maps a rejection code to the suggested change; the first match wins."""
 
 
 @dataclass(frozen=True, slots=True)

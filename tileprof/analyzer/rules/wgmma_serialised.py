@@ -74,7 +74,7 @@ class _Serial:
 
     @property
     def saved(self) -> float:
-        """Of these warps' time, what likely goes."""
+        """Estimate the share of these warps' time that the change saves."""
         lag = max(0.0, self.waiting - self.busy)
         return min(lag + _HALFWAY * (self.waiting - lag), self.most)
 
