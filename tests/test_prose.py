@@ -25,6 +25,7 @@ _PRIVATE = re.compile(r"\b(told|tells?|is none of|makes surer)\b")
 
 @pytest.mark.parametrize("package", _FUNCTIONS)
 def test_docstring_of_function_begins_with_verb_or_noun(package: str) -> None:
+    """No docstring of a function leans on the name before it."""
     wrong = [
         f"{path.relative_to(_ROOT)}:{node.lineno} {text.splitlines()[0]}"
         for path, tree in _trees(package)
@@ -38,6 +39,7 @@ def test_docstring_of_function_begins_with_verb_or_noun(package: str) -> None:
 
 @pytest.mark.parametrize("package", _MESSAGES)
 def test_messages_have_no_private_words(package: str) -> None:
+    """Messages, help and report sentences use the field's words."""
     wrong = [
         f"{path.relative_to(_ROOT)}:{line} {text}"
         for path, tree in _trees(package)
@@ -48,6 +50,7 @@ def test_messages_have_no_private_words(package: str) -> None:
 
 
 def test_leaning_docstring_and_private_word_are_found() -> None:
+    """Both checks can fail."""
     tree = ast.parse('def f():\n    """Of it."""\n    return f"what {told} is told"\n')
     assert [text for _, text in _sentences(tree) if _PRIVATE.search(text)] == [" is told"]
     assert ast.get_docstring(tree.body[0]).split()[0] in _LEANING  # type: ignore[arg-type,union-attr]
@@ -59,13 +62,12 @@ def _trees(package: str) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield string constants with a space, but for docstrings."""
+    """Yield string constants that are not docstrings, with their lines."""
     alone = {
         id(node.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            if id(node) not in alone:
-                yield node.lineno, node.value
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.lineno, node.value

@@ -60,7 +60,7 @@ def build_fake() -> Path:
 
 
 def joined(source: Path, groups: Sequence[Sequence[str]], folder: Path) -> list[Path]:
-    """A file for each group that includes its sources: most of their time is spent on headers."""
+    """A file for each group that includes its sources: most of their time goes into headers."""
     files = [folder / f"{source.name}_{Path(group[0]).name}.cpp" for group in groups]
     for file, group in zip(files, groups, strict=True):
         file.write_text("".join(f'#include "{source}/{name}.cpp"\n' for name in group))
