@@ -13,8 +13,8 @@ the wait stands at an instruction behind it. So here it is samples whose wait go
 What is waited at barriers goes away as far as the late work can be dealt out to all warps: the
 share that code which some step over has of all that is done on the way to the barrier. Where none
 is found it is not known which warps are late, and no gain is stated. No instruction goes away,
-so where schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is next to
-nothing, so is what waits cost. Waits for memory on the way
+so where schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is
+next to nothing, so is what waits cost. Waits for memory on the way
 make warps late by chance: then a barrier is no fault, and nothing is said of it.
 
 A fragment of few elements is held by all warps alike, so that most do the work of others once more

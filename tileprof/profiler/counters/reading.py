@@ -30,7 +30,7 @@ __all__ = ["GRAPH", "UNKNOWN", "CounterReading", "in_order"]
 
 GRAPH = "graph"
 """Name of the kernel that stands for all of a graph."""
-UNKNOWN = "launches that could not be distinguished"
+UNKNOWN = "launches that could not be told apart"
 
 _Key = tuple[int, int, str, int]
 """Epoch, context, function, device."""

@@ -31,7 +31,7 @@ _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 
 _LOSSES = {
     "dropped": "records that CUPTI had no buffer for",
-    "evicted": "launches whose records came too late to be distinguished",
+    "evicted": "launches whose records came too late to be told apart",
     "unattributed": "records of launches that are not known",
     "foreign": "records of kinds that were not asked for",
     "unreadable": "buffers that could not be read",
