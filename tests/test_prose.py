@@ -62,7 +62,7 @@ def _trees(package: str) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield string constants that are not docstrings, with their lines."""
+    """Yield string constants of several words that are not docstrings, with their lines."""
     alone = {
         id(node.value)
         for node in ast.walk(tree)
@@ -70,4 +70,4 @@ def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node.lineno, node.value
+            yield from [(node.lineno, node.value)] * (node.value.count(" ") >= 2)

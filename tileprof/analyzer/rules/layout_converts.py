@@ -56,8 +56,7 @@ _TURNS = "warp groups that exchange what they computed do not take turns with pr
 _CONVERTED, _FILLED = "converted to ", "filled through shared memory"
 _ADVICE = (
     "Let both ops use the same layout of the fragment: the same order of indices in their"
-    " `T.Parallel`,"
-    " the"
+    " `T.Parallel`, the"
     " same `policy` of products, the exchange outside of the loop, or a copy of the fragment in"
     " shared memory where one of them reads across."
 )
