@@ -31,7 +31,7 @@ def test_the_formula() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.802 * 0.75))
     assert finding.kernel_gain.low == pytest.approx(1 / (1 - 0.802 * 0.75 / 2))
     assert finding.title.startswith("4.0 times")
-    assert "L2 has 75 %" in finding.dynamic[0].text
+    assert "L2 serves 75 %" in finding.dynamic[0].text
     assert "T.use_swizzle" in finding.author
 
 

@@ -159,7 +159,7 @@ def test_remarks_without_nvrtc(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     found = cli(*GPU, "--emit", "remarks")
     assert (found.code, found.out) == (0, f"{CHOSEN}\n")
     assert found.err == (
-        "tileprof: what the assembler says is left out: NVRTC is missing\nInstall it.\n"
+        "tileprof: the assembler's messages are missing: NVRTC is missing\nInstall it.\n"
     )
     found = cli(*GPU, "--emit", "ptx")
     assert (found.code, found.err) == (2, "tileprof: NVRTC is missing\nInstall it.\n")
@@ -188,7 +188,7 @@ def test_timing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         last = ["nvrtc"] if nvrtc_there else []
         assert names == [*COMMON, "choose", "waits", "emit", *last, "total"]
         assert ("11.00 ms" in found.out) is nvrtc_there
-        assert ("time of NVRTC is left out" in found.err) is not nvrtc_there
+        assert ("NVRTC's time is missing" in found.err) is not nvrtc_there
         monkeypatch.setattr(nvrtc, "version", without_nvrtc)
 
 

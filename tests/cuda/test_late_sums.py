@@ -103,7 +103,7 @@ def _shared(program: CudaProgram) -> list[ir.Alloc]:
 
 @pytest.mark.parametrize("word", ["join", "fma"])
 def test_a_part_that_is_added_to_a_total(word: str) -> None:
-    """The sum of a turn goes into the total; its own fragment is no more."""
+    """The sum of an iteration goes into the total; its own fragment is gone."""
     program = check(SumKernel((("loop", (word,)),)))
     assert partial(program) == [True]
     names = {o.result.name for o in program.kernel.ops() if isinstance(o, ir.Alloc)}

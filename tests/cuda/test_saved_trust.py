@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     ),
     "parameter": (
         geometry(arguments=[{"kind": "pointer", "index": 7, "dtype": None}]),
-        "argument pointer 7 is none of its kernel",
+        "argument pointer 7 does not belong to its kernel",
     ),
     "unknown field": (geometry(colour=1), "launch has no `'colour'`"),
     "wrong type": (geometry(cluster="1"), "launch.cluster cannot be '1'"),

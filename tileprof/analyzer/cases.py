@@ -60,7 +60,7 @@ class KernelCase:
 
     @cached_property
     def share(self) -> float:
-        """Of the time of all kernels."""
+        """Share of the time of all kernels, 0 to 1."""
         return self.time / self.program.kernel_time if self.program.kernel_time else 0.0
 
     @cached_property

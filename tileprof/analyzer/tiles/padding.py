@@ -85,7 +85,7 @@ class _Product:
     work: float = 0.0
     """Multiplications; what goes with them, where it is not known how often loops turn."""
     beyond: dict[tuple[str, int], Outside] = field(default_factory=dict)
-    """By tensor and dimension."""
+    """Padding in elements, keyed by (tensor, dimension)."""
 
 
 class _Reader:

@@ -410,8 +410,8 @@ class CudaExecutable:
             f"`{self.kernel.name}`, or a kernel before it, was stopped on {self.device.name} by "
             f"{what} ({failure.message})",
             location=self.kernel.location,
-            hint="The device is lost to this process. CUDA_LAUNCH_BLOCKING=1 tells which kernel it"
-            " was, and TILEPROF_DEVICE=interpreter which access.",
+            hint="The device is lost to this process. CUDA_LAUNCH_BLOCKING=1 shows which "
+            "kernel failed, and TILEPROF_DEVICE=interpreter which access.",
         )
 
     def _too_large(self, name: str, extent: int) -> ArgumentError:
