@@ -48,14 +48,14 @@ How to read it:
 - **Where the time goes**: to `WARPGROUP.DEPBAR`, where consumers wait for the product before. The
   tensor cores are at work meanwhile, so that is what one wants to see here; and a product is one
   instruction for many cycles, so that often no other warp issues either.
-- **What may be lost**: `warpgroup_arrive` at the first `HGMMA` of a turn, where the warps of a
-  warpgroup wait to begin a product together, and the wait for a tile that has not come yet at the
+- **What may be lost**: `warpgroup_arrive` at the first `HGMMA` of an iteration, where the warps of
+  a warpgroup wait to begin a product together, and the wait for a tile that has not come yet at the
   branch above it. Were that large, more stages or larger tiles would help.
 - **What looks lost and is not**: the second wait for an mbarrier is the producer's. It waits until
   consumers have left a buffer (`SYNCS.ARRIVE`), which is what a producer that keeps ahead does.
 
 [What stall reasons mean](stalls.md) has one kernel for each; [profiling](profiling.md#reading-them)
-says how a cause is found, and when none is told.
+says how a cause is found, and when none is stated.
 
 Page and listing are made by `python benchmarks/page.py` from reads that CUPTI handed over (driver
 {driver}), kept by `python -m tests.native.keep_pc_samples`; tests replay them.

@@ -26,6 +26,17 @@ from tileprof.profile import (
     Tables,
     TreeBuilder,
 )
+from tileprof.profile.storage.ir_text import read
+
+MATMUL = """kernel @matmul(%A: global<m, 64, float16>, %C: out global<64, float32>) symbols(%m) {
+  %c8 = constant 8 : index
+  launch [%c8] {threads = [128], hints = [[order, row]]} body(%bx: index) {
+    %tile = view %A, [%bx] {sizes = [1, 64], in_bounds = true} : global<1, 64, float16>
+    %top = constant -1.5 : float32
+  }
+}
+"""
+"""The program of a kernel, as text."""
 
 
 def full_profile() -> Profile:
@@ -44,7 +55,8 @@ def full_profile() -> Profile:
     info = KernelInfo(
         name="matmul",
         device="cpu",
-        ir="kernel @matmul {}",
+        ir=MATMUL,
+        program=read(MATMUL),
         source="def matmul(): ...",
         source_file="m.py",
         source_line=8,

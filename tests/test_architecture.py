@@ -57,7 +57,8 @@ def test_imports_follow_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["analyzer", "instrument", "ir", "native", "profiler", "viewer"]
+    "package",
+    ["analyzer", "cli", "instrument", "ir", "native", "profiler", "remarks", "viewer"],
 )
 def test_modules_of_a_package_form_no_cycle(package: str) -> None:
     """No module names one that needs it, for types alone or inside functions included."""

@@ -102,13 +102,13 @@ def spaced(text: str) -> str:
 @pytest.mark.parametrize(
     ("file", "functions"),
     [
-        ("copy_choice.py", ("_common", "bulk_reason", "_box_reason", "cp_async_width")),
-        ("roles.py", ("role_reason", "_loop_reason", "ring_reason", "_control_reason",
+        ("choice/copies.py", ("_common", "bulk_reason", "_box_reason", "cp_async_width")),
+        ("pipeline/roles.py", ("role_reason", "_loop_reason", "ring_reason", "_control_reason",
                       "_address_reason")),
-        ("choose.py", ("_store_reason",)),
-        ("gemm_choice.py", ("_no_wgmma", "_no_mma", "_types", "_depth", "_operand")),
-        ("layout_demote.py", ("block", "_parallel", "_index_reason")),
-        ("persist.py", ("_reason",)),
+        ("choice/choose.py", ("_store_reason",)),
+        ("choice/gemms.py", ("_no_wgmma", "_no_mma", "_types", "_depth", "_operand")),
+        ("layout/demote.py", ("block", "_parallel", "_index_reason")),
+        ("persist/persist.py", ("_reason",)),
         ("multicast.py", ("_reason", "_extent_reason", "_load_reason")),
     ],
     ids=lambda held: held if isinstance(held, str) else "",
@@ -116,7 +116,7 @@ def spaced(text: str) -> str:
 def test_every_reason_is_said(file: str, functions: tuple[str, ...]) -> None:
     """A reason that a pass may give stands on the page, with examples for names and numbers."""
     found = list(reasons(file, functions))
-    assert len(found) >= (2 if file in ("choose.py", "persist.py") else 5)
+    assert len(found) >= (2 if file in ("choice/choose.py", "persist/persist.py") else 5)
     said = spaced(SECTION)
     found = [p for p in found if p not in map(re.escape, UNHEARD)]
     assert [p for p in found if not re.search(p, said)] == []

@@ -61,6 +61,8 @@ LONGEST = 180
 """Seconds after which a batch that has not ended counts as a hang."""
 SHOWN = 20
 """Failures that are written out."""
+_MOST_TEXT = 20_000
+"""Characters of a failing program that are written out."""
 GPU_VARIANTS = {
     "sm_90a": ("sm_90a", Controls(tf32=False)),
     "sm_80": ("sm_80", Controls(tf32=False)),
@@ -158,7 +160,7 @@ def _guarded(program: Program, device: str, found: Found, action: Callable[[], N
                 "device": device,
                 "what": text[:1500],
                 "where": f"{Path(where.filename).name}:{where.lineno}",
-                "program": repr(program.case)[:4000],
+                "program": repr(program.case)[:_MOST_TEXT],
             }
         )
         return False

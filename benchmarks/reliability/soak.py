@@ -15,6 +15,7 @@ on a second stream, and copies in both directions.  All launch a known number of
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import json
 import os
@@ -34,6 +35,7 @@ import torch
 
 import tileprof
 from benchmarks.reliability.soak_kernels import shift_and_scale
+from tileprof.native import _recorder as _native
 from tileprof.profile import Profile, load
 
 __all__ = ["main", "soak"]
@@ -45,6 +47,8 @@ IN_GRAPH = 7
 """Kernels of the captured graph."""
 WARM_UP_S = 60.0
 """After that memory is to be constant; a run shorter than two of these takes half of its time."""
+PARTS_EACH_S = 15.0
+"""Between two looks at what memory is resident for, which take milliseconds."""
 GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
 CLOCKS = ("clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw")
@@ -123,9 +127,30 @@ class Worker:
         return BATCH // 2 * 2
 
 
-def soak(seconds: float, threads: int, device: str, profile: Path) -> dict[str, Any]:
-    """Record `threads` workers for so many seconds; returns the campaign's JSON object."""
+def unrecorded_growth(seconds: float, threads: int, device: str) -> dict[str, Any]:
+    """Return how memory grows where the same workers run and nobody records."""
+    workers = [Worker(number, device) for number in range(threads)]
+    shift_and_scale(workers[0].x, workers[0].y)
+    started = time.monotonic()
+    running = [threading.Thread(target=worker.run, args=(started + seconds,)) for worker in workers]
+    for thread in running:
+        thread.start()
+    memory, parts = watch(running, workers, started, seconds)
+    for thread in running:
+        thread.join(timeout=120)
+    return {**growth(memory, seconds), "first": parts[0], "last": parts[-1]}
+
+
+def soak(
+    seconds: float, threads: int, device: str, profile: Path, unrecorded_s: float = 0
+) -> dict[str, Any]:
+    """Record `threads` workers for so many seconds; returns the campaign's JSON object.
+
+    With `unrecorded_s` the same runs before, for so many seconds without a recording: what grows
+    there is not the recorder's.
+    """
     began = time.monotonic()
+    unrecorded = unrecorded_growth(unrecorded_s, threads, device) if unrecorded_s else None
     session = tileprof.start(profile, instrument="scopes")
     workers = [Worker(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)  # compiled before threads meet
@@ -136,7 +161,7 @@ def soak(seconds: float, threads: int, device: str, profile: Path) -> dict[str, 
     running = [threading.Thread(target=worker.run, args=(until,)) for worker in workers]
     for thread in running:
         thread.start()
-    memory = watch(running, workers, started, seconds)
+    memory, parts = watch(running, workers, started, seconds)
     hangs = 0
     for thread in running:
         thread.join(timeout=120)
@@ -166,6 +191,8 @@ def soak(seconds: float, threads: int, device: str, profile: Path) -> dict[str, 
         "rows": rows,
         "memory": grown,
         "memory_mb": memory,
+        "memory_parts_mb": parts,
+        "unrecorded": unrecorded,
         "file_bytes": profile.stat().st_size,
         "provenance": {
             key: text
@@ -178,21 +205,76 @@ def soak(seconds: float, threads: int, device: str, profile: Path) -> dict[str, 
 
 def watch(
     running: Sequence[threading.Thread], workers: Sequence[Worker], began: float, seconds: float
-) -> list[list[float]]:
-    """Return [seconds since the begin, MB in memory] about 600 times a run, while threads run."""
+) -> tuple[list[list[float]], list[dict[str, float]]]:
+    """Watch memory while threads run.
+
+    Returns [seconds since the begin, MB in memory] about 600 times a run, and its parts less often.
+    """
     rows: list[list[float]] = []
+    parts: list[dict[str, float]] = []
     told = began
     while any(thread.is_alive() for thread in running):
         now = time.monotonic()
         if now > began + seconds + 60:
             break
         rows.append([round(now - began, 2), round(resident_mb(), 3)])
+        if not parts or now - began - parts[-1]["at_s"] >= PARTS_EACH_S:
+            parts.append({"at_s": round(now - began, 1), **memory_parts()})
         if now - told >= 60:
             told = now
             launched = sum(sum(worker.launched.values()) for worker in workers)
             print(f"{now - began:6.0f} s: {launched:,} launched, {rows[-1][1]:.1f} MB", flush=True)
         running[0].join(timeout=max(seconds / 600, 0.05))
-    return rows
+    return rows, parts
+
+
+def memory_parts() -> dict[str, float]:
+    """Return what memory is resident for, in MB: by mapping, by allocator, by holder."""
+    found: Counter[str] = Counter()
+    mapping = "anonymous"
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):
+            mapping = mapped_as(rest[4] if len(rest) > 4 else "")
+        elif name == "Rss:":
+            found[mapping] += int(rest[0])
+    parts = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
+    for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):
+        parts[name] = round(held / 2**20, 2)
+    parts["blocks of Python"] = sys.getallocatedblocks()
+    if torch.cuda.is_available():
+        parts["torch on the device"] = round(torch.cuda.memory_reserved() / 2**20, 2)
+    return parts
+
+
+def mapped_as(path: str) -> str:
+    """Return what a mapping of /proc/self/smaps is, from the path at its end."""
+    if not path:
+        return "anonymous"
+    if path.startswith("["):
+        return "heap" if path == "[heap]" else "stacks and others"
+    return "devices" if path.startswith("/dev/") else "files"
+
+
+class _Mallinfo(ctypes.Structure):
+    """`struct mallinfo2` of the C library."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks",
+                     "uordblks", "fordblks", "keepcost")
+    )  # fmt: skip
+
+
+def allocated_bytes() -> int:
+    """Return bytes that `malloc` has given out and that were not freed; 0 where it cannot tell."""
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return 0
+    mallinfo2.restype = _Mallinfo
+    told = mallinfo2()
+    return int(told.uordblks + told.hblkhd)
 
 
 def resident_mb() -> float:
@@ -285,10 +367,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--threads", "--jobs", type=int, default=8)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument(
+        "--unrecorded", type=float, default=0, help="seconds without recording first"
+    )
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as held:
-        result = soak(options.seconds, options.threads, options.device, Path(held) / "soak.tprof")
+        profile = Path(held) / "soak.tprof"
+        result = soak(options.seconds, options.threads, options.device, profile, options.unrecorded)
     text = json.dumps(result, indent=1)
     if options.output:
         options.output.write_text(text + "\n")

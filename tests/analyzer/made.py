@@ -27,6 +27,7 @@ from tileprof.profile import (
     TreeBuilder,
     load,
 )
+from tileprof.profile.storage.ir_text import read
 
 DATA = Path(__file__).parents[1] / "data"
 FILE = "kernel.py"
@@ -84,6 +85,7 @@ def program(*kernels: Made, peaks: Mapping[str, float] | None = None, idle: floa
         KernelInfo(
             each.name, each.device, ir=each.ir, source_file=FILE, source_line=1,
             remarks=tuple(each.remarks), attributes=each.attributes,
+            program=read(each.ir),
         )
         for each in kernels
     )  # fmt: skip

@@ -12,10 +12,9 @@ from typing import Any
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
-from tileprof.analyzer.tiles.ops import TileKernel
-from tileprof.analyzer.tiles.text import read
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.kernel_ir import TileKernel
 
 __all__ = ["kernel_of", "read_kernel"]
 
@@ -87,5 +86,5 @@ def kernel_of(name: str, passes: bool, **more: Any) -> ir.Kernel:
 
 
 def read_kernel(name: str, passes: bool = False, **more: Any) -> TileKernel:
-    """The same, read from its text."""
-    return read(ir.print_kernel(kernel_of(name, passes, **more)))
+    """The same, as the analyzer sees it."""
+    return ir.plain_kernel(kernel_of(name, passes, **more))

@@ -13,10 +13,10 @@ from tests.analyzer.compiled import Samples, compiled, with_code
 from tests.analyzer.made import Made, found, highest, only, program, report_of, stored
 from tests.analyzer.tables import table, uneven
 from tileprof import binary
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute, Profile
+from tileprof.profile.storage.ir_text import read
 
 RULE = "barrier-imbalance"
 SKEWED = [
@@ -138,7 +138,7 @@ def test_a_loop_with_work_for_some_threads() -> None:
     """A quarter of them: three quarters of its time go, and the samples tell its line."""
     finding = only(computing(32, inside=1000), RULE)
     assert finding.title == "a loop gives work to 32 of 128 threads"
-    assert "16 turns" in finding.static[0].text
+    assert "16 iterations" in finding.static[0].text
     gain, share = finding.kernel_gain, finding.dynamic[0].samples
     assert gain is not None
     assert gain.mid == pytest.approx(1 / (1 - 0.75 * share / (share + 1000)))

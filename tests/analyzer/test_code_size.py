@@ -81,7 +81,7 @@ def test_the_line_that_unrolls_it() -> None:
     held = program(Made(code=looped(1000, 2000, idle=1500), ir=IR))
     infos = tuple(replace(each, code=SOURCE) for each in held.tables.kernels)
     finding = only(replace(held, tables=replace(held.tables, kernels=infos)), RULE)
-    assert "line 3 unrolls 64 turns" in finding.static[0].text
+    assert "line 3 unrolls 64 iterations" in finding.static[0].text
     assert finding.place.location is not None
     assert finding.place.location.line == 3
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tileprof.analyzer.tiles.cuda_lines import lines_of
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_loops import narrow_loops, uneven_lines, unrolled
+from tileprof.profile.storage.ir_text import read
 
 
 def loop(name: str, head: int, *body: int, inside: str = "") -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.gathered import BAG
 from tileprof.analyzer.tiles.gathers import asked_by_number, takes_by_number
-from tileprof.analyzer.tiles.text import read
+from tileprof.profile.storage.ir_text import read
 
 
 def test_rows_of_a_table() -> None:

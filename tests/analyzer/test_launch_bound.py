@@ -26,8 +26,8 @@ def test_the_host_is_the_limit() -> None:
     """30 of 100 ms are gaps; with none measured between kernels all of them go likely."""
     finding = only(late().profile(), "launch-bound")
     assert finding.severity == "suggestion"
-    assert finding.title == "the device waits for launches in the scope forward"
-    assert finding.evidence[1].text == "the host takes 50 µs a launch, a kernel 70 µs"
+    assert finding.title == "GPU idle: kernels in the scope forward are launched too late"
+    assert finding.evidence[1].text == "the host takes 50 µs per launch, a kernel 70 µs"
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.85, 1 / 0.7, 1 / 0.7))
@@ -79,7 +79,7 @@ def test_waiting_for_data() -> None:
     )  # fmt: skip
     step.idle(loader, DATA, 20 * MS)
     finding = only(step.profile(), "launch-bound")
-    assert finding.title == "the device waits for data at train_gpt.py:134"
+    assert finding.title == "GPU idle: no data from the data loader at train_gpt.py:134"
     assert "num_workers" in finding.author
     assert finding.program_gain is not None
     assert finding.program_gain.mid == pytest.approx(1 / 0.8)
@@ -99,7 +99,7 @@ def test_waiting_for_the_host() -> None:
     step.idle(step.frame(step.top, "augment", 12), HOST, 20 * MS)
     finding = only(step.profile(), "launch-bound")
     assert (finding.severity, finding.program_gain) == ("symptom", None)
-    assert finding.title == "the device waits for the host at train_gpt.py:12"
+    assert finding.title == "GPU idle: waiting for the host at train_gpt.py:12"
     assert finding.evidence[0].text.startswith("20.0 %")
 
 

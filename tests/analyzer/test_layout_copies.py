@@ -25,7 +25,7 @@ def test_contiguous() -> None:
     """A tenth of the time; all of it goes where the layout is kept."""
     step = copying("aten::contiguous", "aten::clone", "aten::copy_")
     finding = only(step.profile(), "layout-copies")
-    assert finding.title == "10 % of the devices' time goes into changing layouts"
+    assert finding.title == "10 % of the devices' time is spent on changing layouts"
     assert finding.severity == "suggestion"
     assert finding.place.location is not None
     assert finding.place.location.line == 25
@@ -41,7 +41,7 @@ def test_casts() -> None:
         copying("ToCopyBackward0", backward=True),
     ):
         finding = only(step.profile(), "layout-copies")
-        assert finding.title == "10 % of the devices' time goes into changing types"
+        assert finding.title == "10 % of the devices' time is spent on changing types"
         gain = finding.program_gain
         assert gain is not None
         assert (gain.low, gain.mid, gain.high) == pytest.approx((1, 1 / 0.95, 1 / 0.9))

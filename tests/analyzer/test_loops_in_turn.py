@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.rotated import read_kernel
-from tileprof.analyzer.tiles.ops import TileKernel
 from tileprof.analyzer.tiles.padding import padded_ops, products_inside
 from tileprof.analyzer.tiles.rings import Ring, rings_of
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.analyzer.tiles.work import matrix_dtype, tensor_bytes
+from tileprof.kernel_ir import TileKernel
+from tileprof.profile.storage.ir_text import read
 
 TILE = 128 * 128 * 2
 KINDS = [("attention", False), ("rotated", False), ("rotated", True)]

@@ -8,9 +8,9 @@ import pytest
 
 from tests.analyzer.padded import guarded, product, windows
 from tileprof import ir
-from tileprof.analyzer.tiles.ops import TileKernel
 from tileprof.analyzer.tiles.padding import Outside, padded_ops
-from tileprof.analyzer.tiles.text import read
+from tileprof.kernel_ir import TileKernel
+from tileprof.profile.storage.ir_text import read
 
 
 def printed(kernel: Any) -> TileKernel:

@@ -16,9 +16,9 @@ from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.kernel.pipelines import ring_in_code
 from tileprof.analyzer.tiles.rings import Ring, rings_of
-from tileprof.analyzer.tiles.text import read
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
+from tileprof.profile.storage.ir_text import read
 
 RULE = "pipeline-too-shallow"
 HGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, gsb0"
@@ -85,7 +85,7 @@ def test_waits_of_compiled_code(fast: int, slow: int) -> None:
     """The compiler's own loop of four instructions for long waits is a part of the wait."""
     finding = only(program(starved(fast, slow)), RULE)
     assert finding.severity == "suggestion"
-    assert finding.dynamic[0].text.partition(", ")[2].startswith("950 cycles a turn")
+    assert finding.dynamic[0].text.partition(", ")[2].startswith("950 cycles per iteration")
     assert finding.place.location is not None
     assert finding.place.location.line in (line_of("T.gemm("), line_of("T.copy(A["))
 
@@ -96,7 +96,7 @@ def test_stages_that_hide_the_wait() -> None:
     finding = only(program(Made(code=STARVED, blames=WAITS, ir=ir(2), attributes=ROOM)), RULE)
     assert finding.severity == "suggestion"
     assert "num_stages=3" in finding.author
-    assert "50.0 % of the time, 600 cycles a turn" in finding.dynamic[0].text
+    assert "50.0 % of the time, 600 cycles per iteration" in finding.dynamic[0].text
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(2)
     assert finding.place.location is not None
@@ -146,7 +146,7 @@ def test_loops_in_turn_wait_together() -> None:
     """They take the tiles of one pipeline, so what they wait for goes together, and the loop that
     turns most often says what a turn is. Without the text nobody knows that it is one pipeline."""
     finding = only(program(in_two_loops()), RULE)
-    assert "50.0 % of the time, 600 cycles a turn" in finding.dynamic[0].text
+    assert "50.0 % of the time, 600 cycles per iteration" in finding.dynamic[0].text
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(2, rel=1e-3)
     assert finding.place.location is not None
@@ -157,7 +157,8 @@ def test_a_loop_around_loops_in_turn() -> None:
     """It waits for longer than they do, 67,000 cycles in all, and its turns are those of the tiles;
     how long loads are under way, those of the pipeline say: 100."""
     finding = only(program(in_two_loops(tiles=True)), RULE)
-    cycles = int(finding.dynamic[0].text.partition("time, ")[2].partition(" cycles a turn")[0])
+    said = finding.dynamic[0].text
+    cycles = int(said.partition("time, ")[2].partition(" cycles per iteration")[0])
     assert 640 <= cycles <= 670
     assert finding.severity == "suggestion"
 
@@ -165,7 +166,7 @@ def test_a_loop_around_loops_in_turn() -> None:
 def test_loops_of_nobody_knows_which_pipelines() -> None:
     """Each is looked at for itself, and what waits most is told."""
     finding = only(program(replace(in_two_loops(), ir="")), RULE)
-    assert "37.5 % of the time, 600 cycles a turn" in finding.dynamic[0].text
+    assert "37.5 % of the time, 600 cycles per iteration" in finding.dynamic[0].text
 
 
 def late(cycles: int) -> Made:
@@ -265,7 +266,7 @@ def test_each_wait_of_a_turn_takes_its_time() -> None:
     code += [("@P0 BRA 0x70", {}, 1, 3)]
     waits = [(1, "long_scoreboard", 9), (2, "long_scoreboard", 9), (8, "long_scoreboard", 9)]
     finding = only(program(Made(code=code, blames=waits, ir=ir(2), attributes=ROOM)), RULE)
-    assert "595 cycles a turn" in finding.dynamic[0].text
+    assert "595 cycles per iteration" in finding.dynamic[0].text
 
 
 def test_copies_that_are_waited_for_at_once() -> None:

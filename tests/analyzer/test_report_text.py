@@ -134,7 +134,7 @@ def test_nothing_was_found() -> None:
     """Which kernels there were, what was seen of them, and what would tell more."""
     with three_rules():
         text = text_of(analyze(program(Made())))
-    assert "1 kernel, 1.00 ms: nothing was found." in text
+    assert "1 kernel, 1.00 ms: no optimisation found." in text
     assert "`tileprof run --pc-sampling SCRIPT`" in text
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_the_compilers_doing_is_counted() -> None:
         at_roof = analyze(program(Made(metrics={"bytes": 9.5e8}), peaks={"hbm_copy": 1e12}))
     assert [each.severity for each in at_roof.findings] == ["stop"]
     text = text_of(at_roof, voice="compiler")
-    assert "nothing was found. 1 of other causes is told with --for author." in text
+    assert "no finding. 1 with other causes is shown by --for author." in text
     assert "stop: " not in text
 
 
@@ -161,8 +161,8 @@ def test_long_names_give_way() -> None:
 def test_runs_are_of_what_matches() -> None:
     """Not of findings that are not shown."""
     report = report_with(*ALL)
-    assert "makes surer: b" in text_of(report, include="^b$")
-    assert "makes surer" not in text_of(report, include="^c$")
+    assert "would confirm: b" in text_of(report, include="^b$")
+    assert "would confirm" not in text_of(report, include="^c$")
 
 
 def test_those_that_match() -> None:

@@ -116,7 +116,7 @@ def test_a_full_queue_holds_the_host_up(stood: float, behind: float) -> None:
     assert gain is not None
     shares = (0.0, 0.0075 + behind / 200, 0.015 + behind / 100)
     assert (gain.low, gain.mid, gain.high) == pytest.approx([1 / (1 - each) for each in shares])
-    assert f"stands for {stood * 20} ms in these launches" in finding.evidence[-1].text
+    assert f"is blocked for {stood * 20} ms in these launches" in finding.evidence[-1].text
 
 
 def test_a_full_queue_that_costs_nothing() -> None:

@@ -31,7 +31,7 @@ BF16 = print_kernel(product().compile().program.kernel)
         (product(rows=32), {}, "mma", "M=32 is not a multiple of 64"),
         (product(threads=96), {}, "mma", "as many threads as it needs"),
         (product("float32", given="float32"), {"tf32": False}, "fma", "Allow tf32"),
-        (product(), {"tensor_cores": False}, "fma", "Take back the control"),
+        (product(), {"tensor_cores": False}, "fma", "Remove the control"),
     ],
 )
 def test_what_the_compiler_says_is_a_warning(

@@ -8,9 +8,9 @@ import pytest
 
 from tests.analyzer.defects import product
 from tileprof.analyzer.tiles.panels import Schedule
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.ir import print_kernel
+from tileprof.profile.storage.ir_text import read
 
 IR = """kernel @k(%A: global<400, 25000, bfloat16>, %B: global<{n}, 25000, bfloat16>, %C: out \
 global<400, 800, bfloat16>) {{

@@ -8,9 +8,9 @@ import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, stored
-from tileprof.analyzer.tiles.text import read
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.profile import Profile
+from tileprof.profile.storage.ir_text import read
 
 RULE = "excess-traffic"
 IR = """kernel @kernel(%A: global<100, 500, float32> safe(-inf), %n: int32, %B: out global<500, \
@@ -31,7 +31,7 @@ def test_the_formula() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.802 * 0.75))
     assert finding.kernel_gain.low == pytest.approx(1 / (1 - 0.802 * 0.75 / 2))
     assert finding.title.startswith("4.0 times")
-    assert "L2 has 75 %" in finding.dynamic[0].text
+    assert "L2 serves 75 %" in finding.dynamic[0].text
     assert "T.use_swizzle" in finding.author
 
 

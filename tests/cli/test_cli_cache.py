@@ -52,4 +52,4 @@ def test_another_word_is_wrong_use(cli: Any, folder: Path) -> None:
     """The sentence names the words."""
     found = cli("cache", "remove")
     assert found.code == 2
-    assert "`remove` is none of size, clear, path" in found.err
+    assert "invalid choice: 'remove' (choose size, clear or path)" in found.err

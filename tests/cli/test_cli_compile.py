@@ -180,14 +180,14 @@ def test_what_set_binds(cli: Any, arguments: str, start: str) -> None:
         ("factory.py:no_kernel", "factory.py has no kernel `no_kernel`\nIts kernels are: flat, "),
         ("empty.py:k", "empty.py has no kernel `k`\nIt has no kernels.\n"),
         ("prog.py:row_sums --set M", "`--set M` is not NAME=VALUE\nFor example --set M=1024.\n"),
-        ("prog.py:row_sums --set M=two", "`--set M=two` gives no extent\n"),
-        ("prog.py:row_sums --set M=-1", "`--set M=-1` gives no extent\n"),
-        ("prog.py:row_sums --set M=True", "`--set M=True` gives no extent\n"),
+        ("prog.py:row_sums --set M=two", "`--set M=two` is not a valid extent\n"),
+        ("prog.py:row_sums --set M=-1", "`--set M=-1` is not a valid extent\n"),
+        ("prog.py:row_sums --set M=True", "`--set M=True` is not a valid extent\n"),
         (
             "prog.py:row_sums --target tpu",
             "there is no target `tpu`\nDid you mean `cpu`? Targets are: ",
         ),
-        ("prog.py:row_sums --emit llvm", "there is nothing called `llvm` to emit\nIt can be: ir, "),
+        ("prog.py:row_sums --emit llvm", "unknown stage `llvm`\nIt can be: ir, "),
         (
             "prog.py:row_sums --set M=1 --set N=1 --emit ir:fold",
             "there is no pass `fold`\nPasses are: frontend, simplify, bounds, instrument.\n",

@@ -149,8 +149,8 @@ def test_remarks(cli: Any) -> None:
     lines = [line for line in found.out.splitlines() if not line.startswith("  ")]
     assert lines == [
         "copy A: loads",
-        "/author/kernel.py:10: ptxas: 624 bytes of registers are spilled to local memory and 624 "
-        "bytes read back by each thread",
+        "/author/kernel.py:10: ptxas: 624 bytes of registers of `f` are spilled to local memory "
+        "and 624 bytes read back by each thread",
         "/author/kernel.py:10: occupancy: 2 blocks of 1024 threads per SM, limited by threads and "
         "registers (32 a thread)",
     ]
@@ -167,7 +167,7 @@ def test_remarks_without_nvrtc(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     found = cli(*GPU, "--emit", "remarks")
     assert (found.code, found.out) == (0, f"{CHOSEN}\n")
     assert found.err == (
-        "tileprof: what the assembler says is left out: NVRTC is missing\nInstall it.\n"
+        "tileprof: the assembler's messages are missing: NVRTC is missing\nInstall it.\n"
     )
     found = cli(*GPU, "--emit", "ptx")
     assert (found.code, found.err) == (2, "tileprof: NVRTC is missing\nInstall it.\n")
@@ -183,7 +183,7 @@ def test_strict(cli: Any) -> None:
         "tileprof: /author/kernel.py:10: 2 faster forms are missed, which `strict` does not allow"
     )
     assert lines[0] == "copy A: loads"
-    assert "bytes of registers are spilled" in found.err
+    assert "bytes of registers of `f` are spilled" in found.err
 
 
 def test_timing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_timing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         last = ["nvrtc"] if nvrtc_there else []
         assert names == [*COMMON, "choose", "waits", "emit", *last, "total"]
         assert ("11.00 ms" in found.out) is nvrtc_there
-        assert ("time of NVRTC is left out" in found.err) is not nvrtc_there
+        assert ("NVRTC's time is missing" in found.err) is not nvrtc_there
         monkeypatch.setattr(nvrtc, "version", without_nvrtc)
 
 

@@ -32,8 +32,8 @@ def test_view(cli: Any) -> None:
         (["--timeline", "other"], "there is no timeline of a kernel `other`"),
         (["--timeline", "gemm", "--cta", "7"], "CTA 7 of gemm, launch 3 on cuda:0 was not kept"),
         (["--timeline", "gemm", "--json"], "`--timeline` has no `--json` or `--csv`"),
-        (["--cta", "7"], "`--cta` is for `--timeline`"),
-        (["--span", "1-2"], "`--span` is for `--timeline`"),
+        (["--cta", "7"], "`--cta` needs `--timeline`"),
+        (["--span", "1-2"], "`--span` needs `--timeline`"),
         (["--timeline", "gemm", "--span", "1"], "`1` is not `A-B`, two times in µs"),
         (["--timeline", "gemm", "--span", "a-b"], "`a-b` is not `A-B`, two times in µs"),
         (

@@ -40,7 +40,7 @@ def test_what_it_says(
 @pytest.mark.parametrize(
     ("lacking", "verdict"),
     [
-        ("", "Everything is there."),
+        ("", "Everything is installed."),
         ("GPU", "Kernels run on the CPU; profiles can be made, opened and compared."),
         ("NVRTC", "Kernels run on the CPU; profiles can be made, opened and compared."),
         ("C++ compiler", "Kernels run in the interpreter; profiles can be made, opened and "),

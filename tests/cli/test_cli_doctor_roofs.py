@@ -61,7 +61,7 @@ def test_without_a_gpu(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(doctor_roofs.findings()) == []
     found = cli("doctor", "--roofs")
     assert found.code != 0
-    assert "there is no GPU to measure" in found.err
+    assert "no GPU found to measure" in found.err
 
 
 def test_a_device_that_cannot_be_measured(

@@ -194,14 +194,14 @@ def test_what_is_wrong_with_a_kernel(cli: Any, write: Any, arguments: str) -> No
     ("arguments", "message"),
     [
         ("x.py:k -t 5", "`-t` is for profiles\nName a .tprof file.\n"),
-        ("x.cubin --set M=3", "`--set` is for kernels that are compiled\nName FILE:KERNEL.\n"),
+        ("x.cubin --set M=3", "`--set` is for kernels compiled from Python\nName FILE:KERNEL.\n"),
         (
             "x.tprof --target sm_80",
-            "`--target` is for kernels that are compiled\nName FILE:KERNEL.\n",
+            "`--target` is for kernels compiled from Python\nName FILE:KERNEL.\n",
         ),
         (
             "x.py:k --target cpu",
-            "machine code is inspected of kernels for a GPU\n"
+            "only kernels for a GPU have SASS to inspect\n"
             "Use --target sm_90a or sm_80, or `tileprof compile --emit cpp`.\n",
         ),
     ],
@@ -274,7 +274,7 @@ def test_texts_as_json(cli: Any, folder: Path) -> None:
         ("x.tprof --emit ttgir -i tiny", "the profile keeps no ttgir of `tiny`\n"),
         ("x.tprof --emit ptx -i nowhere", "no function with samples matches `nowhere`\n"),
         ("plain.tprof --emit ttgir", "the profile keeps no ttgir\nIt has that of Triton's "),
-        ("x.tprof --emit sass", "argument --emit: `sass` is none of ttgir, ptx\n"),
+        ("x.tprof --emit sass", "argument --emit: invalid choice: 'sass' (choose ttgir or ptx)\n"),
         ("x.tprof --emit ptx -t 5", "argument -t: not allowed with argument --emit\n"),
         ("x.cubin --emit ptx", "`--emit` is for profiles\nName a .tprof file.\n"),
     ],

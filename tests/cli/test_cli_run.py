@@ -205,8 +205,8 @@ def test_debug_runs_kernels_as_python(cli: Any, write: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "there is no program to run\nusage: tileprof run [OPTIONS] SCRIPT [ARGS…]\n"),
-        ("--quiet", "there is no program to run\n"),
+        ("", "no program given\nusage: tileprof run [OPTIONS] SCRIPT [ARGS…]\n"),
+        ("--quiet", "no program given\n"),
         ("-m", "`-m` needs the name of a module\n"),
         ("-o", "argument -o: expected one argument\n"),
         ("gone.py", "there is no file `gone.py` to run\nGive the path of a Python script, or -m"),

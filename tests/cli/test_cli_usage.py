@@ -64,7 +64,8 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
         ),
         (
             ["report", "--for", "autor", "x.tprof"],
-            "argument --for: `autor` is none of author, compiler. Did you mean `author`?\n"
+            "argument --for: invalid choice: 'autor' (choose author or compiler). "
+            "Did you mean `author`?\n"
             "See `tileprof report --help`.",
         ),
         (
@@ -87,15 +88,18 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
         ),
         (
             ["report", "x", "--for", "me"],
-            "argument --for: `me` is none of author, compiler\nSee `tileprof report --help`.",
+            "argument --for: invalid choice: 'me' (choose author or compiler)\n"
+            "See `tileprof report --help`.",
         ),
         (
             ["run", "--context", "all", "x.py"],
-            "argument --context: `all` is none of scopes, python, full\nSee `tileprof run --help`.",
+            "argument --context: invalid choice: 'all' (choose scopes, python or full)\n"
+            "See `tileprof run --help`.",
         ),
         (
             ["compile", "x.py:k", "--instrument", "all"],
-            "argument --instrument: `all` is none of off, scopes, stages, ops, sample\n"
+            "argument --instrument: invalid choice: 'all' "
+            "(choose off, scopes, stages, ops or sample)\n"
             "See `tileprof compile --help`.",
         ),
         (

@@ -90,3 +90,20 @@ def split_product(A, B, C, turns: int = 2, kind: str = "add", dtype: str = "floa
                 T.atomic_add(C[bx * ROWS, 0], c)
             else:
                 T.atomic_max(C[bx * ROWS, 0], c)
+
+
+@tileprof.jit
+def tile_of_the_loop(X):
+    """Sums of rows by a loop that allocates the tile that it loads."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M,), T.float32)
+    with T.Kernel(M // 32, threads=32) as block:
+        total = T.alloc_fragment((32,), T.float32)
+        T.clear(total)
+        for step in T.Pipelined(N // 16, num_stages=2):
+            tile = T.alloc_shared((32, 16), T.float32)
+            T.copy(X[block * 32, step * 16], tile)
+            T.reduce_sum(tile, total, dim=1, clear=False)
+        T.copy(total, Y[block * 32])
+    return Y

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.remarks.layouts import SumsEachTime
 from tileprof.runtime.launch import described
 
 Parts = tuple[tuple[str, tuple[str, ...]], ...]
@@ -108,7 +108,7 @@ def _shared(program: CudaProgram) -> list[ir.Alloc]:
 
 @pytest.mark.parametrize("word", ["join", "fma"])
 def test_a_part_that_is_added_to_a_total(word: str) -> None:
-    """The sum of a turn goes into the total; its own fragment is no more."""
+    """The sum of an iteration goes into the total; its own fragment is gone."""
     program = check(SumKernel((("loop", (word,)),)))
     assert partial(program) == [True]
     names = {o.result.name for o in program.kernel.ops() if isinstance(o, ir.Alloc)}
@@ -202,10 +202,10 @@ def test_refused(name: str) -> None:
     given, expected = REFUSED[name]
     program = check(SumKernel(**given))
     assert reasons(program) == [expected]
-    said = next(r for r in described(program.remarks) if r.op == "reduce sum" and r.rejected)
+    said = next(r for r in program.remarks if r.subject == "reduce sum" and r.rejected)
     assert said.location is not None
     assert said.location.line == line_of("T.reduce_sum(x, total, dim=1, clear=False)")
-    assert re.fullmatch(r"the parts of \d+ threads are added up each turn", said.chosen)
+    assert isinstance(said.decision, SumsEachTime)
     assert said.severity == "info"
 
 

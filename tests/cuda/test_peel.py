@@ -22,6 +22,8 @@ from tileprof.compiler.cuda.passes.peel.peel import peel
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.remarks import Rejection
+from tileprof.remarks.loops import LoopsInTurn, MaskFrom, MaskPeeled, NeedsAllRegisters
 from tileprof.runtime.interpreter import InterpreterExecutable
 from tileprof.runtime.launch import described
 
@@ -166,9 +168,10 @@ def test_branch(seen):
     (loop,) = (o for o in peeled.ops() if isinstance(o, ir.For))
     (branch,) = (o for o in loop.body.ops if isinstance(o, ir.If))
     assert (has_mask(branch.then), has_mask(branch.otherwise)) == (False, True)
-    ((chosen, rejected),) = said(program)
-    assert chosen.endswith("run without, by a branch")
-    assert rejected == ("loops in turn", "fragments need all registers of a thread")
+    (remark,) = (r for r in program.remarks if r.op == "loop")
+    assert isinstance(remark.decision, MaskFrom | MaskPeeled)
+    assert remark.decision.by_branch
+    assert remark.rejected == (Rejection(LoopsInTurn(), NeedsAllRegisters()),)
     check(kernel, program)
 
 
@@ -207,13 +210,13 @@ def test_remarks():
     """Each says which iterations, and the line of the mask."""
     line = masked.__code__.co_firstlineno + 29
     cases = (
-        (causal, f"the last iterations have the mask of line {line}, those before run without"),
-        (tail, f"iterations from 12 on have the mask of line {line}, those before run without"),
-        (window, f"the first and the last iterations have the mask of line {line}, those between"
-         " run without"),
-    )  # fmt: skip
+        (causal, MaskPeeled("last", (line,), False)),
+        (tail, MaskFrom(12, (line,), False)),
+        (window, MaskPeeled("first and last", (line,), False)),
+    )
     for seen, expected in cases:
-        assert said(lowered(masked(seen=seen))[2]) == [(expected,)]
+        remarks = lowered(masked(seen=seen))[2].remarks
+        assert [r.decision for r in remarks if r.op == "loop"] == [expected]
     again = said(lowered(masked(keys=192, seen=tail))[2])
     assert again == [(f"no iteration needs the mask of line {line}",)]
 

@@ -125,7 +125,7 @@ def deep(members: dict[str, bytes], held: dict[str, Any]) -> None:
     place: dict[str, Any] | None = None
     for _ in range(300):
         place = {"file": "a", "line": 1, "caller": place}
-    remark = {"op": "a", "location": place, "chosen": "b"}
+    remark = {"op": "a", "location": place, "decision": {"code": "loads-and-stores", "facts": {}}}
     held["variants"][0]["remarks"] = [remark]
 
 
@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     ),
     "parameter": (
         geometry(arguments=[{"kind": "pointer", "index": 7, "dtype": None}]),
-        "argument pointer 7 is none of its kernel",
+        "argument pointer 7 does not belong to its kernel",
     ),
     "unknown field": (geometry(colour=1), "launch has no `'colour'`"),
     "wrong type": (geometry(cluster="1"), "launch.cluster cannot be '1'"),

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.cuda.ring_kernels import ROWS, WIDTH, found_rows, two_loops
+from tests.cuda.ring_kernels import ROWS, WIDTH, found_rows, tile_of_the_loop, two_loops
 from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -63,3 +63,15 @@ def test_loads_that_follow_from_the_block(first: bool) -> None:
     emulate(program.source, kernel, [a, b, rows, c, d])
     np.testing.assert_array_equal(d, a[16 : 16 + ROWS, :64])
     np.testing.assert_array_equal(c, a[:ROWS].astype(np.float32) @ b.astype(np.float32).T)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_tile_allocated_in_the_loop_is_loaded_ahead(target: str) -> None:
+    """The loads in front of a loop find the ring of a tile that the loop allocates."""
+    kernel = tile_of_the_loop.compile(M=64, N=64).program.kernel
+    program = compile_cuda(kernel, find_target(target))
+    x = np.random.default_rng(0).integers(-2, 3, (64, 64)).astype(np.float32)
+    for seed in range(3):
+        y = np.zeros(64, np.float32)
+        emulate(program.source, kernel, [x, y], seed=seed)
+        np.testing.assert_array_equal(y, x.sum(1))

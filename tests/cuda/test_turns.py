@@ -24,6 +24,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.ping_pong import plan as turn_plan
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.remarks.loops import TakeTurns
 from tileprof.runtime.hooks import RemarkDescription
 from tileprof.runtime.interpreter import InterpreterExecutable
 from tileprof.runtime.launch import described
@@ -36,7 +37,7 @@ PLAIN = Controls(overlap=False)
 """Loops as they are written: where products stand in a row is part of what is tested."""
 FORCED = Controls(overlap=False, ping_pong=True)
 ADDED = {"turn_start", "turn_wait", "turn_pass", "wait"}
-TAKEN = "consumer warp groups take turns: products of one run under the exponentials of the other"
+TAKEN = str(TakeTurns(2))
 
 
 def kernel(words: str = "", **more: Any) -> ir.Kernel:
@@ -109,7 +110,7 @@ def test_they_are_the_compilers_choice_for_products_in_a_row() -> None:
     )  # fmt: skip
     assert [r.chosen for r in about_turns(lowered(kernel(), FORCED))] == [TAKEN]
     three = about_turns(lowered(kernel("ahead", groups=3)))
-    assert [r.chosen for r in three] == [f"{TAKEN}s"]
+    assert [r.chosen for r in three] == [str(TakeTurns(3))]
 
 
 @pytest.mark.parametrize("controls", [None, FORCED], ids=["auto", "forced"])

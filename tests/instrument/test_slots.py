@@ -138,7 +138,7 @@ def test_nothing_was_written() -> None:
         (lambda d: d.head.__setitem__("version", 9), "version 9, not 1"),
         (lambda d: d.head.__setitem__("released", 1), "0 slots were claimed and 1 released"),
         (lambda d: d.head.__setitem__("claimed", 5), "5 slots were claimed and 0 released, of 4"),
-        (lambda d: (d.write(d.claim(), range(1)), d.heads.__setitem__("kept", 9)), "tells of 9"),
+        (lambda d: (d.write(d.claim(), range(1)), d.heads.__setitem__("kept", 9)), "claims 9"),
     ],
     ids=["head", "heads", "version", "released", "claimed", "kept"],
 )

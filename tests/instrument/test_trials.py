@@ -1,4 +1,4 @@
-"""As how many independent looks those of a sampler count."""
+"""Effective sample size of a sampler's correlated samples."""
 
 from __future__ import annotations
 

@@ -274,6 +274,20 @@ def test_fma_of_large_float64() -> None:
     assert got.tolist() == [1e308, INF, INF]
 
 
+def test_fma_of_small_float64_rounds_once() -> None:
+    """A product whose rounding error is below the smallest number is still rounded once."""
+    least = 5e-324
+    got = compute(
+        "fma %a, %b, %c",
+        "float64",
+        a=("float64", [-least, 1.0, 2.0**-540]),
+        b=("float64", [1.5, -0.0, 1.25 * 2.0**-535]),
+        c=("float64", [-least, -0.0, -least]),
+    )
+    exact = [-2 * least, -0.0, -0.0]  # the last one is -0.375 of the smallest
+    assert got.tobytes() == np.array(exact).tobytes()
+
+
 @given(st.floats(-1e5, 1e5))
 def test_float64_to_narrow_rounds_once(value: float) -> None:
     """A float64 goes to bfloat16 and float8 in one rounding."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from tests.passes.index_kernels import SYMBOL, accesses, index_kernels
 from tileprof import ir
-from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.compiler.passes import affine, prove_bounds, simplify
 
 CASES = {
     # name: (grid, extent of x, index of the load as ops ending in %r, whether it is proved)
@@ -203,3 +203,63 @@ kernel @k(%x: global<100, float32>) {
 }
 """
     assert _proved(prove_bounds(ir.parse(text)), ir.View) == [False, True, False]
+
+
+CHAINED = 50
+
+
+def _hostile(accesses: int, kind: str) -> ir.Kernel:
+    """Return a kernel whose indices are sums over one long chain of `min` and `max`."""
+    lines = ["%c5 = constant 5 : index", "%m0 = sub %i, %c5 : index", "%s0 = add %m0, %i : index"]
+    for n in range(1, CHAINED):
+        lines += [
+            f"%o{n} = constant {n - 9} : index",
+            f"%b{n} = add %m0, %o{n} : index",
+            f"%m{n} = {('min', 'max')[n % 2]} %m{n - 1}, %b{n} : index",
+            f"%s{n} = add %s{n - 1}, %m{n} : index",
+        ]
+    last = f"%s{CHAINED - 1}"
+    for n in range(64 if kind == "conditions" else 0):
+        lines.append(f"%y{n} = add %m{n % CHAINED}, {last} : index")
+        lines.append(f"%z{n} = lt %y{n}, %s{n % CHAINED} : bool")
+        lines.append(f"%w{n} = and %w{n - 1}, %z{n} : bool" if n else "%w0 = and %z0, %z0 : bool")
+    for n in range(accesses):
+        load = f"%l{n} = load %x, [%f{n}] : float32"
+        lines.append(f"%d{n} = constant {n % 9 + 2} : index")
+        lines.append(f"%e{n} = add {last}, %m{n % CHAINED} : index")
+        match kind:
+            case "quotients":
+                lines += [f"%f{n} = floordiv %e{n}, %d{n} : index", load]
+            case "extremes":
+                lines += [f"%f{n} = max %e{n}, %s{n % CHAINED} : index", load]
+            case _:
+                lines.append(f"%f{n} = add %e{n}, %d{n} : index")
+                lines.append(f"if %w63 then {{\n{load}\n}} otherwise {{\n}}")
+    body = "\n".join(lines)
+    return ir.parse(f"""
+kernel @k(%x: global<100, float32>) {{
+  %c4 = constant 4 : index
+  launch [%c4] {{threads = [32]}} body(%bx: index) {{
+    parallel [%c4] body(%i: index) {{
+      {body}
+    }}
+  }}
+}}
+""")
+
+
+@pytest.mark.parametrize("kind", ["quotients", "extremes", "conditions"])
+def test_proofs_of_a_hostile_kernel_add_up_a_bounded_number_of_terms(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proofs of 2,000 accesses, which branch at every step, share one limit."""
+    kernel, touched, add = _hostile(2_000, kind), 0, affine.Linear.__add__
+
+    def counted(self: affine.Linear, other: affine.Linear) -> affine.Linear:
+        nonlocal touched
+        touched += len(self.terms) + len(other.terms)
+        return add(self, other)
+
+    monkeypatch.setattr(affine.Linear, "__add__", counted)
+    prove_bounds(kernel)
+    assert touched < 4 * affine.MOST_TERMS

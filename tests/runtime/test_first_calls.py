@@ -36,7 +36,7 @@ import threading, time
 import numpy as np
 from tests.cpu.support import load
 from tests.cpu.test_running import NUMBERS
-from tileprof.runtime import cpu_pool
+from tileprof.runtime.cpu import pool as cpu_pool
 
 cpu_pool.set_threads(2)
 executable = load(NUMBERS)

@@ -19,9 +19,8 @@ from tileprof.analyzer.machine.code import KernelCode, same_line
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.roofs import Roofs
-from tileprof.analyzer.tiles.ops import TileKernel
-from tileprof.analyzer.tiles.text import read
 from tileprof.errors import Location
+from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
 from tileprof.profile import Attribute, Column, KernelInfo, Profile, RemarkInfo, whole_kernels
 from tileprof.profile.counters import RATES, SETS
@@ -61,7 +60,7 @@ class KernelCase:
 
     @cached_property
     def share(self) -> float:
-        """Of the time of all kernels."""
+        """Share of the time of all kernels, 0 to 1."""
         return self.time / self.program.kernel_time if self.program.kernel_time else 0.0
 
     @cached_property
@@ -107,8 +106,8 @@ class KernelCase:
 
     @cached_property
     def tiles(self) -> TileKernel:
-        """Its program, as that text has it."""
-        return read(self.ir)
+        """Its program; an empty one where it is not a tile kernel."""
+        return (self.info.program if self.info else None) or TileKernel()
 
     @property
     def cuda(self) -> str:

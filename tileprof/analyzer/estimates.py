@@ -36,12 +36,12 @@ _SPREAD = 0.4
 """Set on PLANT's development split."""
 _ALL_FROM = 0.1
 _FOLD = 3.0
-"""Of its samples, the most that a defect likely takes."""
+"""Upper bound of a defect's share of the time, as a multiple of its share of samples."""
 _UNSEEN = 1.5
 """Highest gains are made of what known kernels reached. Of 55 kernels of two splits that were
 unknown when they were run, nine of ten gained, of S - 1, at most so many times what they said."""
 _LONGEST = 0.98
-"""Of a kernel's time, the most that one change takes away."""
+"""Largest share of a kernel's time that a single change can save."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ _LEAST_SEEN = 0.02
 _LEAST_OF_PROGRAM = 1.005
 """Suggestions that bring a program less, even at best, are not made."""
 _LEAST_SHARE = 0.01
-"""Of the time of all kernels, below which nothing is said about a kernel."""
+"""Share of kernel time, 0 to 1, below which a kernel is not judged."""
 _ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
 _RUNS: dict[Tier, str] = {
     "static": "`tileprof run SCRIPT` on a GPU: kernels are kept with what the compiler said",

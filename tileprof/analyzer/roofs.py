@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.tiles import work
-from tileprof.analyzer.tiles.ops import TileKernel
 from tileprof.analyzer.tiles.padding import products_inside
+from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
+import tileprof as _whole  # noqa: F401  # another thread may be importing it
 from tileprof.errors import (
     ArgumentError,
     CubinError,

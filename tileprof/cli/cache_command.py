@@ -20,14 +20,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(
         "cache",
         "size|clear|path [--json]",
-        "Show how much the cache of compiled kernels holds, remove it, or print where it is. "
-        "TILEPROF_CACHE names another folder, TILEPROF_CACHE_LIMIT another limit than 2 GB: above "
-        "it, what was not used for longest goes.",
+        "Show the size of the cache of compiled kernels, remove it, or print its folder. "
+        "TILEPROF_CACHE sets the folder, TILEPROF_CACHE_LIMIT the limit (default: 2 GB). "
+        "Beyond the limit, the least recently used entries are removed.",
     )
     parser.add_argument(
         "what", metavar="size|clear|path", type=one_of(*_WORDS), help="what to show or do"
     )
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(arguments)
     found = _done(args.what)
     if args.json:
@@ -78,4 +78,4 @@ def _size(number: int) -> str:
     return f"{number} B"
 
 
-COMMAND = Command("cache", "how much compiled kernels take on disk, and removing them", main)
+COMMAND = Command("cache", "show or remove compiled kernels on disk", main)

@@ -33,11 +33,12 @@ def _parser() -> Parser:
     parser = Parser(
         "compile",
         USAGE,
-        "Compile KERNEL of FILE and show any stage of it. --set binds what is known at compile "
-        "time: T.const names, arguments of a prim_func factory, a T.dynamic dimension.",
+        "Compile KERNEL of FILE and print any stage of the compilation. --set binds values "
+        "that are known at compile time: T.const names, arguments of a prim_func factory, "
+        "T.dynamic dimensions.",
     )
     add = parser.add_argument
-    add("kernel", metavar="FILE:KERNEL", help="a Python file and the name of a kernel in it")
+    add("kernel", metavar="FILE:KERNEL", help="Python file and the name of a kernel in it")
     add("--target", default="cpu", metavar="TARGET", help="cpu (default), sm_90a or sm_80")
     add(
         "--set",
@@ -45,14 +46,15 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="bind a name; repeat for several",
+        help="bind a name to a value; may be repeated",
     )
     add(
         "--instrument",
         type=one_of("off", "scopes", "stages", "ops", "sample"),
         default="off",
         metavar="MODE",
-        help="what is measured inside: off (default), scopes, stages, ops or, on a GPU, sample",
+        help="what to measure inside the kernel: off (default), scopes, stages, ops or, on a GPU, "
+        "sample",
     )
     add(
         "--emit",
@@ -65,10 +67,14 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="force or forbid something in the lowering for a GPU, as --control tma=off",
+        help="force or forbid a choice of the GPU compiler, for example --control tma=off",
     )
-    add("--strict", action="store_true", help="exit with 1 where a faster form was missed")
-    add("--timing", action="store_true", help="print the compile time by stage")
+    add(
+        "--strict",
+        action="store_true",
+        help="exit with status 1 if an operation was not compiled to its fastest form",
+    )
+    add("--timing", action="store_true", help="print the compile time of each stage")
     return parser
 
 
@@ -99,7 +105,7 @@ def _check(args: Any, emit: str) -> None:
     known = ("", "ir", "cpp", "remarks", *compile_cuda.EMITS)
     if emit not in known and not emit.startswith("ir:"):
         raise UsageError(
-            f"there is nothing called `{emit}` to emit",
+            f"unknown stage `{emit}`",
             hint=f"{suggestion(emit, known)}It can be: ir, ir:PASS, remarks; cpp (for the cpu); "
             "cuda, ptx, sass (for a GPU).",
         )
@@ -186,7 +192,7 @@ def _time_build(stages: Stages, kernel: Any, source: Any) -> None:
 
     found = find_compiler()
     if found is None:
-        terminal.complain("no C++ compiler found; its time is left out")
+        terminal.complain("no C++ compiler found; its time is not shown")
         return
     # The pool is no part of a kernel: one serves all, and it is built once on a machine.
     cpu_pool.load_pool()
@@ -195,4 +201,4 @@ def _time_build(stages: Stages, kernel: Any, source: Any) -> None:
         stages.timed("load", lambda: cpu.CpuExecutable(kernel, source))
 
 
-COMMAND = Command("compile", "compile a kernel and show any stage of it", main)
+COMMAND = Command("compile", "compile a kernel and print any stage of it", main)

@@ -100,7 +100,7 @@ class CudaCompilation:
         try:
             return self.program.all_remarks
         except MissingDependencyError as error:
-            terminal.complain(f"what the assembler says is left out: {error}")
+            terminal.complain(f"the assembler's messages are missing: {error}")
             return self.program.remarks
 
     def time(self, stages: Stages) -> None:
@@ -117,7 +117,7 @@ class CudaCompilation:
             # Loading NVRTC is no part of a kernel: once serves all.
             nvrtc.version()
         except MissingDependencyError as error:
-            terminal.complain(f"the time of NVRTC is left out: {error}")
+            terminal.complain(f"NVRTC's time is missing: {error}")
         else:
             with empty_cache():
                 _ = program.cubin

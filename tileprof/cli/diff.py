@@ -18,23 +18,23 @@ def _parser() -> Parser:
     parser = Parser(
         "diff",
         USAGE,
-        "Compare two profiles node by node, and say at which level kernels whose time changed "
-        "first differ. With --fail-if, exit with 1 where the expression "
-        "holds for the whole program: 'time > +5%' where it takes over 5 % longer.",
+        "Compare two profiles node by node. For kernels whose time changed, show the first "
+        "compilation stage at which they differ. With --fail-if, exit with status 1 if the "
+        "expression holds for the whole program: 'time > +5%' means more than 5 % longer.",
     )
     add = parser.add_argument
-    add("old", metavar="OLD", help="the profile to compare with")
-    add("new", metavar="NEW", help="the profile to judge")
-    add("-m", dest="metrics", metavar="METRIC,…", help="what to compare")
+    add("old", metavar="OLD", help="baseline profile")
+    add("new", metavar="NEW", help="new profile")
+    add("-m", dest="metrics", metavar="METRIC,…", help="metrics to compare")
     add(
         "-t",
         dest="threshold",
         metavar="PERCENT",
         type=number(float),
-        help="fold differences below a share of the whole (default: 0.5)",
+        help="fold differences below this percentage of the whole (default: 0.5)",
     )
     add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
-    add("--json", action="store_true", help="the nodes as JSON")
+    add("--json", action="store_true", help="print the nodes as JSON")
     add("--fail-if", dest="gate", metavar="EXPR", help="for example 'time > +5%%'")
     return parser
 

@@ -22,12 +22,12 @@ _EXTRAS = (
     ("llnl-hatchet", "Profile.to_hatchet()", "hatchet"),
     ("pyarrow", "export --to parquet", "parquet"),
 )
-_ROOFS = "measure what each GPU does at most, print it and keep it; takes some seconds"
+_ROOFS = "measure the peak rates of each GPU, print and store them; takes a few seconds"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print one line a thing, the missing ones with the command that would get them."""
-    description = "Say what is there, what is missing, and how to get it."
+    description = "List what is installed, what is missing, and how to install it."
     parser = Parser("doctor", "[--roofs]", description)
     parser.add_argument("--roofs", action="store_true", help=_ROOFS)
     if parser.parse_args(arguments).roofs:
@@ -49,7 +49,7 @@ def _line(each: Finding, width: int) -> str:
 
 def _verdict(missing: list[str]) -> str:
     if not missing:
-        return "Everything is there."
+        return "Everything is installed."
     lacking = set(missing)
     if {"C++ compiler", "cache folder"} & lacking:
         return "Kernels run in the interpreter; profiles can be made, opened and compared."
@@ -87,7 +87,7 @@ def _compiler() -> Finding:
 
     found = find_compiler()
     shown = "" if found is None else f"{found.version.splitlines()[0]} ({found.path})"
-    purpose = "kernels at the speed of C++ (without: interpreter)"
+    purpose = "kernels compiled to C++ (otherwise interpreted)"
     return Finding("C++ compiler", shown, purpose, "apt install g++, or set CXX")
 
 
@@ -114,4 +114,4 @@ def _cache() -> Finding:
     return Finding("cache folder", found, purpose, "set TILEPROF_CACHE")
 
 
-COMMAND = Command("doctor", "what is there, what is missing, how to get it", main)
+COMMAND = Command("doctor", "list what is installed and what is missing", main)

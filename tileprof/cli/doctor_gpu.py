@@ -13,7 +13,7 @@ __all__ = ["kernels", "recording"]
 
 GPU = "kernels on a GPU"
 CUDA_EXTRA = extra_command("cuda")
-_WITHOUT_COUNTERS = "kernels of tileprof are looked into without it: run --instrument sample"
+_WITHOUT_COUNTERS = "tileprof's own kernels can be sampled without it: run --instrument sample"
 REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-cache-dir tileprof"
 
 
@@ -112,7 +112,7 @@ def _others() -> Finding:
     from tileprof.profiler.cupti.other_profilers import who_holds
 
     who = who_holds()
-    purpose = f"kernels of a GPU: one tool a process can trace them, and {who} does"
+    purpose = f"GPU kernels: only one tool per process can trace them, and {who} already does"
     found = "" if who else "no other tool traces this process"
     return Finding("tracing", found, purpose, "run without that tool, or expect a gap")
 
@@ -123,7 +123,7 @@ def _ranges() -> Finding:
 
     why = nvtx.why_not()
     remedy = REBUILD if native.why_not() else f"unset {nvtx.VARIABLE}, or run without that tool"
-    found = "" if why else "of all libraries that say where they are"
+    found = "" if why else "of all libraries that use NVTX"
     return Finding("NVTX ranges", found, f"ranges that libraries name; {why}", remedy)
 
 

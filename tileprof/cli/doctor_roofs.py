@@ -27,7 +27,7 @@ def findings() -> Iterator[Finding]:
     for number in range(_devices()):
         roofs = known_roofs(number)
         found = "" if roofs is None else f"cuda:{number} {_line(roofs)}"
-        purpose = f"what cuda:{number} does at most, measured, as the limit of estimates"
+        purpose = f"measured peak rates of cuda:{number}, which bound estimated gains"
         yield Finding("measured roofs", found, purpose, "tileprof doctor --roofs")
 
 
@@ -41,7 +41,7 @@ def measure() -> int:
     count = _devices()
     if not count:
         raise MissingDependencyError(
-            "there is no GPU to measure", hint="`tileprof doctor` says what is missing."
+            "no GPU found to measure", hint="`tileprof doctor` says what is missing."
         )
     for number in range(count):
         with working(f"cuda:{number}") as task:

@@ -19,10 +19,10 @@ def _parser() -> Parser:
     description = "Write a profile in another tool's format."
     parser = Parser("export", "FILE… --to FORMAT -o OUT", description)
     add = parser.add_argument
-    add("files", metavar="FILE", nargs="+", help="a .tprof file; several for parquet")
+    add("files", metavar="FILE", nargs="+", help=".tprof file; parquet takes several")
     formats = "chrome, perfetto, html-timeline, speedscope, collapsed, hatchet or parquet"
     add("--to", required=True, metavar="FORMAT", help=formats)
-    out = "the file to write, - for stdout; for parquet a folder"
+    out = "output file, - for stdout; for parquet a folder"
     add("-o", dest="output", required=True, metavar="OUT", help=out)
     return parser
 

@@ -1,4 +1,4 @@
-"""`tileprof inspect`: what a compiled kernel contains, or what was seen in it, as text or JSON."""
+"""`tileprof inspect`: show the resources and machine code of a kernel with its samples."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def _parser() -> Parser:
     parser = Parser(
         "inspect",
         USAGE,
-        "Show what each kernel of a cubin takes, its loops, its spilled registers, the kinds of "
-        "its instructions, and its SASS under the source lines. KERNEL of a Python file is "
-        "compiled for that. Of a profile with samples of program counters: the SASS of sampled "
-        "functions, and what stalled instructions wait for; or what Triton made them from.",
+        "Show each kernel's resources, loops, spilled registers, instruction mix, and SASS "
+        "grouped by source line. FILE is a cubin, a Python file whose KERNEL is compiled "
+        "first, or a profile. From a profile with samples of program counters, show the SASS "
+        "of the sampled functions and what stalled instructions wait for, or the code that "
+        "Triton compiled them from.",
     )
     add = parser.add_argument
     add(
@@ -51,13 +52,13 @@ def _parser() -> Parser:
         help="a .cubin file of any compiler, a Python file and the name of a kernel in it, or a "
         ".tprof file",
     )
-    add("--target", metavar="TARGET", help="of FILE:KERNEL: sm_90a (default) or sm_80")
+    add("--target", metavar="TARGET", help="for FILE:KERNEL: sm_90a (default) or sm_80")
     add(
         "--set",
         dest="bindings",
         action="append",
         metavar="NAME=VALUE",
-        help="of FILE:KERNEL: bind what is known at compile time; repeat for several",
+        help="for FILE:KERNEL: bind a value known at compile time; may be repeated",
     )
     add("-i", dest="include", metavar="RE", help="only functions whose name matches")
     shape = parser.add_mutually_exclusive_group()
@@ -66,16 +67,17 @@ def _parser() -> Parser:
         dest="threshold",
         metavar="PERCENT",
         type=number(float),
-        help="of a profile: fold instructions below a share of their function (default: 0.5)",
+        help="for a profile: fold instructions below this percentage of their function "
+        "(default: 0.5)",
     )
     shape.add_argument(
         "--emit",
         type=one_of("ttgir", "ptx"),
         metavar="WHAT",
-        help="of a profile: ttgir or ptx of Triton's kernels, in place of SASS; of the one with "
-        "the most samples, or with -i of those that match",
+        help="for a profile: show ttgir or ptx of Triton kernels instead of SASS, for the "
+        "kernel with the most samples, or with -i for those that match",
     )
-    add("--json", action="store_true", help="the same as JSON")
+    add("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -83,13 +85,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print what was found; resources come first, since they need no disassembler."""
     args = _parser().parse_args(arguments)
     if args.file.endswith(".tprof"):
-        _refuse(args, OF_KERNELS, "kernels that are compiled", "Name FILE:KERNEL.")
+        _refuse(args, OF_KERNELS, "kernels compiled from Python", "Name FILE:KERNEL.")
         return _profile(args)
     _refuse(args, OF_PROFILES, "profiles", "Name a .tprof file.")
     if _is_kernel(args.file):
         cubin = _compiled(args)
     else:
-        _refuse(args, OF_KERNELS, "kernels that are compiled", "Name FILE:KERNEL.")
+        _refuse(args, OF_KERNELS, "kernels compiled from Python", "Name FILE:KERNEL.")
         from tileprof import binary
 
         cubin = binary.read(args.file)
@@ -141,7 +143,7 @@ def _compiled(args: argparse.Namespace) -> Cubin:
     check_target(name)
     if name == "cpu":
         raise UsageError(
-            "machine code is inspected of kernels for a GPU",
+            "only kernels for a GPU have SASS to inspect",
             hint="Use --target sm_90a or sm_80, or `tileprof compile --emit cpp`.",
         )
     from tileprof import binary
@@ -248,4 +250,4 @@ def _chain(chain: Sequence[Line]) -> list[dict[str, Any]]:
     return [{"file": each.file, "line": each.line, "function": each.function} for each in chain]
 
 
-COMMAND = Command("inspect", "what a compiled kernel contains", main)
+COMMAND = Command("inspect", "show the resources and machine code of a kernel", main)

@@ -70,7 +70,7 @@ def _resources(function: Function) -> tuple[str, ...]:
         found.code_bytes,
         f"<= {found.max_threads}" if found.max_threads else "any",
     )
-    name = function.name if function.is_kernel else f"{function.name} (called, no kernel)"
+    name = function.name if function.is_kernel else f"{function.name} (device function)"
     return (*map(str, numbers), name)
 
 
@@ -126,7 +126,7 @@ def _spills(function: Function) -> Iterator[str]:
         size = sum(each.bytes for each in spills)
         what = "saved for a caller" if kind == "save" else f"loop depth {-depth}"
         counts = f"{_plural(stores, 'store')}, {_plural(len(spills) - stores, 'reload')}"
-        yield f"{counts}, {size} B a thread, {what}, {where}"
+        yield f"{counts}, {size} B per thread, {what}, {where}"
 
 
 def _mix(mix: Mapping[str, int]) -> Iterator[str]:

@@ -149,7 +149,7 @@ def _bound(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
 
     if isinstance(kernel, Kernel):
         if values:
-            raise UsageError(f"`{kernel.__name__}` is compiled: nothing is left to --set")
+            raise UsageError(f"`{kernel.__name__}` is already compiled: --set has nothing to bind")
         return kernel
     for name in values.keys() - kernel.signature.parameters.keys():
         _check_extent(name, values[name])
@@ -167,7 +167,8 @@ def _file_of(kernel: Compilable) -> str:
 def _check_extent(name: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise UsageError(
-            f"`--set {name}={value}` gives no extent", hint="Extents are whole numbers from 0 on."
+            f"`--set {name}={value}` is not a valid extent",
+            hint="Extents are whole numbers, 0 or greater.",
         )
 
 

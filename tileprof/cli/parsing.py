@@ -91,11 +91,17 @@ def one_of(*names: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in names:
             meant = suggestion(text, names).rstrip()
-            known = f"`{text}` is none of {', '.join(names)}"
-            raise argparse.ArgumentTypeError(f"{known}. {meant}" if meant else known)
+            refused = f"invalid choice: '{text}' (choose {_alternatives(names)})"
+            raise argparse.ArgumentTypeError(f"{refused}. {meant}" if meant else refused)
         return text
 
     return check
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    """Return `a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def number(kind: type[int] | type[float]) -> Callable[[str], Any]:

@@ -29,23 +29,30 @@ def _parser() -> Parser:
     parser = Parser(
         "report",
         USAGE,
-        "Say what costs time and why, what to change, and what that would bring. Several profiles "
-        "are told one by one; for the compiler, all together.",
+        "Report what costs time and why, what to change, and the expected gain. Profiles are "
+        "reported separately; --for compiler merges them.",
     )
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="a .tprof file")
-    add("-i", dest="include", metavar="RE", help="all findings whose kernel, path or rule matches")
+    add(
+        "-i",
+        dest="include",
+        metavar="RE",
+        help="show all findings whose kernel, path or rule matches",
+    )
     add(
         "--for",
         dest="voice",
         metavar="WHO",
         default="author",
         type=one_of("author", "compiler"),
-        help="who reads: author (of kernels and programs; the default) or compiler (its developer)",
+        help="the reader: author (of kernels and programs; default) or compiler (its developer)",
     )
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="everything as JSON, a line for a FILE")
-    shape.add_argument("--html", metavar="OUT", help="a page that needs nothing but a browser")
+    shape.add_argument(
+        "--json", action="store_true", help="print the full report as JSON, one line per FILE"
+    )
+    shape.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
     return parser
 
 
@@ -75,7 +82,7 @@ def _page(args: argparse.Namespace) -> int:
     """Write the page of one profile."""
     if len(args.files) > 1 or args.include is not None or args.voice != "author":
         raise UsageError(
-            "`--html` makes a page of one whole profile",
+            "`--html` writes the page of one whole profile",
             hint="Give one FILE, without -i and --for; the page has filters.",
         )
     from tileprof.viewer.html import write_html
@@ -116,4 +123,4 @@ def _height() -> int:
     )
 
 
-COMMAND = Command("report", "what to change, and what it would bring", main)
+COMMAND = Command("report", "report what to change, and the expected gain", main)

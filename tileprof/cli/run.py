@@ -42,7 +42,7 @@ _BACKWARD_OPS = (
     "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
 )
 _INSIDE = (
-    "how much of a launch on a GPU is recorded inside: blocks=N or all, warps=all, roles, cta or"
+    "limit what is recorded inside a GPU launch: blocks=N or all, warps=all, roles, cta or"
     " numbers (0-3+8), records=N of a warp, keep=first, last or both, memory=256MB"
 )
 _DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
@@ -51,12 +51,13 @@ _PC_SAMPLING = (
     " power of two; =PERIOD, else 65536)"
 )
 _PC_SAMPLING_EXACT = (
-    "with samples by launch: kernels run one after the other, small ones much slower"
+    "attribute samples to single launches; kernels run one after the other, short ones much slower"
 )
 _METRICS = (
-    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of"
-    " CUPTI's; kernels run one after the other, several times where it takes more than one pass."
-    " Or: instructions, to count how often each one is executed, with kernels much slower"
+    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of "
+    "CUPTI's; kernels run one after the other, repeatedly if the metrics need several passes. "
+    "Or: instructions, which counts how often each instruction is executed; kernels run much "
+    "slower"
 )
 _PM_SAMPLING = (
     "sample hardware counters of GPUs over time, every MICROSECONDS (else 200), while kernels run"
@@ -79,13 +80,13 @@ def _parser() -> Parser:
         type=one_of("scopes", "python", "full"),
         default="full",
         metavar="WHAT",
-        help="what a call path is made of: scopes, python or full (default)",
+        help="frames of a call path: scopes, python or full (default)",
     )
     add(
         "--instrument",
         default="scopes",
         metavar="MODE",
-        help="what is measured inside kernels: off, scopes (default), stages, ops, sample[=PERIOD]",
+        help="what to measure inside kernels: off, scopes (default), stages, ops, sample[=PERIOD]",
     )
     add("--inside", metavar="WHAT", help=_INSIDE)
     add("--backward-ops", action="store_true", help=_BACKWARD_OPS)
@@ -101,10 +102,10 @@ def _parser() -> Parser:
         const=True,
         type=number(int),
         metavar="EVENTS",
-        help="keep the newest single events (=EVENTS, else 1,000,000), for Chrome and Perfetto",
+        help="keep the newest events one by one (=EVENTS, else 1,000,000), for Chrome and Perfetto",
     )
     add("--duty", metavar="P", type=number(float), help=_DUTY)
-    add("--every", metavar="N", type=number(int), help="record each N-th step")
+    add("--every", metavar="N", type=number(int), help="record every N-th step")
     return parser
 
 
@@ -146,7 +147,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(split.options)
     _check_counters(args)
     if split.module is None and not split.program:
-        raise UsageError("there is no program to run", hint=f"usage: {parser.usage}")
+        raise UsageError("no program given", hint=f"usage: {parser.usage}")
     from tileprof.profiler import check_target
     from tileprof.profiler.pcs.options import parse_pc_sampling
     from tileprof.profiler.session.instruments import parse_instrument

@@ -187,7 +187,7 @@ def _to(stream: TextIO | None, writing: Callable[[TextIO], object]) -> None:
     # Python has None for a stream that was closed before it began, as by `>&-`.
     if stream is None or stream.closed:
         raise OutputError(
-            "standard output is closed, so there is no place for the result",
+            "standard output is closed, so the result cannot be printed",
             hint="Open it, or send it to a file or to /dev/null.",
         )
     try:
@@ -201,7 +201,7 @@ def _to(stream: TextIO | None, writing: Callable[[TextIO], object]) -> None:
             raise
         raise OutputError(
             f"standard output cannot be written: {error.strerror or error}",
-            hint="What was written so far is incomplete. Free space, or choose another place.",
+            hint="The output written so far is incomplete. Free space, or choose another place.",
         ) from None
 
 

@@ -21,34 +21,48 @@ USAGE = (
 
 
 def _parser() -> Parser:
-    parser = Parser("view", USAGE, "Show a profile as an aligned tree.")
+    parser = Parser("view", USAGE, "Show a profile as a tree, or as one of the other views.")
     add = parser.add_argument
     add("file", metavar="FILE", help="a .tprof file")
-    add("-m", dest="metrics", metavar="METRIC,…", help="columns; the first one sorts and selects")
-    add("-i", dest="include", metavar="RE", help="only nodes that match, with their paths")
-    add("-e", dest="exclude", metavar="RE", help="no nodes that match; their parents keep the sums")
+    add(
+        "-m",
+        dest="metrics",
+        metavar="METRIC,…",
+        help="columns; the first one sorts, and -t applies to it",
+    )
+    add("-i", dest="include", metavar="RE", help="show only matching nodes, with their paths")
+    add("-e", dest="exclude", metavar="RE", help="hide matching nodes; their parents keep the sums")
     add(
         "-t",
         dest="threshold",
         metavar="PERCENT",
         type=number(float),
-        help="fold nodes below a share of the whole (default: 0.5; for data 0)",
+        help="fold nodes below this percentage of the whole (default: 0.5; 0 for --json and --csv)",
     )
     add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--bottom-up", action="store_true", help="what is hot, and who called it")
-    shape.add_argument("--flat", action="store_true", help="one line a function, kernel or scope")
-    shape.add_argument("--lines", action="store_true", help="time and samples beside source lines")
     shape.add_argument(
-        "--sass", action="store_true", help="samples beside machine code, by function"
+        "--bottom-up", action="store_true", help="hot functions first, with their callers"
+    )
+    shape.add_argument("--flat", action="store_true", help="one line per function, kernel or scope")
+    shape.add_argument("--lines", action="store_true", help="time and samples by source line")
+    shape.add_argument(
+        "--sass", action="store_true", help="samples by instruction (SASS), grouped by function"
     )
     shape.add_argument("--counters", action="store_true", help="hardware counters over time")
-    shape.add_argument("--timeline", metavar="KERNEL", help="what a CTA's warps did when")
-    add("--cta", metavar="N", type=number(int), help="of --timeline: which one (default: median)")
-    add("--span", metavar="A-B", type=_span, help="of --timeline: only from A to B µs")
+    shape.add_argument(
+        "--timeline", metavar="KERNEL", help="timeline of the warps of one thread block (CTA)"
+    )
+    add(
+        "--cta",
+        metavar="N",
+        type=number(int),
+        help="with --timeline: which CTA (default: the median one)",
+    )
+    add("--span", metavar="A-B", type=_span, help="with --timeline: only from A to B µs")
     data = parser.add_mutually_exclusive_group()
-    data.add_argument("--json", action="store_true", help="the nodes as JSON")
-    data.add_argument("--csv", action="store_true", help="the nodes as CSV")
+    data.add_argument("--json", action="store_true", help="print the nodes as JSON")
+    data.add_argument("--csv", action="store_true", help="print the nodes as CSV")
     return parser
 
 
@@ -59,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         return _timeline(args)
     if args.cta is not None or args.span is not None:
         name = "--span" if args.cta is None else "--cta"
-        raise UsageError(f"`{name}` is for `--timeline`", hint="Add `--timeline KERNEL`.")
+        raise UsageError(f"`{name}` needs `--timeline`", hint="Add `--timeline KERNEL`.")
     if args.sass and (args.metrics is not None or args.depth is not None):
         name = "-m" if args.depth is None else "-d"
         raise UsageError(

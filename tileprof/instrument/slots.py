@@ -200,7 +200,7 @@ class Arena:
         place = np.arange(tickets.start, tickets.stop, dtype=np.uint64) % np.uint64(len(self.heads))
         heads = self.heads[place]
         if (kept := heads["kept"].max(initial=0)) > self.capacity:
-            raise _damaged(f"a slot for {self.capacity:,} records tells of {kept:,}")
+            raise _damaged(f"a slot for {self.capacity:,} records claims {kept:,}")
         # Each part by itself: to put them together takes longer than the few records of most slots.
         there = [np.frombuffer(part, RECORD) for part in parts]
         ends = np.cumsum([len(part) for part in there]) // self.capacity

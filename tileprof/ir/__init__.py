@@ -38,6 +38,7 @@ from .effects import Effect, Queue
 from .kernel import Kernel, Param, Site, State
 from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .parser import parse
+from .plain import plain_kernel
 from .printer import print_kernel
 from .rewrite import Rule, clone, clone_block, rewrite
 from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
@@ -142,6 +143,7 @@ __all__ = [
     "dtype",
     "index",
     "parse",
+    "plain_kernel",
     "print_kernel",
     "problems",
     "promote",

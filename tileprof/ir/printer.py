@@ -24,6 +24,7 @@ from tileprof.errors import Location
 
 from .core import Block, OpBase, Value
 from .kernel import Kernel, Param, Site, State
+from .names import ValueNames, said
 from .types import DType
 
 __all__ = ["print_kernel", "print_location"]
@@ -47,14 +48,12 @@ def print_location(location: Location) -> str:
 class _Printer:
     def __init__(self, locations: bool) -> None:
         self._locations = locations
-        self._names: dict[Value, str] = {}
-        self._taken: set[str] = set()
-        self._count = 0
+        self._names = ValueNames()
 
     def kernel(self, kernel: Kernel) -> Iterator[str]:
         values = kernel.param_values()
         shown = [self._param(p, v) for p, v in zip(kernel.params, values, strict=True)]
-        symbols = [self._name(v) for v in kernel.symbol_values().values()]
+        symbols = [self._names.of(v) for v in kernel.symbol_values().values()]
         tail = f" symbols({', '.join(symbols)})" if symbols else ""
         yield f"kernel @{kernel.name}({', '.join(shown)}){tail}{self._loc(kernel.location)} {{"
         for site in kernel.sites:
@@ -67,7 +66,7 @@ class _Printer:
     def _param(self, param: Param, value: Value) -> str:
         role = "out " if param.role == "out" else ""
         safe = f" safe({_attribute(param.safe_value)})" if param.safe_value != 0 else ""
-        return f"{self._name(value)}: {role}{param.type}{safe}"
+        return f"{self._names.of(value)}: {role}{param.type}{safe}"
 
     def _site(self, site: Site) -> str:
         parent = "" if site.parent is None else f" in {site.parent}"
@@ -87,13 +86,17 @@ class _Printer:
     def _op(self, op: OpBase, indent: str) -> Iterator[str]:
         # Operands are named before results: a result's name must not be taken by its own line.
         parts = [op.mnemonic, *(_attribute(getattr(op, n)) for n in op.SPEC.positional)]
-        if held := self._operands(op):
+        shown = (
+            each if isinstance(each, str) else f"[{', '.join(each)}]"
+            for each in self._names.operands(op)
+        )
+        if held := ", ".join(shown):
             parts.append(held)
         if held := _attributes(op):
             parts.append("{" + held + "}")
         head = " ".join(parts)
         if op.results:
-            names = ", ".join(self._name(v) for v in op.results)
+            names = ", ".join(self._names.of(v) for v in op.results)
             head = f"{names} = {head} : {', '.join(str(v.type) for v in op.results)}"
         head += self._loc(op.span)
         if not op.SPEC.regions:
@@ -102,46 +105,16 @@ class _Printer:
         lead = indent + head
         for name in op.SPEC.regions:
             block: Block = getattr(op, name)
-            args = ", ".join(f"{self._name(a)}: {a.type}" for a in block.args)
+            args = ", ".join(f"{self._names.of(a)}: {a.type}" for a in block.args)
             yield f"{lead} {name}({args}) {{" if args else f"{lead} {name} {{"
             yield from self._ops(block, indent + "  ")
             lead = indent + "}"
         yield lead
 
-    def _operands(self, op: OpBase) -> str:
-        shown = []
-        for name, many in op.SPEC.operands:
-            held = getattr(op, name)
-            if many:
-                shown.append(f"[{', '.join(self._name(v) for v in held)}]")
-            else:
-                shown.append("_" if held is None else self._name(held))
-        while len(shown) > 1 and shown[-1] == "_":
-            del shown[-1]
-        return ", ".join(shown)
-
     def _loc(self, location: Location | None) -> str:
         if location is None or not self._locations:
             return ""
         return f" loc({print_location(location)})"
-
-    def _name(self, value: Value) -> str:
-        known = self._names.get(value)
-        if known is None:
-            known = self._names[value] = self._fresh(value.name)
-        return known
-
-    def _fresh(self, hint: str) -> str:
-        base = re.sub(r"\W", "_", hint, flags=re.ASCII)
-        if not base or base[0].isdigit():
-            self._count += 1
-            return f"%{self._count - 1}"
-        name, number = base, 0
-        while name in self._taken:
-            number += 1
-            name = f"{base}_{number}"
-        self._taken.add(name)
-        return f"%{name}"
 
 
 def _state(number: int, state: State) -> str:
@@ -155,13 +128,7 @@ def _quoted(text: str) -> str:
 
 
 def _attributes(op: OpBase) -> str:
-    shown = []
-    for name, default in op.SPEC.attributes:
-        held = getattr(op, name)
-        # The element type is in the type of the result, which is always printed.
-        if name != "dtype" and held != default:
-            shown.append(f"{name} = {_attribute(held)}")
-    return ", ".join(shown)
+    return ", ".join(f"{name} = {_attribute(held)}" for name, held in said(op))
 
 
 def _attribute(held: Any) -> str:

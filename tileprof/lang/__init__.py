@@ -11,6 +11,7 @@ import difflib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import tileprof as _whole  # noqa: F401  # another thread may be importing it
 from tileprof.errors import UnknownOperation
 
 from . import dtypes as _dtypes

@@ -385,8 +385,9 @@ def jit(
 
     With `strict`, a faster form that a kernel misses is a KernelError with all reasons.
     `controls` say what the lowering for GPUs may do, as `tileprof.Controls(tma=False)` or a dict.
-    For a `target` (`sm_90a`, `sm_80`) kernels are lowered when they are compiled, also where no GPU
-    is: what cannot run there is told at once, and `remarks` and the source are of it.
+    With a `target` (`sm_90a`, `sm_80`), kernels are lowered when they are compiled, also without a
+    GPU. Raises immediately when the target cannot run the kernel; `remarks` and the source
+    describe that target.
     """
     made = options_of(strict, controls, target, options)
     names = dict(inspect.currentframe().f_back.f_locals)  # type: ignore[union-attr]

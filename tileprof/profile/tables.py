@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tileprof.errors import Location
+from tileprof.kernel_ir import TileKernel
 from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.series import CounterSeries
@@ -47,6 +48,7 @@ class KernelInfo:
     name: str
     device: str
     ir: str = field(default="", repr=False)
+    """Its program as text, for people; `program` is the same for programs."""
     source: str = field(default="", repr=False)
     source_file: str = ""
     source_line: int = 0
@@ -56,6 +58,8 @@ class KernelInfo:
     remarks: tuple[RemarkInfo, ...] = field(default=(), repr=False)
     sites: tuple[SiteInfo, ...] = field(default=(), repr=False)
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    program: TileKernel | None = field(default=None, repr=False, compare=False)
+    """What `ir` shows, as records: what is computed from; None where it is no tile kernel."""
 
 
 @dataclass(frozen=True, slots=True)

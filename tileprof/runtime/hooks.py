@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tileprof.errors import Location
+from tileprof.kernel_ir import TileKernel
 
 from .record_options import RecordOptions
 
@@ -66,6 +67,8 @@ class KernelDescription:
     remarks: tuple[RemarkDescription, ...] = ()
     sites: tuple[SiteDescription, ...] = ()
     attributes: Mapping[str, str | int | float] = field(default_factory=dict)
+    program: TileKernel | None = None
+    """What `ir` is the text of."""
     later: Callable[[], LateDescription] | None = None
     """Gives what is known of it only after launches; asked whenever a profile is made."""
 

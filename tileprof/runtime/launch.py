@@ -199,10 +199,12 @@ class LoadedKernel:
         kernel = self.program.kernel
         code, language, remarks = self._code()
         location = kernel.location
+        own = strip(kernel) if self.device.startswith("cuda:") else kernel
         return KernelDescription(
             name=self.name,
             device=self.device,
-            ir=ir.print_kernel(strip(kernel) if self.device.startswith("cuda:") else kernel),
+            ir=ir.print_kernel(own),
+            program=ir.plain_kernel(own),
             source=_source(location),
             source_file=location.file if location else "",
             source_line=location.line if location else 0,

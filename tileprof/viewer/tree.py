@@ -125,7 +125,7 @@ def _rows(profile: Profile, first: Column, grid: Grid) -> Iterator[str]:
 def _below(
     selection: Selection, columns: list[Column], grid: Grid, options: ViewOptions
 ) -> Iterator[str]:
-    """What was folded, how to read the columns, and what there was no room for."""
+    """Return notes on what was folded, how to read the columns, and what there was no room for."""
     profile = selection.profile
     unit, whole = profile.metrics[selection.metric].unit, float(profile.whole[selection.metric])
     for fold in selection.folds:

@@ -111,7 +111,7 @@ def test_kernels_without_scopes_take_no_memory() -> None:
     body = """
 import torch, tileprof.profiler as profiler
 from tests.cuda import runtime_kernels
-from tileprof.runtime.cuda_reader import reader
+from tileprof.runtime.cuda.records.reader import reader
 a = torch.ones(1000, device="cuda")
 runtime_kernels.double(a)
 with profiler.profile() as session:

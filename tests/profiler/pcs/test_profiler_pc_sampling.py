@@ -284,7 +284,7 @@ def test_samples_that_are_all_of_unknown_kernels(played: Sampling) -> None:
     played.launch()
     played.lose(non_user=100)
     facts = session.finalize().tables.provenance
-    assert facts["pc sampling failed"].startswith("CUPTI tells no instruction of any sample")
+    assert facts["pc sampling failed"].startswith("CUPTI reported no instruction for any sample")
 
 
 def test_full_buffers_are_said(played: Sampling) -> None:

@@ -163,7 +163,7 @@ def is_pipelined(case: KernelCase) -> bool:
 
 
 def busy_share(code: KernelCode) -> float:
-    """Of cycles, the share in which a scheduler issues.
+    """Return the share of scheduler cycles in which an instruction is issued, 0 to 1.
 
     A sample looks at a scheduler in one cycle, and says whether it issued. (The share of samples
     whose own warp issued, times the warps, is no measure of it: on an H200 it came to 2.3 in a loop

@@ -92,7 +92,7 @@ class Pace:
 
     @property
     def usual(self) -> float:
-        """The same, where no roof says what of it products reach."""
+        """Expected tensor-core utilisation when no measured roof is available."""
         return min(1.0, max(self.tensor / _BUSY, self.fed))
 
     def late(self, ahead: int) -> float:

@@ -21,8 +21,8 @@ from tileprof.analyzer.kernel.launches import Launch
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.tiles.ops import PRODUCTS as OPS
 from tileprof.analyzer.tiles.rings import rings_of
+from tileprof.kernel_ir import PRODUCTS as OPS
 
 __all__ = ["best_of_others", "under_way"]
 

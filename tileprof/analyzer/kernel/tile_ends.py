@@ -21,7 +21,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.tiles.ops import TileKernel
+from tileprof.kernel_ir import TileKernel
 
 __all__ = ["fragment_bytes", "tile_ends"]
 

@@ -45,13 +45,13 @@ _COLD = 0.01
 _HALFWAY, _MOST = 0.5, 0.98
 _LONG = ("long_scoreboard",)
 _BY_HAND = "loads and stores"
-_COMPILER = "The copy's lowering was turned down by the choice of instructions: {}."
+_COMPILER = "The faster lowering of this copy was rejected: {}."
 _FOREIGN = (
     "Load by cp.async (16 bytes a thread, a ring of two to four tiles) or by TMA, so that the next"
     " tile is on its way while this one is used."
 )
 _WAYS = (
-    ("as asked", "Take back what was asked for"),
+    ("as asked", "Remove the annotation or control that forbids it"),
     ("it converts", "Copy the tile in the tensor's own type, and convert it where it is used"),
     ("nothing overlaps", "Write the loop as `T.Pipelined` with `num_stages=2` or more"),
     ("at launch", "Bind the extents of rows by `T.const`"),
@@ -64,7 +64,7 @@ _WAYS = (
     ("also", "Load into a buffer that nothing else in the loop writes"),
     ("before it is loaded", "Load into a buffer that nothing else in the loop writes"),
 )
-"""What of a reason asks for which change; the first that fits."""
+"""Maps a rejection code to the suggested change; the first match wins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +190,7 @@ def _draft(
     evidence = (static, Evidence("samples", text, samples))
     if share < _COLD:
         author = "Leave it: nothing waits for these loads."
-        return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
+        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
                      confidence="high")  # fmt: skip
     products = has_products(code, waits.loop)
     saving = _to_products(case, code, waits) if products else _hidden(code, waits)
@@ -239,7 +239,7 @@ def _static(remark: RemarkInfo) -> Evidence:
 
 def _way(remark: RemarkInfo) -> str:
     reason = remark.rejected[-1][1] if remark.rejected else ""
-    way = next((way for part, way in _WAYS if part in reason), "Change what keeps it from that")
+    way = next((way for part, way in _WAYS if part in reason), "Remove what prevents it")
     return f"{way}: {reason}."
 
 

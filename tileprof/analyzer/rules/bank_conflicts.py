@@ -61,7 +61,8 @@ _ADVICE = (
     " annotation), pad its rows by 16 bytes, or let the lanes go along its last dimension."
 )
 _COUNT_THEM = (
-    "See whether its lanes meet in a bank: `tileprof run --metrics instructions SCRIPT` counts the"
+    "Check whether its lanes conflict in a bank: `tileprof run --metrics instructions"
+    " SCRIPT` counts the"
     " passes of each access. If so, pad or swizzle the buffer; if not, move more bytes by each."
 )
 _COMPILER = (
@@ -100,7 +101,9 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
     place, title = _place(case, code, list(ways)), f"{most:.0f}-way bank conflicts"
     evidence = [
         Evidence(found.tier, f"{most:.0f}-way conflicts: {found.text}"),
-        Evidence("samples", f"{percent(share)} of the samples are what they add", int(taken.sum())),
+        Evidence(
+            "samples", f"{percent(share)} of the samples are the added passes", int(taken.sum())
+        ),
     ]
     near = use is not None and use.near
     if use and near:

@@ -12,9 +12,9 @@ the wait stands at an instruction behind it. So here it is samples whose wait go
 
 What is waited at barriers goes away as far as the late work can be dealt out to all warps: the
 share that code which some step over has of all that is done on the way to the barrier. Where none
-is found it is not known who is late, and no number is told. No instruction goes away, so where
-schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is next to
-nothing, so is what waits cost. Waits for memory on the way
+is found it is not known which warps are late, and no gain is stated. No instruction goes away,
+so where schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is
+next to nothing, so is what waits cost. Waits for memory on the way
 make warps late by chance: then a barrier is no fault, and nothing is said of it.
 
 A fragment of few elements is held by all warps alike, so that most do the work of others once more
@@ -52,7 +52,7 @@ _COLD = 0.01
 _NOTABLE = 0.05
 """Of the samples: below, barriers whose late warps are not known are not told."""
 _SKEWED = 0.1
-"""Of what is done, in code that not all warps run, from where these are who is late."""
+"""Share of the work in code that only some warps run, from which these warps are named as late."""
 _MOSTLY = 0.5
 _CHANCE = (
     "long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle",
@@ -70,20 +70,20 @@ _ORDERED = (
     "RED", "REDG", "MEMBAR", "FENCE", "SYNCS", "HGMMA", "UTMALDG", "UTMASTG", "UBLKCP",
 )  # fmt: skip
 _LATE = (
-    "Deal the work of that line out to all warps of the block alike, move it behind the barrier, or"
-    " let only those wait that need its result (a named barrier, an mbarrier)."
+    "Distribute the work of that line evenly over the warps of the block, move it behind the "
+    "barrier, or let only the warps that need its result wait (a named barrier, an mbarrier)."
 )
 _UNKNOWN = (
     "Have fewer barriers in the loop, or several independent blocks on a multiprocessor, so that"
-    " one works while another waits. `tileprof run --instrument sample` tells which warps are late."
+    " one works while another waits. `tileprof run --instrument sample` shows which warps are late."
 )
 _DEAL = (
-    "Let each turn work on as many elements as there are threads ({}), in fewer turns; or give the"
-    " block no more threads than a turn has elements."
+    "Let each iteration work on as many elements as there are threads ({}), in fewer "
+    "iterations; or give the block no more threads than an iteration has elements."
 )
 _REPLICATED = (
-    "A fragment of fewer elements than threads is held by all warps: a layout that deals the turns"
-    " of the loop out to warps would divide the work."
+    "A fragment with fewer elements than threads is replicated in all warps: a layout that "
+    "distributes the loop's iterations over warps would divide the work."
 )
 _TWICE = "The second barrier orders nothing: leave it out."
 _COMPILER = "See which pass put the barrier there, and which accesses it orders."
@@ -122,7 +122,8 @@ def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         which = f"{len(loops)} loops of" if len(loops) > 1 else "a loop of"
         turns = ", ".join(dict.fromkeys(str(each.turns) for each in loops))
         text = (
-            f"{which} {turns} turns: work for {elements} of {threads} threads in each, so that all"
+            f"{which} {turns} iterations: work for {elements} of {threads} threads in each,"
+            " so that all"
             " warps compute the same, or wait"
         )
         title = f"a loop gives work to {elements} of {threads} threads"
@@ -173,7 +174,7 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
         return
     last = code.hottest(late)
     line, at = shown(last), at if last is None else _place(case, last)
-    text = f"{percent(skew, 0)} of what is done, waits at barriers aside, is in such code"
+    text = f"{percent(skew, 0)} of the work, without waits at barriers, is in such code"
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
         (Evidence("static", static), *evidence, Evidence("samples", text)), _LATE, _COMPILER,

@@ -60,14 +60,14 @@ _CYCLES = {
 }  # fmt: skip
 """By opcode, its pipe, and for how many cycles a warp's instruction keeps that of a scheduler."""
 _UNROLLED = (
-    "Unroll the loop less, or let parts of it be loops or functions of their own, until its code"
-    " fits."
+    "Unroll the loop less, or move parts of it into loops or functions of their own, until its "
+    "code fits the instruction cache."
 )
 _FIRST_TIME = (
-    "Code that runs once is fetched once: give a block more work (a persistent kernel), or have"
-    " less code before its loops."
+    "Code that runs once per block is fetched once per block: give each block more work (a "
+    "persistent kernel), or shorten the code before its loops."
 )
-_COMPILER = "The factor of unrolling was chosen without the size of the code that it makes."
+_COMPILER = "The unroll factor was chosen without regard to the resulting code size."
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -116,7 +116,7 @@ def _saving(code: KernelCode, loop: range, late: list[int]) -> Saving | None:
 
 
 def _issuing(code: KernelCode, loop: range) -> float:
-    """Of cycles, the share in which a scheduler can issue by the loop's busiest pipe."""
+    """Return the share of cycles in which the loop's busiest pipe lets a scheduler issue."""
     cycles = dict[str, int]()
     for index in loop:
         pipe, each = _CYCLES.get(code.instructions[index].name, ("", 1))
@@ -145,13 +145,13 @@ def _longest(code: KernelCode) -> range:
 
 def _shown(case: KernelCase, place: Place, size: int) -> tuple[Evidence, Place]:
     """How long it is; the line that unrolls it, where that is known, instead of one of its body."""
-    text, at = f"{size / 1024:.1f} KB of code in a turn", place.location
+    text, at = f"{size / 1024:.1f} KB of code per iteration", place.location
     known = unrolled(case.tiles, case.cuda) if at else ()
     around = [each for each in known if at and at.line in each.lines]
     longest = max(around, key=lambda each: each.turns, default=None)
     if longest is None or at is None:
         return Evidence("static", text), place
-    text += f", where line {longest.line} unrolls {longest.turns} turns"
+    text += f", where line {longest.line} unrolls {longest.turns} iterations"
     here = Location(at.file, longest.line)
     return Evidence("static", text), replace(place, location=here, op=case.op_at(here))
 

@@ -56,7 +56,7 @@ __all__ = ["RULE"]
 
 _COLD = 0.01
 _SHORT = 0.03
-"""Of the samples, below which a fence that runs once is what it costs that others see a result."""
+"""Share of samples below which a single fence is considered necessary work, not a defect."""
 _END = 0.1
 """Of the samples, below which an end is as long as ends are: an H200 had 0.07 of them at the end of
 tiles of 128 x 240 products, while the next tiles were on their way."""

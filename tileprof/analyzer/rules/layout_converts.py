@@ -55,7 +55,8 @@ _ELSEWHERE = "long_scoreboard"
 _TURNS = "warp groups that exchange what they computed do not take turns with products"
 _CONVERTED, _FILLED = "converted to ", "filled through shared memory"
 _ADVICE = (
-    "Let both ops want the fragment alike: the same order of indices in their `T.Parallel`, the"
+    "Let both ops use the same layout of the fragment: the same order of indices in their"
+    " `T.Parallel`, the"
     " same `policy` of products, the exchange outside of the loop, or a copy of the fragment in"
     " shared memory where one of them reads across."
 )
@@ -142,7 +143,7 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share < _COLD:
         author = "Leave it: the exchange takes no time."
-        return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
+        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
                      confidence="high")  # fmt: skip
     saving, more = _saving(case, code, exchange, taken)
     return Draft("suggestion", title, place, (*evidence, *more), advice, _COMPILER, saving,

@@ -113,7 +113,7 @@ def _draft(tree: Contexts, kind: str, mask: Mask, time: float) -> Draft:
     # A changed layout goes for good; of casts and copies some have to stay, nobody knows how many.
     low, mid = (time / 2, time) if kind == "layout" else (0, time / 2)
     return Draft(
-        "suggestion", f"{percent(share, 0)} of {tree.whose} goes into {_TITLES[kind]}",
+        "suggestion", f"{percent(share, 0)} of {tree.whose} is spent on {_TITLES[kind]}",
         tree.place(most), evidence, _ADVICE[kind], "", tree.saving(low, mid, time),
         confidence="medium" if kind == "layout" else "low",
     )  # fmt: skip

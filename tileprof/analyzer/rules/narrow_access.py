@@ -173,7 +173,7 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     author = (
         "If its threads are side by side, let each move 16 bytes at once; if they are not, let"
         " them be. `tileprof run --metrics instructions SCRIPT` counts the sectors of its requests,"
-        " `--metrics memory` tells whether the memory behind them has room."
+        " `--metrics memory` shows whether the memory behind them has room."
     )
     place, evidence = _place(case, code, looped), Evidence("samples", text, waits)
     yield Draft("symptom", "the queue of global memory is full of narrow accesses", place,

@@ -99,7 +99,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if case.sampled is not None and not _has_other_cause(case.sampled, launch):
         yield from _seen(case, case.sampled, launch, step, static, left)
     elif case.sampled is None and step.left >= _SMALL_STEP:
-        title = "one block more is nearly in reach"
+        title = "one more block per multiprocessor nearly fits"
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
 
 
@@ -152,7 +152,7 @@ def _has_other_cause(code: KernelCode, launch: Launch) -> bool:
 def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
     text = (
         f"schedulers issue in {percent(busy_share(code), 0)} of the cycles; in"
-        f" {percent(waiting / code.whole, 0)} nobody does while warps wait for {what}"
+        f" {percent(waiting / code.whole, 0)} no warp issues while warps wait for {what}"
     )
     return Evidence("samples", text, waiting)
 

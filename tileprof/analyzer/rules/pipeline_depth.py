@@ -102,8 +102,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield from _draft(case, code, found, _Loads(ring, said))
     elif said:
         place = case.place(said.location, said.op)
-        text = "less than 1% of the time goes by waiting for copies"
-        yield Draft("ignore", _EACH, place, (Evidence("samples", text),), "Leave it: it is free.")
+        text = "less than 1% of the time is spent waiting for copies"
+        yield Draft(
+            "ignore",
+            _EACH,
+            place,
+            (Evidence("samples", text),),
+            "Leave it: the wait costs nothing.",
+        )
 
 
 # -- loads that run ahead
@@ -114,13 +120,16 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
     assert hot is not None
     line = case.user_line(hot.place)
     place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
-    text = f"{percent(wait.share)} of the time, {wait.cycles:,.0f} cycles a turn, goes by waiting"
+    text = (
+        f"{percent(wait.share)} of the time, {wait.cycles:,.0f} cycles per iteration, is spent"
+        " waiting"
+    )
     measured = Evidence("samples", f"{text} for copies", int(wait.exposed.sum()))
     evidence = (Evidence("static", _seen(code, wait, loads)), measured)
     title = _EACH if loads.said else _TITLE
     if ring is None:
         if wait.share >= _MUCH:
-            advice = "Begin copies more turns ahead of their use: a ring of two to four slots."
+            advice = "Start copies more iterations ahead of their use: a ring of two to four slots."
             yield Draft("symptom", title, place, evidence, advice, _COMPILER)
         return
     pace = pace_of(case, code, wait.loop, ring.stage_bytes)

@@ -119,7 +119,7 @@ def _told(
         return
     taken = _taken(code, where, form)
     share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are theirs, or wait for their results"
+    text = f"{percent(share)} of the samples are at these instructions or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     once = form.once and (not looped or place.op == "launch")
     if once and (left := reach.left(case)) is not None and left.mid < _NOTABLE:
@@ -133,7 +133,7 @@ def _told(
     elif not form.quiet and not once:
         yield Draft(
             "ignore", f"{form.title}, where it costs nothing", place, evidence,
-            "Leave it: this code hardly runs, or runs beside what takes the time.",
+            "Leave it: this code rarely runs, or overlaps with what takes the time.",
             confidence="high",
         )  # fmt: skip
 

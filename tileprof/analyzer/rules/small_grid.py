@@ -75,7 +75,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if each and each < _SHORT * empty:
         yield Draft(
             "ignore", "few blocks, in launches that are short anyway", place, evidence,
-            "Leave it: a launch takes about as long with nothing to do.", confidence="high",
+            "Leave it: an empty launch takes about as long.", confidence="high",
         )  # fmt: skip
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"

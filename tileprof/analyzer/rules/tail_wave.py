@@ -62,8 +62,9 @@ _SURE = 0.5
 """Of the least: blocks are not of one length, so later waves do not end at once."""
 _ASK = "See how long blocks take in either wave (`--instrument sample`)."
 _AUTHOR = (
-    "Let the tiles fit the device: tiles of another size, a persistent kernel (one block for each"
-    " place, which takes tile after tile), or the last tiles cut along the sum (stream-K)."
+    "Let the tiles fit the device: tiles of another size, a persistent kernel (as many blocks "
+    "as run at once, each taking tile after tile), or the last tiles cut along the sum "
+    "(stream-K)."
 )
 _COMPILER = "The choice of tiles and of a persistent grid did not look at what the last wave fills."
 
@@ -77,7 +78,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     evidence, saving = (_static(launch), *_measured(case, launch)), _saving(case, launch, idle)
     if saving.high < _COLD:
         yield Draft(
-            "ignore", "a last wave that costs nothing", launch_place(case), evidence,
+            "ignore", "a partial last wave, off the critical path", launch_place(case), evidence,
             "Leave it: blocks of different lengths fill the gap.", confidence="high",
         )  # fmt: skip
     elif _likely(case, launch, idle) >= _LEAST:

@@ -54,7 +54,7 @@ _MANY, _MOSTLY, _AGAIN = 64, 0.5, 2.0
 _SURE = 0.8
 """Of the likely gain, what comes at least where the work is known."""
 _WAYS = (
-    ("turned off", "Take back the control that turns it off"),
+    ("turned off", "Remove the control that turns it off"),
     ("tf32 is off", "Allow tf32, which keeps 10 bits after the point, or multiply bfloat16"),
     ("not supported", "Bring the operands to one 16-bit type, and sum in float32"),
     ("threads=", "Launch as many threads as it needs"),
@@ -63,7 +63,7 @@ _WAYS = (
     ("not a multiple of", "Take a tile whose extents fit"),
     ("seen under another shape", "Give the operand a buffer of its own shape"),
 )
-"""What of a reason asks for which change; the first that fits."""
+"""Maps a rejection code to the suggested change; the first match wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share * (1 - 1 / times) < _COLD:
         author = "Leave it: the product takes no time."
-        return Draft("ignore", f"{title}, which costs nothing", place, evidence, author,
+        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
                      confidence="high")  # fmt: skip
     saving = eliminated(taken, code.whole, *((1.0, _SURE) if told else (1 - 1 / times,)))
     most = float("inf") if told else times
@@ -227,7 +227,7 @@ def _peak(case: KernelCase, instruction: str, dtype: str = "") -> float:
 
 
 def _way(reason: str) -> str:
-    return next((way for part, way in _WAYS if part in reason), "Change what is against it")
+    return next((way for part, way in _WAYS if part in reason), "Remove what prevents it")
 
 
 RULE = KernelRule("tensor-core-missed", find)

@@ -72,12 +72,12 @@ _AGAIN = (
     " (`T.use_swizzle`), use larger tiles, or fuse kernels that read the same tensor."
 )
 _TURNED = (
-    "Let the axes of the grid change places: the first one is counted fastest, and should be the"
-    " one whose blocks read the same."
+    "Swap the axes of the grid: the first one varies fastest, and should be the one whose "
+    "blocks read the same data."
 )
 _TURNED_TO = (
-    "Let the axes of the grid change places, so that blocks that run together read the same: give"
-    " `T.Kernel` the extents that are now {}, in this order. The first is counted fastest."
+    "Reorder the axes of the grid, so that blocks that run together read the same data: give "
+    "`T.Kernel` the extents that are now {}, in this order. The first varies fastest."
 )
 _AXES = ("its first", "its second", "its third")
 _GROUPED = (
@@ -85,8 +85,8 @@ _GROUPED = (
     " or fuse kernels that read the same tensor."
 )
 _BESIDE = (
-    "More moves than the program asks for: look for accesses that use a part of each sector of 32"
-    " bytes (`uncoalesced-global`), and for registers in memory (`spill-hot`)."
+    "More bytes are moved than the program asks for: look for accesses that use only part of each"
+    " 32-byte sector (`uncoalesced-global`), and for registers in memory (`spill-hot`)."
 )
 _COMPILER = (
     "See in which order blocks run, and whether what they share is in L2 when they do:"
@@ -113,8 +113,8 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
         return
     asked = case.total("bytes")
     evidence: tuple[Evidence, ...] = (
-        Evidence("static", f"{needed / 1e9:.3g} GB are to be moved{_of(needed, asked)}"),
-        Evidence("counters", f"{moved / 1e9:.3g} GB are{_hits(case)}"),
+        Evidence("static", f"{needed / 1e9:.3g} GB are needed{_of(needed, asked)}"),
+        Evidence("counters", f"{moved / 1e9:.3g} GB are moved{_hits(case)}"),
     )
     title = f"{moved / needed:.1f} times the bytes that are needed come from memory"
     beside = bool(asked) and moved > _MORE * asked
@@ -129,8 +129,8 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
     evidence = (*evidence, Evidence("activities", text))
     if use < _IDLE:
         yield Draft(
-            "ignore", f"{title}, and memory has room", place, evidence,
-            "Leave it: memory is not what it waits for.", confidence="high",
+            "ignore", f"{title}, but memory bandwidth is not the limit", place, evidence,
+            "Leave it: the kernel does not wait for memory.", confidence="high",
         )  # fmt: skip
         return
     saving = _saving(case, use, needed / moved)
@@ -218,7 +218,7 @@ def _elsewhere(case: KernelCase) -> Iterator[Draft]:
         return
     text = f"{percent(use, 0)} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
     evidence = (
-        Evidence("counters", f"L2 has {percent(rate, 0)} of what it is asked for"),
+        Evidence("counters", f"L2 serves {percent(rate, 0)} of what is requested from it"),
         Evidence("counters", text),
     )
     yield Draft("symptom", "a product waits for memory that L2 does not serve", case.place(),
@@ -231,7 +231,9 @@ def _of(needed: float, asked: float) -> str:
 
 def _hits(case: KernelCase) -> str:
     rate = case.rate("l2_hit_rate")
-    return "" if rate is None else f", and L2 has {percent(rate, 0)} of what it is asked for"
+    return (
+        "" if rate is None else f", and L2 serves {percent(rate, 0)} of what is requested from it"
+    )
 
 
 RULE = KernelRule("excess-traffic", find, ("counters",))

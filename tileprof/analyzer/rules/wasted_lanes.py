@@ -61,10 +61,11 @@ _FITTING = (
 )
 _CHOSEN = "The choice of tiles did not look at the extents, which are known when it compiles."
 _AUTHOR = (
-    "Let all lanes of a warp take the same way: branch by warps and not by lanes, let a tile's last"
+    "Let all lanes of a warp take the same branch: branch by warps and not by lanes, let a tile's"
+    " last"
     " dimension be a multiple of 32 threads, or pad the data once."
 )
-_COMPILER = "See how threads were given to the elements of this op, and what its guard rests on."
+_COMPILER = "See how threads are mapped to the elements of this op, and what its guard depends on."
 
 
 def find(case: KernelCase) -> Iterator[Draft]:

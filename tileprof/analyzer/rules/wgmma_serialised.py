@@ -74,7 +74,7 @@ class _Serial:
 
     @property
     def saved(self) -> float:
-        """Of these warps' time, what likely goes."""
+        """Estimate the share of these warps' time that the change saves."""
         lag = max(0.0, self.waiting - self.busy)
         return min(lag + _HALFWAY * (self.waiting - lag), self.most)
 
@@ -101,8 +101,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
     waits = code.taken(code.rows(serial.where, _REASONS))
     evidence = (static, Evidence("samples", _dynamic(serial), int(waits.sum())))
     if serial.saved < _COLD:
-        author = "Leave it: other warp groups keep the tensor cores busy, or it hardly runs."
-        yield Draft("ignore", f"{_TITLE}, which costs nothing", place, evidence, author,
+        author = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
+        yield Draft("ignore", f"{_TITLE}, off the critical path", place, evidence, author,
                     confidence="medium")  # fmt: skip
         return
     part = serial.saved * serial.whole / float(waits.sum())
@@ -171,7 +171,8 @@ def _static(said: RemarkInfo | None, serial: _Serial | None) -> str:
 
 def _dynamic(serial: _Serial) -> str:
     return (
-        f"{percent(serial.waiting)} of the samples wait there while nobody issues; tensor cores are"
+        f"{percent(serial.waiting)} of the samples wait there while no warp issues;"
+        " tensor cores are"
         f" idle in these loops for {percent(serial.most)} of the time"
     )
 

@@ -1,6 +1,6 @@
 """What a kernel takes of a tensor by numbers that it loads, as rows of a table by an index.
 
-In: a kernel, as its text has it.  Out: whether it does; bytes that it asks for so. The bytes of its
+In: a kernel.  Out: whether it does; bytes that it asks for so. The bytes of its
 tensors do not say then what it moves: it leaves out rows that no number names, and takes others
 once more, or has them in a cache.
 
@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from tileprof.analyzer.tiles.ops import Op, TileKernel
 from tileprof.analyzer.tiles.values import values_of
+from tileprof.kernel_ir import Op, TileKernel
 
 __all__ = ["asked_by_number", "takes_by_number"]
 

@@ -1,6 +1,6 @@
 """How far the tiles of a kernel reach beyond its tensors, as its IR has them.
 
-In: a kernel, as its text has it.  Out: for each matrix product, and each guarded access to global
+In: a kernel.  Out: for each matrix product, and each guarded access to global
 memory, the part of its tiles that is inside. Indices are bounded by intervals: sums and products of
 block indices, loop variables and constants. Where a bound is known at launch only, or an index may
 be negative (the rim of a window), nothing is said of that dimension.
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-from tileprof.analyzer.tiles.ops import COPIES, PRODUCTS, Op, TileKernel
 from tileprof.analyzer.tiles.values import turns_of, values_of
+from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
 __all__ = ["Outside", "Padded", "padded_ops", "products_inside"]
 
@@ -85,7 +85,7 @@ class _Product:
     work: float = 0.0
     """Multiplications; what goes with them, where it is not known how often loops turn."""
     beyond: dict[tuple[str, int], Outside] = field(default_factory=dict)
-    """By tensor and dimension."""
+    """Padding in elements, keyed by (tensor, dimension)."""
 
 
 class _Reader:
@@ -118,8 +118,8 @@ class _Reader:
                 self._between(name, (0, 0), self.known.get(extent))
         elif op.name == "for" and len(given) > 1 and op.arguments:
             self._between(op.arguments[0], given[0], given[1])
-        elif op.name == "constant" and op.type.dtype == "index":
-            self.known[op.result] = int(op.word), int(op.word)
+        elif (number := op.index) is not None:
+            self.known[op.result] = number, number
         elif len(given) == 2 and (bounds := _combined(op.name, *given)) is not None:
             self.known[op.result] = bounds
 

@@ -1,6 +1,6 @@
 """Pipelined loops of a tile kernel: stages, and bytes that a stage takes.
 
-In: a kernel, as its text has it.  Out: `Ring`, one for the loops in turn that load the same tiles.
+In: a kernel.  Out: `Ring`, one for the loops in turn that load the same tiles.
 
 A loop that was rotated stands as three, the first and the last of which have one turn and some of
 the tiles; one whose last turns are masked as two. They fill the same buffers, so they are one
@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
-from tileprof.analyzer.tiles.ops import COPIES, Op, TileKernel, Type
 from tileprof.analyzer.tiles.values import values_of
+from tileprof.kernel_ir import COPIES, Op, TileKernel, Type
 
 __all__ = ["Ring", "rings_of"]
 

@@ -1,6 +1,6 @@
 """Loops of tile kernels: those that give some threads more work than others, or are unrolled.
 
-In: a kernel, as its text has it, and the CUDA made of it.  Out: loops in whose turns nothing is
+In: a kernel, and the CUDA made of it.  Out: loops in whose turns nothing is
 done but `parallel` of fewer elements than threads, though over all turns there is work for all:
 their lines, and how many threads have work. What is kept in fragments of so few elements is
 computed by all warps alike, or by some while the others wait. The lines of loops that turn as often
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tileprof.analyzer.tiles.cuda_lines import lines_of
-from tileprof.analyzer.tiles.ops import COPIES, PRODUCTS, Op, TileKernel
 from tileprof.analyzer.tiles.values import Values, values_of
+from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
 __all__ = ["NarrowLoop", "Unrolled", "narrow_loops", "uneven_lines", "unrolled"]
 

@@ -1,6 +1,6 @@
 """What a tile kernel reads from memory, by the order of its blocks.
 
-In: a kernel, as its text has it, which tells what each block reads.  Out: `Schedule`, which tells
+In: a kernel, which tells what each block reads.  Out: `Schedule`, which tells
 what comes from memory in some order of blocks.
 
 Loads of single elements in a `parallel` are panels as well: all that one load reads over the
@@ -17,9 +17,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileprof.analyzer.tiles.ops import COPIES, Op, TileKernel
 from tileprof.analyzer.tiles.panels import Panels, Schedule
 from tileprof.analyzer.tiles.values import Value, values_of
+from tileprof.kernel_ir import COPIES, Op, TileKernel
 
 __all__ = ["schedule_of"]
 

@@ -1,6 +1,6 @@
 """What the index values of a tile kernel are, by block, and how often its loops turn.
 
-In: a kernel, as its text has it.  Out: `Values`. Constants, block indices, and sums and products of
+In: a kernel.  Out: `Values`. Constants, block indices, and sums and products of
 them; what a parameter or a load gives is not known. A value that goes with a loop is told where all
 loops are at their first turn.
 
@@ -15,7 +15,6 @@ as two: the number of turns tells which of them a kernel spends its time in.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,13 +22,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.tiles.ops import Op, TileKernel
+from tileprof.kernel_ir import Op, TileKernel
 
 __all__ = ["Numbers", "Value", "Values", "turns_of", "values_of"]
 
 Numbers = npt.NDArray[np.int64]
 _MOST_BLOCKS = 1 << 18
-_INTEGER = re.compile(r"-?\d+")
 _ONTO = ("add", "sub", "mul")
 """Operations that keep what differs apart."""
 _OPERATIONS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
@@ -73,8 +71,8 @@ class Values:
         return float(np.mean(found[0])) if found else None
 
     def _read(self, op: Op) -> None:
-        if op.name == "constant" and op.type.dtype == "index" and _INTEGER.fullmatch(op.word):
-            self.held[op.result] = Value(np.array(int(op.word)))
+        if (number := op.index) is not None:
+            self.held[op.result] = Value(np.array(number))
         elif op.name == "launch":
             self._launch(op)
         elif op.name == "for" and len(op.operands) == 3 and op.arguments:

@@ -1,13 +1,13 @@
 """What a kernel's program says of its work: the bytes of its tensors, the type of its products.
 
-In: a kernel, as its text has it.  Out: numbers and names; 0 and nothing where it does not say.
+In: a kernel.  Out: numbers and names; 0 and nothing where it does not say.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from tileprof.analyzer.tiles.ops import PRODUCTS, TileKernel
+from tileprof.kernel_ir import PRODUCTS, TileKernel
 
 __all__ = ["matrix_dtype", "tensor_bytes", "written_share"]
 

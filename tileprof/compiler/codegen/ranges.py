@@ -38,15 +38,31 @@ def interval(value: ir.Value, known: Mapping[ir.Value, Interval]) -> Interval:
 
     Only `index` arithmetic is followed: it does not wrap.
     """
+    return _interval(value, known, {})
+
+
+def _interval(
+    value: ir.Value, known: Mapping[ir.Value, Interval], found: dict[ir.Value, Interval]
+) -> Interval:
+    """Bounds of a value; `found` holds those of operands, which many values may share."""
     if value in known:
         return known[value]
-    match value.owner:
-        case ir.Constant(value=number) if value.dtype.is_integer:
-            return int(number), int(number)
-        case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
-            return _binary(kind, interval(left, known), interval(right, known))
-        case _:
-            return UNKNOWN
+    if value not in found:
+        match value.owner:
+            case ir.Constant(value=number) if value.dtype.is_integer:
+                found[value] = int(number), int(number)
+            case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
+                a, b = _interval(left, known, found), _interval(right, known, found)
+                low, high = _binary(kind, a, b)
+                found[value] = _bounded(low), _bounded(high)
+            case _:
+                found[value] = UNKNOWN
+    return found[value]
+
+
+def _bounded(bound: int | None) -> int | None:
+    """Return a bound that fits 64 bits; longer ones say nothing and are slow to multiply."""
+    return None if bound is None or bound.bit_length() > 64 else bound
 
 
 def _binary(kind: str, a: Interval, b: Interval) -> Interval:
@@ -111,21 +127,28 @@ Find = Callable[[ir.Value], Ends | None]
 
 def ends(value: ir.Value, find: Find) -> Ends | None:
     """The ends of an `index`, as sums of what `find` knows."""
-    if (known := find(value)) is not None:
-        return known
+    return _ends(value, find, {})
+
+
+def _ends(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
+    """Ends of a value; `found` holds those of operands, which many values may share."""
+    if value not in found:
+        known = find(value)
+        found[value] = known if known is not None else _derived(value, find, found)
+    return found[value]
+
+
+def _derived(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
     match value.owner:
-        case ir.Binary(kind="add" | "sub" as kind, left=left, right=right) if _exact(value):
-            a, b = ends(left, find), ends(right, find)
+        case ir.Binary(kind="add" | "sub" | "mul" as kind, left=left, right=right) if _exact(value):
+            a, b = _ends(left, find, found), _ends(right, find, found)
             if a is None or b is None:
                 return None
+            if kind == "mul":
+                return _scaled(a, b) or _scaled(b, a)
             if kind == "add":
                 return a[0].plus(b[0]), a[1].plus(b[1])
             return a[0].plus(b[1], -1), a[1].plus(b[0], -1)
-        case ir.Binary(kind="mul", left=left, right=right) if _exact(value):
-            a, b = ends(left, find), ends(right, find)
-            if a is None or b is None:
-                return None
-            return _scaled(a, b) or _scaled(b, a)
     return None
 
 

@@ -3,7 +3,8 @@
 An atom is a number known when the kernel runs: a loop counter, a block index, a symbol, a quotient.
 It has numeric bounds, and may have bounds that are expressions of atoms made before it.  To show
 `e ≥ 0`, the newest atom is replaced by the bound that makes `e` smallest, until only a number is
-left.  Every step keeps a lower bound, so a proof is never wrong; it may miss.
+left.  Every step keeps a lower bound, so a proof is never wrong; it may miss.  How much work proofs
+may take is counted (`Effort`), because a kernel may come from somebody who wants them to take long.
 """
 
 from __future__ import annotations
@@ -11,13 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 
 from tileprof.once import cached_property
 
-__all__ = ["Atom", "Linear", "is_nonnegative"]
+__all__ = ["Atom", "Effort", "Linear", "is_nonnegative"]
 
 STEPS = 256
 """Replacements after which a proof is given up."""
+MOST_TERMS = 200_000
+"""Terms that all proofs for one kernel may add up, less than 1 s of work.  After that, nothing more
+is proved, and accesses keep their guards.  The kernels of `tests/data/fuzz/ir` take at most 400."""
+FRACTION_TERMS = 8
+"""Terms that a term with a fraction counts as; adding fractions takes about that much longer."""
+MOST_BITS = 256
+"""Bits of a factor's numerator or denominator above which a proof is given up.  Factors of
+quotients multiply, and long numbers make each step slow."""
 
 Factor = int | Fraction
 
@@ -57,6 +67,11 @@ class Linear:
         ends = ((f, a.high if f > 0 else a.low) for a, f in self.terms.items())
         return self.constant + sum(f * end for f, end in ends)
 
+    @cached_property
+    def weight(self) -> int:
+        """Its terms, where one with a fraction counts as `FRACTION_TERMS`."""
+        return sum(1 if type(f) is int else FRACTION_TERMS for f in self.terms.values())
+
     @property
     def known(self) -> int | None:
         """Its value where that is one number."""
@@ -91,27 +106,61 @@ class Linear:
         return Linear(self.constant * number, {a: f * number for a, f in self.terms.items()})
 
 
-def is_nonnegative(value: Linear, facts: Sequence[Linear] = ()) -> bool:
-    """Whether a whole-numbered expression is proved to be at least 0, given that `facts` are."""
-    budget = [STEPS]
-    return any(_proved(value - fact, budget) for fact in (Linear(), *facts))
+@dataclass(slots=True)
+class Effort:
+    """Work that the proofs for one kernel may still take."""
+
+    terms: int = MOST_TERMS
+    """Terms that may still be looked at by all proofs together; negative where they are used up."""
+    steps: int = STEPS
+    """Replacements that the proof under way may still make."""
+
+    def spend(self, *values: Linear) -> bool:
+        """Count the terms of expressions before they are added up; False if none may be."""
+        if self.terms >= 0:
+            for value in values:
+                self.terms -= 1 + value.weight
+        return self.terms >= 0
 
 
-def _proved(value: Linear, budget: list[int]) -> bool:
+def is_nonnegative(
+    value: Linear, facts: Sequence[Linear] = (), effort: Effort | None = None
+) -> bool:
+    """Whether a whole-numbered expression is proved to be at least 0, given that `facts` are.
+
+    Proofs that share an `effort` stop together when its terms are used up.
+    """
+    effort = effort or Effort()
+    effort.steps = STEPS
+    for fact in chain((Linear(),), facts):
+        if not effort.spend(value, fact):
+            break
+        if _proved(value - fact, effort):
+            return True
+    return False
+
+
+def _proved(value: Linear, effort: Effort) -> bool:
+    if not effort.spend(value):
+        return False
     # A whole number above -1 is at least 0; fractions come from bounds of quotients.
     if value.low > -1:
         return True
-    budget[0] -= 1
-    if not value.terms or budget[0] < 0:
+    effort.steps -= 1
+    if not value.terms or effort.steps < 0:
         return False
     newest = max(value.terms, key=lambda atom: atom.number)
     factor = value.terms[newest]
+    if max(factor.numerator.bit_length(), factor.denominator.bit_length()) > MOST_BITS:
+        return False
     rest = Linear(value.constant, {a: f for a, f in value.terms.items() if a is not newest})
     if factor > 0:
         ends = (*newest.lowers, Linear(newest.low))
     else:
         ends = (*newest.uppers, Linear(newest.high))
-    if any(_proved(rest + end.times(factor), budget) for end in ends):
-        return True
-    cases = newest.cases
-    return bool(cases) and all(_proved(rest + case.times(factor), budget) for case in cases)
+
+    def holds(end: Linear) -> bool:
+        # What cancels out has cost its terms all the same.
+        return effort.spend(rest, end) and _proved(rest + end.times(factor), effort)
+
+    return any(map(holds, ends)) or (bool(newest.cases) and all(map(holds, newest.cases)))

@@ -21,7 +21,7 @@ from tileprof import ir
 from tileprof.remarks import Reason
 from tileprof.remarks.host import IndexBelow, IndexReach, IndexSign, IndexUnbounded, MayLeave
 
-from .affine import Linear, is_nonnegative
+from .affine import Effort, Linear, is_nonnegative
 from .ranges import Ranges
 
 __all__ = ["OPPOSITE", "Access", "compared", "guard_reasons", "prove_bounds"]
@@ -30,6 +30,8 @@ Access = ir.Load | ir.Store | ir.Atomic | ir.View
 
 LOOSE = 1 << 30
 """A bound above this says nothing to a reader."""
+MOST_CONDITIONS = 64
+"""Values of one condition, joined by `and`, `or` and `not`, that are looked at for facts."""
 
 
 def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
@@ -71,6 +73,7 @@ class _Prover:
         self.inside: set[ir.OpBase] = set()
         self.outside: dict[ir.OpBase, MayLeave] = {}
         self._ranges = Ranges(kernel)
+        self._effort = Effort()
 
     def block(self, block: ir.Block, facts: tuple[Linear, ...]) -> None:
         """Look at the accesses of a block that runs only where `facts` are at least 0."""
@@ -124,9 +127,9 @@ class _Prover:
     ) -> Reason | None:
         """Why a range of one dimension may leave its extent; None where it cannot."""
         stop = start.plus(size)
-        if not is_nonnegative(start, facts):
+        if not is_nonnegative(start, facts, self._effort):
             return IndexSign()
-        if is_nonnegative(self._ranges.extent(dim) - stop, facts):
+        if is_nonnegative(self._ranges.extent(dim) - stop, facts, self._effort):
             return None
         if isinstance(dim, str):
             return IndexBelow(dim)
@@ -136,20 +139,25 @@ class _Prover:
 
     def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
         """Expressions that are at least 0 where a condition holds, or where it does not."""
-        match condition.owner:
-            case ir.Binary(kind="and", left=left, right=right) if holds:
-                yield from self._facts(left, True)
-                yield from self._facts(right, True)
-            case ir.Binary(kind="or", left=left, right=right) if not holds:
-                yield from self._facts(left, False)
-                yield from self._facts(right, False)
-            case ir.Unary(kind="not", operand=operand):
-                yield from self._facts(operand, not holds)
-            case ir.Compare(kind=kind, left=left, right=right) if left.dtype.is_integer:
-                a, b = self._ranges.of(left), self._ranges.of(right)
-                yield from compared(kind if holds else OPPOSITE[kind], a, b)
-            case _:
-                pass
+        # One value may be an operand of many: each is looked at once, and of most kernels' all.
+        asked = [(condition, holds)]
+        for value, true in asked:
+            parts: tuple[tuple[ir.Value, bool], ...] = ()
+            match value.owner:
+                case ir.Binary(kind="and", left=left, right=right) if true:
+                    parts = (left, True), (right, True)
+                case ir.Binary(kind="or", left=left, right=right) if not true:
+                    parts = (left, False), (right, False)
+                case ir.Unary(kind="not", operand=operand):
+                    parts = ((operand, not true),)
+                case ir.Compare(kind=kind, left=left, right=right) if left.dtype.is_integer:
+                    a, b = self._ranges.of(left), self._ranges.of(right)
+                    if not self._effort.spend(a, b):
+                        return
+                    yield from compared(kind if true else OPPOSITE[kind], a, b)
+                case _:
+                    pass
+            asked += [part for part in parts if part not in asked][: MOST_CONDITIONS - len(asked)]
 
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}

@@ -21,6 +21,8 @@ from .affine import Atom, Linear
 __all__ = ["Ranges", "type_range"]
 
 EXTENT_LIMIT = 1 << 48
+MOST_TERMS = 64
+"""Terms of one expression; a longer one is replaced by an unknown number between its bounds."""
 
 
 def type_range(dtype: ir.DType) -> tuple[int, int]:
@@ -100,6 +102,8 @@ class Ranges:
         low, high = type_range(dtype)
         if value is None or value.low < low or value.high > high:
             return self._atom(low, high)
+        if len(value.terms) > MOST_TERMS:
+            return self._atom(int(value.low), int(value.high))
         return value
 
     def _linear(self, op: ir.OpBase, result: ir.Value) -> Linear | None:

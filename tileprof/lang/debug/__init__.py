@@ -15,6 +15,9 @@ compiler refuses in a branch that is not taken, or in the type that a name has a
 branches differ in type, goes unnoticed here.
 """
 
+# Before parts of it, as other threads import it: otherwise each may wait for the other.
+import tileprof.runtime.interpreter as _interpreter  # noqa: F401
+
 from .run import run_eager, run_prim_func
 
 __all__ = ["run_eager", "run_prim_func"]

@@ -144,9 +144,9 @@ class LiveBuffer(_Array, Buffer):
         return np.asarray(shadow == memory.written).reshape(memory.shape)
 
     def element(self, at: tuple[int, ...]) -> Any:
-        """One element; ValueError where nobody wrote it."""
+        """One element; ValueError where it was never written."""
         if not self.written()[at]:
-            raise ValueError("nobody wrote it")
+            raise ValueError("it was never written")
         return self.numpy()[at]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

@@ -84,5 +84,15 @@ NESTING: Final = 300
 """Most nodes on a path, and most blocks around an op, in forms that readers nest as deep: JSON of
 Python's ends at some 490, hatchet's reader takes three frames a node."""
 
+IR_BYTES: Final = 8_000_000
+"""Most bytes of the programs of all kernels, decompressed; a program takes some 10,000.  Recordings
+leave out the programs beyond, and of files that hold text alone no more is read either."""
+
+IR_OPS: Final = 200_000
+"""Most ops of the programs of all kernels; a program has some hundreds."""
+
+ATTRIBUTE_NESTING: Final = 16
+"""Most lists within each other in an attribute of an op; the IR's own parser takes fewer."""
+
 SITES: Final = 100_000
 """Numbers of a kernel's measured places are below this; tables are made of that many columns."""

@@ -20,6 +20,7 @@ from tileprof.profile.metrics import Column, Index, Metric
 from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.storage import (
     cta_bytes,
+    ir_bytes,
     limits,
     pc_reading,
     schema,
@@ -182,16 +183,23 @@ def _tables(database: Database, places: Sequence[Location]) -> Tables:
         attributes[kernel][name] = value
     remarks, sites = _remarks(database, places), _sites(database, places)
     texts = ("name", "device", "ir", "source", "source_file", "source_line", "code")
-    kernels = []
+    kernels = list[KernelInfo]()
     for number, row in enumerate(database.rows(schema.KERNELS).tuples(*texts, "code_language")):
         extras = [tuple(remarks[number]), tuple(sites[number]), attributes[number]]
         kernels.append(KernelInfo(*row, *extras))
     return Tables(
-        tuple(kernels),
+        _with_programs(database, kernels),
         dict(database.rows(schema.NODE_KERNELS).tuples("node", "kernel")),
         dict(database.rows(schema.SOURCES).tuples("file", "text")),
         dict(database.rows(schema.PROVENANCE).tuples("key", "value")),
     )
+
+
+def _with_programs(database: Database, kernels: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
+    rows = database.rows(schema.KERNEL_IR).tuples("kernel", "version", "content")
+    stored = {kernel: (version, content) for kernel, version, content in rows}
+    programs = ir_bytes.programs([each.ir for each in kernels], stored)
+    return tuple(replace(each, program=own) for each, own in zip(kernels, programs))
 
 
 def _remarks(database: Database, places: Sequence[Location]) -> dict[int, list[RemarkInfo]]:

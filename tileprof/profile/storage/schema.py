@@ -261,6 +261,12 @@ KERNEL_ATTRIBUTES: Final = Table(
     ("kernel", "name"),
     required=True,
 )  # fmt: skip
+KERNEL_IR: Final = Table(
+    "kernel_ir",
+    (_to("kernel", "kernels"), _integer("version", 1), _bytes("content")),
+    ("kernel",),
+    rows=limits.KERNELS,
+)
 NODE_KERNELS: Final = Table(
     "node_kernels", (_to("node", "nodes"), _to("kernel", "kernels")), ("node",), required=True
 )
@@ -389,7 +395,7 @@ COUNTER_COLUMNS: Final = Table(
 BASE: Final = (
     PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
     TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES, CTA_COLUMNS, KERNELS,
-    KERNEL_ATTRIBUTES, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICE_PEAKS, SOURCES,
+    KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICE_PEAKS, SOURCES,
 )  # fmt: skip
 """Tables of every file that this version writes."""
 PC_TABLES: Final = (

@@ -18,7 +18,7 @@ from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.pc_samples import PcFunction, PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.sketch import Sketch
-from tileprof.profile.storage import cta_bytes, series_tables, timeline_bytes
+from tileprof.profile.storage import cta_bytes, ir_bytes, series_tables, timeline_bytes
 from tileprof.profile.storage.schema import PC_TABLES, SCHEMA, SERIES_TABLES, statements
 from tileprof.profile.tables import Attribute, KernelInfo
 from tileprof.profile.timeline import Timeline
@@ -56,6 +56,8 @@ class _Writer:
         self._timeline(profile.tables.timeline)
         for i, kernel in enumerate(profile.tables.kernels):
             self._kernel(i, kernel)
+        programs = [each.program for each in profile.tables.kernels]
+        self._insert("kernel_ir", ir_bytes.rows(programs))
         self._ctas(profile.tables.ctas)
         self._pc_samples(profile.tables.pc)
         self._series(profile.tables.series)

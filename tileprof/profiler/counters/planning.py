@@ -66,7 +66,7 @@ class Wanted(Protocol):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """As CUPTI calls them."""
+        """Metric names in CUPTI's spelling."""
 
     def of_term(self, term: str) -> str:
         """The name by which one was asked for."""

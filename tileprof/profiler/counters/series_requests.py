@@ -31,7 +31,7 @@ class Series:
 
     metric: SeriesMetric
     term: str
-    """As CUPTI calls it."""
+    """Metric name in CUPTI's spelling."""
     counted: bool = False
     """Whether it counts what happens: then a sample's value is divided by its time in seconds."""
     factor: float = 1.0

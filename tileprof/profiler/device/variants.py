@@ -24,7 +24,7 @@ class Variant(NamedTuple):
     """As the compiler wrote it."""
     device: int
     registers: int
-    """Of a thread."""
+    """Registers per thread."""
     block: Extent
     cluster: Extent
     """In blocks; zeros where there are no clusters."""

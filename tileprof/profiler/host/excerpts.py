@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_VISITS", "Excerpts", "cta_timelines"]
 
 MOST_VISITS = 200_000
-"""Of a profile."""
+"""Largest number of excerpts kept in one profile."""
 
 
 class Excerpts:

@@ -26,4 +26,5 @@ def converted(described: KernelDescription) -> KernelInfo:
         ),
         sites=tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in described.sites),
         attributes=dict(described.attributes),
+        program=described.program,
     )

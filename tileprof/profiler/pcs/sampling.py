@@ -109,8 +109,8 @@ class PcSampling:
         code, text = int(status["code"]), str(status["text"])
         if totals["non_user"] and totals["non_user"] == totals["total"]:
             return (
-                "CUPTI tells no instruction of any sample, as where another tool in the process"
-                " listens to modules or serializes kernels"
+                "CUPTI reported no instruction for any sample; this happens where another tool "
+                "in the process subscribes to modules or serializes kernels"
             )
         if status["hung"]:
             return "it could not be stopped in time"
@@ -122,8 +122,9 @@ class PcSampling:
             return f"this device or its driver does not allow it ({text}); {_INSTEAD}"
         if code == _BUSY and not status["sampled"]:
             return (
-                f"another process samples this GPU ({text}); CUPTI has told of no launch since, so"
-                f" most is missing here: run again when that has ended, or without samples"
+                f"another process samples this GPU ({text}); CUPTI has reported no launch since, so"
+                " most launches are missing here: run again when that process has ended, or without"
+                " samples"
             )
         if code == _OTHER_INTERFACE:
             return f"another profiling interface was used in the process before ({text})"

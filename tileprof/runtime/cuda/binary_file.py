@@ -127,7 +127,7 @@ def _check_argument(
         case "counter" | "report" | "notes":
             fits = True
     if not fits:
-        raise ValueError(f"argument {argument.kind} {at} is none of its kernel")
+        raise ValueError(f"argument {argument.kind} {at} does not belong to its kernel")
 
 
 def _check_map(held: TensorMapSpec, kernel: ir.Kernel) -> None:

@@ -3,7 +3,7 @@
 A launch is enqueued on the stream on which the arguments' framework works, and the call returns.
 Only a kernel that prints or can stop its launch, host arrays, and a listener make a call wait for
 the device.  What a launch notes of failed checks is raised by the call itself where it waits
-anyway, else by a later one (`cuda_notes.py`).
+anyway, else by a later one (`check_notes.py`).
 
 Kernels are compiled for arguments at multiples of 16 bytes that do not overlap.  Where an address
 or a row is no such multiple, or a tensor that is written overlaps another, a variant is compiled
@@ -410,8 +410,8 @@ class CudaExecutable:
             f"`{self.kernel.name}`, or a kernel before it, was stopped on {self.device.name} by "
             f"{what} ({failure.message})",
             location=self.kernel.location,
-            hint="The device is lost to this process. CUDA_LAUNCH_BLOCKING=1 tells which kernel it"
-            " was, and TILEPROF_DEVICE=interpreter which access.",
+            hint="The device is lost to this process. CUDA_LAUNCH_BLOCKING=1 shows which "
+            "kernel failed, and TILEPROF_DEVICE=interpreter which access.",
         )
 
     def _too_large(self, name: str, extent: int) -> ArgumentError:

@@ -123,7 +123,7 @@ class Known:
     """A call that has succeeded."""
 
     arguments: tuple[Any, ...]
-    """As the user gave them."""
+    """Arguments exactly as the caller passed them."""
     slots: tuple[int, ...]
     """For each parameter of the kernel the position of its argument, -1 for an output or where the
     argument has its default value."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,11 @@ def unary(kind: str, value: Scalar, dtype: ir.DType) -> Scalar:
     return tidy(np.asarray(UNARY[kind](_exact(value, held))).astype(held)[()], dtype)
 
 
+_SMALLEST_SPLIT = 2.0**-960
+"""Smallest product of float64 whose rounding error is a normal number: 2**-1022 times 2**53, and
+room for the product of the lower halves."""
+
+
 def fma(a: Scalar, b: Scalar, c: Scalar, dtype: ir.DType) -> Scalar:
     """`a * b + c` rounded once: the sum is rounded to odd in float64, then to the type."""
     x, y, z = (np.asarray(wide(v, dtype)).astype(np.float64) for v in (a, b, c))
@@ -188,8 +194,28 @@ def fma(a: Scalar, b: Scalar, c: Scalar, dtype: ir.DType) -> Scalar:
     top, rest = _two_sum(z, low)
     total, error = _two_sum(high, top)
     exact = total + _odd(*_two_sum(rest, error))
-    # Splitting overflows next to the largest numbers and keeps no infinities.
-    return np.where(np.isfinite(exact), exact, x * y + z)[()]
+    # Splitting overflows next to the largest numbers, and its errors vanish next to the smallest.
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+    inexact = finite & (~np.isfinite(exact) | (abs(high) < _SMALLEST_SPLIT))
+    if inexact.any():
+        exact = np.where(inexact, _rational_fma(x, y, z), exact)
+    return np.where(finite, exact, x * y + z)[()]
+
+
+def _rational_fma_of(a: float, b: float, c: float) -> float:
+    """Return `a * b + c` of float64 rounded once, by exact rational arithmetic; slow."""
+    if not math.isfinite(a) or not math.isfinite(b) or not math.isfinite(c):
+        return math.nan
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    if total == 0:
+        return a * b + c  # which has the sign of zero
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+_rational_fma = np.vectorize(_rational_fma_of, otypes=[np.float64])
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

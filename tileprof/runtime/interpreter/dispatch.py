@@ -178,7 +178,7 @@ def _launch(state: State, op: ir.Launch) -> None:
     total = math.prod(max(n, 0) for n in state.grid)
     if total > MAX_BLOCKS:
         raise ExecutionError(
-            f"a grid of {list(state.grid)} has more blocks than the interpreter tells apart",
+            f"a grid of {list(state.grid)} has more blocks than the interpreter can number",
             location=op.span,
             hint=f"It runs up to {MAX_BLOCKS:,}; run this kernel on `cpu`.",
         )

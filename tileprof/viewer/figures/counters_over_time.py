@@ -32,7 +32,7 @@ _LINE, _TEXT, _GRID = "#4c78a8", "#8a8a8a", "rgba(128, 128, 128, 0.25)"
 def counters_over_time(
     profile: Profile, metrics: Sequence[str] = (), device: str | None = None
 ) -> Figure:
-    """What the counters of one device said when; shares from 0 to 1, others from 0 to their most.
+    """Plot one device's counters over time; shares from 0 to 1, others from 0 to their most.
 
     `metrics` are names of counters (none: all), `device` is as kernels name it (None: the first
     that was sampled).  UsageError tells what there is.  MissingDependencyError where plotly is not

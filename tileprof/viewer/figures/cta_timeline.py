@@ -32,7 +32,7 @@ _FLIGHT_HEIGHT, _WARP_HEIGHT = 0.35, 0.8
 
 
 def cta_timeline(profile: Profile, kernel: str | None = None, cta: int | None = None) -> Figure:
-    """What the warps of one CTA did when, over µs since it began; colours are sites.
+    """Plot the activity of one CTA's warps, over µs since it began; colours are sites.
 
     `kernel` is a name or a regular expression for one (None: the first that has a timeline), `cta`
     the number of the block (None: the one of median length).  UsageError tells what there is.

@@ -97,7 +97,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
     said = f"{count} kernel{'s' if count > 1 else ''}, {time}: "
-    yield from paper.sentence(f"{said}{count_text(findings) or 'nothing was found'}.")
+    yield from paper.sentence(f"{said}{count_text(findings) or 'no optimisation found'}.")
     if findings and options.include is None:
         yield from _silent(report, paper)
 
@@ -105,9 +105,9 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
 def _without_kernels(host: HostTime) -> str:
     """Describe a program that ran nothing on a device."""
     if not host.total:
-        return "No kernel ran while it was recorded."
+        return "No kernel ran during the recording."
     imports = format_value(host.imports, "ns")
-    part = f", {imports} of it in imports of libraries" if host.imports else ""
+    part = f", {imports} of it importing libraries" if host.imports else ""
     return f"No kernel ran; the host's threads took {format_value(host.total, 'ns')}{part}."
 
 
@@ -118,10 +118,10 @@ def _silent(report: Report, paper: Paper) -> Iterator[str]:
     if judged:
         share = format_percent(sum(each.case.share for each in judged))
         kernels = f"{len(judged)} kernel{'s' if len(judged) > 1 else ''}"
-        said = f"No defect was found in {kernels} ({share} % of the kernels' time)."
+        said = f"No optimisation found for {kernels} ({share} % of kernel time)."
         yield from paper.sentence(said, "2")
     if small:
-        said = f"Left out: {small} with less than 1 % of the time each."
+        said = f"Not judged: {small} with less than 1 % of kernel time each."
         yield from paper.sentence(said, "2")
 
 
@@ -133,7 +133,7 @@ def _together(report: Report, paper: Paper) -> Iterator[str]:
     yield from ["", *paper.sentence("All suggestions of a kernel together (gains do not add up):")]
     for each in several:
         name, share = kernel_text(each.case.name), format_percent(each.case.share)
-        yield paper.line(f"  {each.together}  {name}, {share} % of the kernels' time")
+        yield paper.line(f"  {each.together}  {name}, {share} % of kernel time")
 
 
 def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -> Iterator[str]:
@@ -142,5 +142,5 @@ def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -
         return
     yield from ["", *paper.sentence("To know more:")]
     for _, run, rules in sorted(runs, key=lambda each: not each[2]):
-        surer = f"; makes surer: {', '.join(rules)}" if rules else ""
+        surer = f"; would confirm: {', '.join(rules)}" if rules else ""
         yield from paper.sentence(f"{run}{surer}", "", "  ")

@@ -83,16 +83,16 @@ def _title(reports: Mapping[str, Report], whole: float, paper: Paper) -> Iterato
     if count:
         yield from paper.sentence(f"{count} kernel{'s' if count > 1 else ''}{of}, {time}.")
     else:
-        yield from paper.sentence("No kernel ran while it was recorded.", "33")
+        yield from paper.sentence("No kernel ran during the recording.", "33")
 
 
 def _counts(held: list[_Case], paper: Paper) -> Iterator[str]:
     ours = [each.finding for each in held if each.finding.compiler]
     others = len(held) - len(ours)
-    said = f"Of the compiler's doing: {count_text(ours) or 'nothing was found'}."
+    said = f"Caused by the compiler: {count_text(ours) or 'no finding'}."
     if others:
         is_are = "is" if others == 1 else "are"
-        said += f" {others} of other causes {is_are} told with --for author."
+        said += f" {others} with other causes {is_are} shown by --for author."
     yield from paper.sentence(said)
 
 
@@ -144,7 +144,10 @@ def _reasons(
     shown = (
         found if options.include is not None else found[: max(options.height // _LINES_A_REASON, 1)]
     )
-    said = "Turned down by the compiler; times are of the kernels in which it was, not its cost:"
+    said = (
+        "Candidates that the compiler rejected, with the time of their kernels (not the cost of the"
+        " choice):"
+    )
     yield from ["", *paper.sentence(said)]
     shares = [each.time / whole if whole else 0.0 for each in shown]
     fields = [

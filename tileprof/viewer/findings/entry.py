@@ -24,11 +24,11 @@ _STYLES = {
     "suggestion": "1;32", "symptom": "1;33", "warning": "33", "stop": "36", "ignore": "2",
 }  # fmt: skip
 _NO_GAIN = {
-    "suggestion": "not told",
-    "symptom": "not told: it costs time, but its cause is not known",
-    "warning": "not told: what it costs was not measured, or by too little",
-    "stop": "none is left",
-    "ignore": "none: it is true, and costs nothing",
+    "suggestion": "unknown",
+    "symptom": "unknown: the cause could not be determined from this recording",
+    "warning": "unknown: its cost was not measured, or in too few samples",
+    "stop": "none: this is the limit of the hardware",
+    "ignore": "none: the pattern is present but off the critical path",
 }
 _PLURALS = {
     "suggestion": "suggestions", "symptom": "symptoms", "warning": "warnings",

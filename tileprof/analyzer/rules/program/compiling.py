@@ -32,8 +32,8 @@ _ADVICE = (
     " before. TORCH_LOGS=recompiles says why a region was compiled again."
 )
 _UNKNOWN = (
-    "Whether it is the first use or goes on is not told here: record with"
-    " `tileprof run --every 10`, which tells steps from what comes before them."
+    "This recording cannot show whether it is the first use or goes on: record"
+    " with `tileprof run --every 10`, which separates steps from what comes before them."
 )
 _COMPILER = (
     "See what the cache is keyed by: a key that has more in it than the code depends on compiles"

@@ -38,26 +38,27 @@ _LEAST_OF_HOST = 0.03
 spreads over many operations, and one of them is where to begin."""
 _ADVICE = {
     "kernel": (
-        "Begin here: what is found of this kernel comes first, then whether it needs to run as"
-        " often, and on as many elements."
+        "Start with this kernel: it dominates. Apply its findings first; then ask whether it "
+        "must run this often, and on this many elements."
     ),
     "op": (
-        "Begin here: see which of its kernels take the time, and whether another operation, dtype"
-        " or layout does the same in fewer."
+        "Start with this operation: see which of its kernels take the time, and whether "
+        "another operation, dtype or layout needs fewer of them."
     ),
-    "scope": "Begin here: see which operations in it take the time.",
+    "scope": "Start with this scope: see which operations in it take the time.",
 }
 _ADVICE_FOR_HOST = {
     **_ADVICE,
     "op": (
-        "Begin here: ask whether it must run this often, and on as many elements; then whether"
-        " another operation, dtype or layout does the same in less time, or a GPU does."
+        "Start with this operation: ask whether it must run this often, and on this many "
+        "elements; then whether another operation, dtype or layout, or a GPU, does the same in "
+        "less time."
     ),
     "line": (
-        "Begin here: Python of this line, and what it calls outside of PyTorch's operations, takes"
-        " the time. `tileprof view` shows the functions below it."
+        "Start with this line: its Python code, and what it calls outside of PyTorch's "
+        "operations, takes the time. `tileprof view` shows the functions below it."
     ),
-    "scope": "Begin here: see which operations and lines in it take the time.",
+    "scope": "Start with this scope: see which operations and lines in it take the time.",
 }
 
 

@@ -33,7 +33,7 @@ _LATE = (
     ' mode="reduce-overhead", torch.cuda.graph).'
 )
 _DATA = (
-    "The next batch is not there in time: more workers (num_workers), pin_memory and"
+    "The next batch is not ready in time: use more workers (num_workers), pin_memory and"
     " prefetch_factor of the DataLoader, or less work for each element."
 )
 _HOST = "Move this work of the host to before the step, to another thread, or to the device."
@@ -56,15 +56,19 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     if tree.share(late) < _COLD or _held_up(tree, tree.steps.inside) > late:
         return
     where = _most(tree, gaps)
-    evidence = [Evidence("activities", f"{percent(tree.share(late))} of {tree.whose} goes in"
-                                       f" {tree.count[gaps].sum():,.0f} gaps before launches that"
-                                       " came late")]  # fmt: skip
+    evidence = [
+        Evidence(
+            "activities",
+            f"{percent(tree.share(late))} of {tree.whose} is lost in"
+            f" {tree.count[gaps].sum():,.0f} gaps before late launches",
+        )
+    ]
     if told := _a_launch(tree, where):
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
     mid = tree.share(tree.avoidable(gaps))
     yield Draft(
-        "suggestion", f"the device waits for launches in {_named(tree, where)}",
+        "suggestion", f"GPU idle: kernels in {_named(tree, where)} are launched too late",
         tree.place(where), tuple(evidence), _LATE, "", Saving(_SURE * mid, mid, tree.share(late)),
     )  # fmt: skip
 
@@ -103,7 +107,7 @@ def _a_launch(tree: Contexts, where: int) -> str:
     if not launches or not count or worked <= 0:
         return ""
     mean = float(tree.time[kernels].sum()) / count
-    return f"the host takes {duration(worked / launches)} a launch, a kernel {duration(mean)}"
+    return f"the host takes {duration(worked / launches)} per launch, a kernel {duration(mean)}"
 
 
 def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
@@ -111,9 +115,13 @@ def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     if share < _COLD:
         return
     most = int(np.where(gaps, tree.gaps, -1.0).argmax())
-    text = f"{percent(share)} of {tree.whose} goes in gaps in which the host was in the data loader"
+    text = (
+        f"{percent(share)} of {tree.whose} is lost in gaps in which the host was in the data loader"
+    )
     yield Draft(
-        "suggestion", f"the device waits for data at {tree.told(most)}", tree.place(most),
+        "suggestion",
+        f"GPU idle: no data from the data loader at {tree.told(most)}",
+        tree.place(most),
         (Evidence("activities", text),), _DATA, "", Saving(_SURE * share, share, share),
     )  # fmt: skip
 
@@ -129,8 +137,8 @@ def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     )
     for idle, nodes in sums[:_TOP]:
         if tree.share(idle) >= _COLD:
-            text = f"{percent(tree.share(idle))} of {tree.whose} goes in long gaps at this line"
-            title = f"the device waits for the host at {tree.told(nodes[0])}"
+            text = f"{percent(tree.share(idle))} of {tree.whose} is lost in long gaps at this line"
+            title = f"GPU idle: waiting for the host at {tree.told(nodes[0])}"
             yield Draft("symptom", title, tree.place(nodes[0]), (Evidence("activities", text),),
                         _HOST)  # fmt: skip
 

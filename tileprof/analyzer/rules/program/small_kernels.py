@@ -193,16 +193,16 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     evidence = [Evidence("activities", measured)]
     evidence.append(Evidence("activities", f"they are of {_listed(names)}"))
     if idle:
-        text = f"{percent(tree.share(idle))} more goes in gaps before them"
+        text = f"{percent(tree.share(idle))} more is lost in gaps before them"
         evidence.append(
             Evidence("activities", f"{text}, {percent(late / idle, 0)} of it as launches come late")
         )
         evidence.append(Evidence("activities", tree.recording))
     if behind:
         text = (
-            f"the host stands for {duration(stood)} in these launches, as the device's queue is"
-            f" full of them; {percent(tree.share(behind))} goes in gaps elsewhere, before what it"
-            " does next"
+            f"the host is blocked for {duration(stood)} in these launches, because the device's"
+            f" queue is full; {percent(tree.share(behind))} is lost in gaps elsewhere, before its"
+            " next launches"
         )
         evidence.append(Evidence("activities", text))
     above, between = (sum(getattr(each, what) for each in chains) for what in ("above", "between"))

@@ -138,20 +138,22 @@ def _of_wait(
     place, told = tree.place(wait.node), tree.told(wait.node)
     direct = min(direct, waited)
     late = min(late, waited - direct)
-    text = f"{percent(tree.share(direct))} of {tree.whose} goes in gaps after waits and copies"
+    text = f"{percent(tree.share(direct))} of {tree.whose} is lost in gaps after waits and copies"
     if late:
-        ahead = "though the host is ahead" if late < waited / 2 else "as the host is hardly ahead"
+        ahead = (
+            "though the host is ahead" if late < waited / 2 else "because the host is hardly ahead"
+        )
         text += f", {percent(tree.share(late))} in others before late launches, {ahead}"
     evidence.append(Evidence("activities", text))
     if tree.share(direct + late) < _COLD:
-        title = f"{why} at {told} waits for the device, which does not run out of work by it"
+        title = f"{why} at {told} waits for the device, which has enough work meanwhile"
         advice = "Leave it: the device has work meanwhile."
         yield Draft("ignore", title, place, tuple(evidence), advice, confidence="medium")
         return
     evidence.append(Evidence("activities", tree.recording))
     likely = late * max(0.0, 1 - late / waited)
     low, mid, high = map(tree.share, (direct / 2, direct + likely, direct + late))
-    title = f"{why} at {told} has the device run out of work"
+    title = f"{why} at {told} leaves the device without work"
     yield Draft("suggestion", title, place, tuple(evidence), advice, "", Saving(low, mid, high))
 
 

@@ -25,7 +25,7 @@ class Taken:
     """What one function takes of a multiprocessor."""
 
     registers: int
-    """Of a thread."""
+    """Registers per thread."""
     local_bytes: int
     """Of a thread: its stack, with what is spilled."""
     spilled_bytes: int

@@ -35,7 +35,7 @@ __all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
-"""Of a launch in a graph: of all replays together, the first 64 and then one in 16."""
+"""Which replays of a graph node are recorded: the first 64, then every 16th."""
 COMPARING_S = 3.0
 """How long it finds out what marks cost kernels."""
 _MOST_RECORDS = 1 << 18

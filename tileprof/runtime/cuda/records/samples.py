@@ -37,7 +37,7 @@ PERIOD_NS = 1_000
 BLOCKS = 8
 """Blocks of a launch that are looked at, at least."""
 BLOCKS_OF_REPLAYS = 2
-"""Of a launch in a graph: of all replays together, the first 64 and then one in 32."""
+"""Which replays of a graph node are sampled: the first 64, then every 32nd."""
 PART = 64
 """Of the blocks of a large grid, one in so many: enough, and few are slower."""
 ENOUGH = 250_000

@@ -90,7 +90,7 @@ const findingParts = {
         ? [make("h3", {}, "To the compiler's developers"), make("p", {}, commands(each.compiler))]
         : null,
       make("h3", {}, "Gain"),
-      make("p", {}, gains || "none is told: nothing that was measured bounds it"),
+      make("p", {}, gains || "unknown: no measurement bounds it"),
       make(
         "p",
         { class: "quiet" },
@@ -141,7 +141,7 @@ const findingParts = {
             " ",
             commands(run),
             rules.length
-              ? make("span", { class: "quiet" }, ` – would make surer: ${rules.join(", ")}`)
+              ? make("span", { class: "quiet" }, ` – would confirm: ${rules.join(", ")}`)
               : null,
           ),
         ),

@@ -97,7 +97,7 @@ const findingsView = {
     const all = data.findings.length;
     this.shown.textContent = seen === all ? "" : `${seen} of ${all}`;
     this.none.hidden = seen > 0;
-    this.none.textContent = all ? "No finding passes the filters." : "Nothing to change was found.";
+    this.none.textContent = all ? "No finding passes the filters." : "No optimisation found.";
   },
 
   card(each, place) {

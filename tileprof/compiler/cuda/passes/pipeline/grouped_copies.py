@@ -123,10 +123,14 @@ class _Loop:
         self.copies = copies
         self.stages = stages
         self.builder = builder
+        targets = {copy.target for copy in copies}
+        self.rings = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.result in targets]
 
     def emit(self) -> None:
-        """The loads ahead of the loop, and the loop."""
+        """Emit the loads ahead of the loop, and the loop."""
         loop, builder = self.loop, self.builder
+        for ring in self.rings:  # the author may have allocated inside the loop
+            builder.emit(ring)
         for number in range(self.stages - 1):
             distance = builder.constant(number)
             self._load(self._step(loop.start, distance), builder.constant(number))
@@ -190,5 +194,5 @@ class _Loop:
         slots: Slots = {c.target: (c.target, slot) for c in self.copies}
         mapping: Mapping = {self.loop.body.args[0]: here}
         for op in self.loop.body.ops:
-            if op not in self.copies:
+            if op not in self.copies and op not in self.rings:
                 block.ops += consumed(op, mapping, slots)

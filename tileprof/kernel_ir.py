@@ -1,12 +1,15 @@
-"""A tile kernel as ops with their operands, attributes and blocks: what its text says, no more.
+"""A tile kernel's IR as plain records: what a profile keeps of it, and what the analyzer asks.
 
-In: nothing; `text` makes it.  Out: `TileKernel`. What an index is, or how often a loop turns, is
-asked elsewhere (`values`).
+In: a kernel of `ir`, by `ir.plain_kernel`; or a profile file.  Out: `TileKernel`.  What an index
+is, or how many iterations a loop has, is asked elsewhere (`analyzer/tiles`).
 
     launch [%c4] {threads = [128]} body(%bx: index) {      Op launch, lists (%c4), a block with %bx
       %0 = constant 64 : index                             Op constant, words (64), results (%0)
       %t = view %A, [%bx, %0] {sizes = [1, 64]} : …        Op view, operands (%A), lists (%bx, %0)
     }
+
+Profiles outlive a version of the IR, so an op here is a name with its parts: one that nobody knows
+is an op like any other.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from tileprof.once import cached_property
 
 __all__ = ["COPIES", "PRODUCTS", "Attribute", "Block", "Op", "Parameter", "TileKernel", "Type"]
 
-Attribute: TypeAlias = "str | tuple[Attribute, ...]"
+Attribute: TypeAlias = "str | int | float | bool | tuple[Attribute, ...] | None"
+"""Numbers are finite: what is not stands as `inf`, `-inf` or `nan`."""
 COPIES = ("copy", "async_copy")
 """Ops that copy a tile; those of a kernel whose instructions are chosen go on meanwhile."""
 PRODUCTS = ("gemm", "async_gemm")
@@ -36,14 +40,14 @@ class Type:
     """Of its elements; of a single value its own."""
     space: str = ""
     """`global`, `shared`, … of a buffer."""
-    shape: tuple[str, ...] = ()
-    """Numbers, and names of what is known at launch only."""
+    shape: tuple[int | str, ...] = ()
+    """Extents: numbers, and names of what is known at launch only."""
 
     @property
     def extents(self) -> tuple[int, ...] | None:
         """The shape of a buffer where all of it is known when it compiles."""
-        known = self.space and all(each.isdigit() for each in self.shape)
-        return tuple(map(int, self.shape)) if known else None
+        known = tuple(each for each in self.shape if isinstance(each, int))
+        return known if self.space and len(known) == len(self.shape) else None
 
     @property
     def bits(self) -> int:
@@ -63,7 +67,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """What stands between braces."""
+    """A list of ops, with arguments: indices of loops and blocks."""
 
     name: str = ""
     arguments: tuple[str, ...] = ()
@@ -72,21 +76,28 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """A line, with the blocks that it opens."""
+    """One step of a kernel, with the blocks that it opens."""
 
     name: str
     """The mnemonic: `view`, or the operation of a scalar: `add`."""
     results: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
+    words: tuple[Attribute, ...] = ()
     """What stands without a name: the kind of a loop, the number of a constant."""
     operands: tuple[str, ...] = ()
     """Values; `_` where one is left out."""
     lists: tuple[tuple[str, ...], ...] = ()
     """Values in brackets: indices, extents."""
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    type: Type = Type()
-    """Of the first result."""
+    types: tuple[Type, ...] = ()
+    """Of the results."""
     blocks: tuple[Block, ...] = ()
+    line: int = 0
+    """In the source of the kernel; 0 where it is not known."""
+
+    @property
+    def type(self) -> Type:
+        """Of the first result; one without a name where there is none."""
+        return self.types[0] if self.types else Type()
 
     @property
     def result(self) -> str:
@@ -94,7 +105,7 @@ class Op:
         return self.results[0] if self.results else ""
 
     @property
-    def word(self) -> str:
+    def word(self) -> Attribute:
         """The first one, or nothing."""
         return self.words[0] if self.words else ""
 
@@ -113,19 +124,25 @@ class Op:
         """Of its first block: indices of a launch, a `parallel` or a loop."""
         return self.blocks[0].arguments if self.blocks else ()
 
+    @property
+    def index(self) -> int | None:
+        """The number of a constant that counts; None for every other op."""
+        counts = self.name == "constant" and self.type.dtype == "index"
+        return self.word if counts and type(self.word) is int else None
+
     def number(self, attribute: str) -> int:
         """An attribute that is a number; 0 where there is none."""
-        held = self.attributes.get(attribute, "")
-        return int(held) if isinstance(held, str) and held.isdigit() else 0
+        held = self.attributes.get(attribute)
+        return held if _is_count(held) else 0
 
     def numbers(self, attribute: str) -> tuple[int, ...]:
         """An attribute that is a list of numbers."""
-        held = self.attributes.get(attribute, ())
-        return tuple(int(each) for each in held if isinstance(each, str) and each.isdigit())
+        held = self.attributes.get(attribute)
+        return tuple(filter(_is_count, held)) if isinstance(held, tuple) else ()
 
     def says(self, attribute: str) -> bool:
         """Whether an attribute is true."""
-        return self.attributes.get(attribute) == "true"
+        return self.attributes.get(attribute) is True
 
     def walk(self) -> Iterator[Op]:
         """It and all ops inside, in order."""
@@ -137,10 +154,10 @@ class Op:
 
 @dataclass(frozen=True, eq=False)
 class TileKernel:
-    """A kernel, as its text has it; without text, nothing."""
+    """A kernel: its parameters by name, and what it does."""
 
-    parameters: Mapping[str, Parameter]
-    body: Block
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    body: Block = field(default_factory=Block)
 
     @cached_property
     def nested(self) -> tuple[tuple[Op, tuple[Op, ...]], ...]:
@@ -162,6 +179,11 @@ class TileKernel:
         """By tensor, those whose extents are all known when it compiles."""
         held = {name: each.type.extents for name, each in self.parameters.items()}
         return {name: extents for name, extents in held.items() if extents}
+
+
+def _is_count(held: Attribute) -> TypeGuard[int]:
+    """Whether this is a number of things."""
+    return type(held) is int and held >= 0
 
 
 def _nested(block: Block, around: tuple[Op, ...]) -> Iterator[tuple[Op, tuple[Op, ...]]]:

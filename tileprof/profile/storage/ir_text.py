@@ -1,20 +1,21 @@
-"""The text of a tile kernel's IR, read once.
+"""The text of a tile kernel's IR, read as records: for files from before these were stored.
 
 In: text as `tileprof.ir.printer` writes it, after any pass: one op a line, blocks in braces.
 Out: `TileKernel`.
 
-The analyzer reads profiles, which outlive a version of the IR: an op that nobody knows is an op
-like any other, and text that is cut off ends its blocks.
+An op that nobody knows is an op like any other, and text that is cut off ends its blocks.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator
 
 import numpy as np
 
-from tileprof.analyzer.tiles.ops import Attribute, Block, Op, Parameter, TileKernel, Type
+from tileprof.kernel_ir import Attribute, Block, Op, Parameter, TileKernel, Type
 from tileprof.profile.storage.limits import NESTING
 
 __all__ = ["read"]
@@ -26,21 +27,24 @@ _OPENS = re.compile(r"(.*?) ?\b([a-z]\w*)(?:\(([^()]*)\))? \{")
 _TYPE = re.compile(r"(\w+)(?:<([^<>]*)>)?")
 _STRIDES = re.compile(r", strides = \[[^\]]*\]")
 _PARAMETER = re.compile(r"(%\w+): (out )?(\w+(?:<[^<>]*>)?)")
+_NOT_OPS = ("}", "site ", "state ")
+_WORDS: dict[str, Attribute] = {"true": True, "false": False, "none": None}
+_NUMBER = re.compile(r"(-?[0-9]{1,19})|-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:e[+-]?[0-9]{1,3})?")
 _BRACKET = re.compile(r"[\[\]{}]")
-_VALUE = re.compile(r"%\w+")
+_SSA = re.compile(r"%\w+")
 
 
 def read(ir: str) -> TileKernel:
     """The kernel of a text; an empty one where it nests deeper than any compiler writes."""
     if _nesting(ir) > NESTING:
-        return TileKernel({}, Block("", (), ()))
+        return TileKernel()
     lines = filter(None, map(str.strip, ir.splitlines()))
     parameters, ops = dict[str, Parameter](), list[Op]()
     for line in lines:
         if line.startswith("kernel "):
             found = _PARAMETER.findall(line)
             parameters = {name: Parameter(_type(text), bool(out)) for name, out, text in found}
-        elif not line.startswith("}"):
+        elif not line.startswith(_NOT_OPS):
             ops.append(_op(line, lines))
     return TileKernel(parameters, Block("", (), tuple(ops)))
 
@@ -61,7 +65,7 @@ def _op(line: str, lines: Iterator[str]) -> Op:
                 last = each[1:].strip()
                 break
             ops.append(_op(each, lines))
-        blocks.append(Block(opened[2], tuple(_VALUE.findall(opened[3] or "")), tuple(ops)))
+        blocks.append(Block(opened[2], tuple(_SSA.findall(opened[3] or "")), tuple(ops)))
         opened = _OPENS.fullmatch(last)  # `} otherwise {`
     return _head(head, tuple(blocks))
 
@@ -69,8 +73,8 @@ def _op(line: str, lines: Iterator[str]) -> Op:
 def _head(text: str, blocks: tuple[Block, ...]) -> Op:
     named = _RESULTS.match(text)
     results = tuple(named[1].split(", ")) if named else ()
-    words, operands, lists = list[str](), list[str](), list[tuple[str, ...]]()
-    attributes, type = dict[str, Attribute](), Type()
+    words, operands, lists = list[Attribute](), list[str](), list[tuple[str, ...]]()
+    attributes, types = dict[str, Attribute](), tuple[Type, ...]()
     tokens = (each[0] for each in _TOKEN.finditer(text, named.end() if named else 0))
     for token in tokens:
         if token == "[":
@@ -78,14 +82,15 @@ def _head(text: str, blocks: tuple[Block, ...]) -> Op:
         elif token == "{":
             attributes = _attributes(tokens)
         elif token == ":":
-            type = _type(text.rpartition(" : ")[2])
+            shown = _STRIDES.sub("", text.rpartition(" : ")[2])
+            types = tuple(_type(each[0]) for each in _TYPE.finditer(shown))
             break
         elif token[0] == "%" or token == "_":
             operands.append(token)
         elif token != ",":
-            words.append(token)
-    name = words.pop(0) if words else ""
-    return Op(name, results, tuple(words), tuple(operands), tuple(lists), attributes, type, blocks)
+            words.append(_value(token) if words else token)
+    name = str(words.pop(0)) if words else ""
+    return Op(name, results, tuple(words), tuple(operands), tuple(lists), attributes, types, blocks)
 
 
 def _attributes(tokens: Iterator[str]) -> dict[str, Attribute]:
@@ -101,7 +106,24 @@ def _attributes(tokens: Iterator[str]) -> dict[str, Attribute]:
 
 
 def _attribute(token: str, tokens: Iterator[str]) -> Attribute:
-    return _bracketed(tokens) if token == "[" else token.strip('"')
+    return _bracketed(tokens) if token == "[" else _value(token)
+
+
+def _value(token: str) -> Attribute:
+    """A number, a truth value or a text; a number that no type holds stays a text."""
+    if token[:1] == '"':
+        try:
+            return str(json.loads(token))
+        except ValueError:
+            return token.strip('"')
+    if token in _WORDS:
+        return _WORDS[token]
+    found = _NUMBER.fullmatch(token)
+    if found is None:
+        return token
+    if found[1]:
+        return number if abs(number := int(token)) < 1 << 63 else token
+    return real if math.isfinite(real := float(token)) else token
 
 
 def _bracketed(tokens: Iterator[str]) -> tuple[Attribute, ...]:
@@ -120,4 +142,5 @@ def _type(text: str) -> Type:
     if found is None or found[2] is None:
         return Type(found[1] if found else "")
     *shape, dtype = _STRIDES.sub("", found[2]).split(", ")
-    return Type(dtype, found[1], tuple(shape))
+    extents = (int(each) if each.isdecimal() and len(each) < 19 else each for each in shape)
+    return Type(dtype, found[1], tuple(extents))

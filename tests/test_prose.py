@@ -1,0 +1,73 @@
+"""English of docstrings and messages, in the packages that have been edited for it.
+
+A docstring that leans on the name before it ("Of a thread.") makes its reader search for a noun.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[1] / "tileprof"
+_FUNCTIONS = ("viewer", "instrument", "binary")
+"""Packages in which no function's docstring begins with one of `_LEANING`."""
+_MESSAGES = ("cli", "viewer", "analyzer", "runtime", "lang")
+"""Packages whose messages, help and report sentences avoid `_PRIVATE`."""
+_LEANING = {"Of", "As", "By", "In", "Per", "What", "That"}
+"""First words after which a reader looks for the noun that the sentence is about."""
+_PRIVATE = re.compile(r"\b(told|tells?|is none of|makes surer)\b")
+"""Words of ours in place of report, show, state; "invalid choice"; "would confirm"."""
+
+
+@pytest.mark.parametrize("package", _FUNCTIONS)
+def test_docstring_of_function_begins_with_verb_or_noun(package: str) -> None:
+    """No docstring of a function leans on the name before it."""
+    wrong = [
+        f"{path.relative_to(_ROOT)}:{node.lineno} {text.splitlines()[0]}"
+        for path, tree in _trees(package)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node))
+        and text.split(maxsplit=1)[0] in _LEANING
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", _MESSAGES)
+def test_messages_have_no_private_words(package: str) -> None:
+    """Messages, help and report sentences use the field's words."""
+    wrong = [
+        f"{path.relative_to(_ROOT)}:{line} {text}"
+        for path, tree in _trees(package)
+        for line, text in _sentences(tree)
+        if _PRIVATE.search(text)
+    ]
+    assert not wrong
+
+
+def test_leaning_docstring_and_private_word_are_found() -> None:
+    """Both checks can fail."""
+    tree = ast.parse('def f():\n    """Of it."""\n    return f"what {told} is told"\n')
+    assert [text for _, text in _sentences(tree) if _PRIVATE.search(text)] == [" is told"]
+    assert ast.get_docstring(tree.body[0]).split()[0] in _LEANING  # type: ignore[arg-type,union-attr]
+
+
+def _trees(package: str) -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted((_ROOT / package).rglob("*.py")):
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield string constants of several words that are not docstrings, with their lines."""
+    alone = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield from [(node.lineno, node.value)] * (node.value.count(" ") >= 2)
