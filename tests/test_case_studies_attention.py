@@ -19,6 +19,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.runtime.launch import described
 
 MOST_CALLS = 1_000_000
 """Functions that lowering attention calls, Python's own and built-in ones."""
@@ -234,7 +235,7 @@ def test_code(name: str) -> None:
     """Every product by warp groups, every load in their loops by TMA; no spills, no product that
     waits for the one before it."""
     program = lowered(name)
-    said = {(r.op, r.chosen) for r in program.all_remarks}
+    said = {(r.op, r.chosen) for r in described(program.all_remarks)}
     assert not [
         c
         for o, c in said
@@ -291,7 +292,9 @@ def test_backward_masks_behind_a_branch() -> None:
     """Its fragments fill the registers: the loops over elements without and with the mask stand in
     one loop."""
     program = lowered("attention_backward causal")
-    said = [r.chosen for r in program.remarks if r.op == "loop turn" and "mask" in r.chosen]
+    said = [
+        r.chosen for r in described(program.remarks) if r.op == "loop turn" and "mask" in r.chosen
+    ]
     assert [re.sub(r"\d+", "N", each) for each in said] == [
         "the first iterations have the mask of line N, those after run without, by a branch"
     ]
@@ -304,7 +307,11 @@ def test_backward_masks_behind_a_branch() -> None:
 def test_softmax_runs_under_a_product(name: str, loops: int) -> None:
     """In loops over tiles after the first, with a mask or without, all exponentials stand between
     the wait for scores and that for values, and the remarks say so."""
-    said = [r.chosen for r in lowered(name).remarks if r.op == "gemm" and "runs while" in r.chosen]
+    said = [
+        r.chosen
+        for r in described(lowered(name).remarks)
+        if r.op == "gemm" and "runs while" in r.chosen
+    ]
     assert said == ["runs while `total` and what it sums are computed"]
     lines = machine_code(name).split("\n")
     waits = [at for at, line in enumerate(lines) if "DEPBAR.LE gsb0" in line]

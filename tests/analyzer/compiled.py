@@ -16,6 +16,7 @@ from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import Location, MissingDependencyError
 from tileprof.profile import RemarkInfo
 from tileprof.profiler.pcs.listings import explaining
+from tileprof.runtime.launch import described
 
 __all__ = ["compiled", "remarks_of", "with_code"]
 
@@ -36,7 +37,7 @@ def remarks_of(program: CudaProgram) -> list[RemarkInfo]:
     """What its passes decided, in lines of `FILE`."""
     return [
         RemarkInfo(each.op, _here(each.location), each.chosen, each.rejected, each.severity)
-        for each in program.remarks
+        for each in described(program.remarks)
     ]
 
 

@@ -12,6 +12,7 @@ from tileprof.compiler.cuda.ptxas import notes_to_remarks
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import Location
 from tileprof.profile import Attribute, RemarkInfo
+from tileprof.runtime.launch import described
 
 RULE = "wgmma-serialized"
 GROUP: dict[str, Attribute] = {"block": "128×1×1", "blocks_per_sm": 1, "waves": 1.0}
@@ -31,7 +32,7 @@ def remarks(name: str) -> list[RemarkInfo]:
     """What the installed ptxas says of a text; a skip without it."""
     pytest.importorskip("cuda.bindings.nvrtc")
     made = compile_cubin(KERNELS[name], find_target("sm_90a"), Controls())
-    told = notes_to_remarks(made.notes, made.locate)
+    told = described(notes_to_remarks(made.notes, made.locate))
     places = [Location(FILE, each.location.line) if each.location else None for each in told]
     return [
         RemarkInfo(each.op, place, each.chosen, each.rejected, each.severity)

@@ -12,6 +12,8 @@ import pytest
 from tests.cli.test_cli_run import KERNEL
 from tileprof import ir
 from tileprof.compiler import FRONTEND, PASSES
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import OtherCandidate, OtherDecision, OtherReason
 
 BOUND = ("--set", "M=16", "--set", "N=4")
 
@@ -99,9 +101,16 @@ def test_strict(cli: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A form that was missed fails the command and is named; without one nothing is said."""
     found = cli("compile", "prog.py:row_sums", *BOUND, "--strict")
     assert (found.code, found.out, found.err) == (0, "", "")
-    from tileprof.compiler import Remark, program
+    from tileprof.compiler import program
 
-    missed = Remark("gemm", None, "plain loops", (("a fast form", "no reason"),), "missed")
+    missed = Remark(
+        OtherDecision("plain loops"),
+        "gemm",
+        "",
+        None,
+        (Rejection(OtherCandidate("a fast form"), OtherReason("no reason")),),
+        "missed",
+    )
     monkeypatch.setattr(program, "collect", lambda kernel: (missed,))
     found = cli("compile", "prog.py:row_sums", *BOUND, "--strict")
     assert (found.code, found.out) == (1, "")

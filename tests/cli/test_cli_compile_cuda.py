@@ -23,10 +23,19 @@ from tileprof.compiler.cuda.resources import binary_remarks
 from tileprof.compiler.cuda.source import CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import Target
 from tileprof.errors import KernelError, MissingDependencyError
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import OtherCandidate, OtherDecision, OtherReason
 
 BOUND = ("--set", "M=16", "--set", "N=4")
 GPU = ("compile", "prog.py:row_sums", *BOUND, "--target", "sm_90a")
-CHOSEN = Remark("copy A", None, "loads", (("TMA", "rows are not 16 bytes apart"),), "missed")
+CHOSEN = Remark(
+    OtherDecision("loads"),
+    "copy",
+    "A",
+    None,
+    (Rejection(OtherCandidate("TMA"), OtherReason("rows are not 16 bytes apart")),),
+    "missed",
+)
 COMMON = ["frontend", "simplify", "bounds"]
 
 

@@ -14,9 +14,10 @@ from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError
 from tileprof.instrument import Mode
+from tileprof.runtime.hooks import RemarkDescription
+from tileprof.runtime.launch import described
 
 __all__ = ["STUDIES", "checked", "copies", "function", "kernel", "lowered", "opcodes", "product"]
 
@@ -111,6 +112,6 @@ def opcodes(program: CudaProgram) -> set[str]:
     return classes | {each.partition(".")[0] for each in classes}
 
 
-def copies(program: CudaProgram) -> dict[str, Remark]:
+def copies(program: CudaProgram) -> dict[str, RemarkDescription]:
     """What was said about each copy between memories, by its name."""
-    return {r.op: r for r in program.remarks if r.op.startswith("copy ")}
+    return {r.op: r for r in described(program.remarks) if r.op.startswith("copy ")}

@@ -8,7 +8,8 @@ from tests.cuda.elementwise_support import HOPPER, launch, parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
-from tileprof.compiler.remarks import Remark
+from tileprof.runtime.hooks import RemarkDescription
+from tileprof.runtime.launch import described
 
 LINE = "regs | lanes (1) (2) (4) (8) (16) | warps (32) (64)"
 """128 points, one a thread."""
@@ -18,11 +19,11 @@ COLUMN = "regs (0,1) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (64,0
 """128 × 2, a lane a row."""
 
 
-def remarks(params: str, body: str, symbols: str = "") -> dict[str, Remark]:
+def remarks(params: str, body: str, symbols: str = "") -> dict[str, RemarkDescription]:
     """Remarks of a loop by access."""
     lowering = Lowering(HOPPER, Controls())
     count_accesses(parse(launch(params, body, symbols=symbols)), lowering)
-    return {r.op: r for r in lowering.remarks.all()}
+    return {r.op: r for r in described(lowering.remarks.all())}
 
 
 def line(index: str) -> str:

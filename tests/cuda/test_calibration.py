@@ -29,6 +29,7 @@ from tileprof.runtime.cuda.executable import CudaExecutable
 from tileprof.runtime.cuda.records import calibration as cuda_calibration
 from tileprof.runtime.cuda.records.calibration import Calibration, RecordCost, measure, source
 from tileprof.runtime.cuda.records.recorder import Records
+from tileprof.runtime.launch import described
 
 KERNEL = ir.Kernel("calibrate_marks", (), (), ir.Block([], []))
 CHAIN = 4096
@@ -173,10 +174,10 @@ def test_where_it_cannot_be_measured() -> None:
     fake.fails["cuMemAllocAsync"] = 2
     cost = Calibration(fake.device, measure).cost()
     assert (cost.cycles, cost.reason[:23]) == (0.0, "cuMemAllocAsync failed:")
-    (remark,) = cost.remarks()
+    (remark,) = described(cost.remarks())
     assert (remark.op, remark.severity) == ("measurement", "missed")
     assert remark.chosen == "times hold what marks took"
-    assert RecordCost(3.0).remarks() == ()
+    assert described(RecordCost(3.0).remarks()) == ()
     nothing = Calibration(device().device, measure).cost()
     assert nothing == RecordCost(0.0, "the kernel that measures it wrote no records")
 

@@ -142,6 +142,6 @@ def test_masked(words: tuple[str, ...]) -> None:
     pipeline = Pipeline(m=256, k=256, words=frozenset({"masked", *words}))
     assert check(pipeline, "sm_90a", Controls())
     remarks = compile_cuda(pipeline.kernel(), find_target("sm_90a")).remarks
-    said = [r.chosen for r in remarks if r.op == "loop k"]
+    said = [str(r.decision) for r in remarks if r.subject == "loop k"]
     assert len(said) == 1
     assert said[0].startswith("the first and the last iterations have the mask")

@@ -47,7 +47,7 @@ from tileprof.runtime.cuda.records.launch_ids import NOTHING, SiteTable
 from tileprof.runtime.cuda.records.reader import Reader
 from tileprof.runtime.cuda.records.recorder import Records
 from tileprof.runtime.hooks import Measured
-from tileprof.runtime.launch import LoadedKernel
+from tileprof.runtime.launch import LoadedKernel, described
 from tileprof.runtime.record_options import RecordOptions
 
 SITES = (
@@ -622,7 +622,7 @@ def test_what_records_say(machine: Machine) -> None:
     machine.records.collect(final=False)
     (remark,) = held.told()
     assert (remark.op, remark.location) == ("inside", SITES[1].location)
-    assert remark.chosen.startswith("“math” waits 300,")
+    assert str(remark.decision).startswith("“math” waits 300,")
     machine.late.closed = True
     machine.late = Late()
     other = machine.executable()
@@ -745,12 +745,12 @@ def test_what_marks_cost() -> None:
     """Facts of both binaries; a remark where fewer blocks run at once, or more is spilled."""
     same = Taken(40, 0, 0, 3)
     equal = Comparison({"k": same}, {"k": same})
-    assert equal.remarks() == ()
+    assert described(equal.remarks()) == ()
     assert equal.attributes()["clean_registers"] == 40
     worse = Comparison(
         {"k": Taken(168, 16, 24, 1), "l": same}, {"k": Taken(128, 0, 0, 2), "l": same}
     )
-    (remark,) = worse.remarks()
+    (remark,) = described(worse.remarks())
     assert remark.chosen == (
         "`k` is not what runs unmeasured: 1 blocks per SM run at once, 2 without measurement (168"
         " and 128 registers a thread); 24 bytes of registers are spilled, 0 without measurement"

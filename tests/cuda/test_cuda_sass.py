@@ -19,6 +19,7 @@ from tests.cuda.compiled_kernels import (
 from tileprof import binary
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram
+from tileprof.runtime.launch import described
 
 TARGETS = ("sm_90a", "sm_80")
 TENSOR_CORES = {"HGMMA", "QGMMA", "IGMMA", "HMMA", "QMMA", "IMMA"}
@@ -92,7 +93,7 @@ def test_the_instruction_of_each_type(dtype: str, hopper: str, ampere: str) -> N
         assert {i.opcode for i in every} == ({expected} if expected else set())
         assert not opcodes(program) & SPILLS
         if not expected:
-            (said,) = [r for r in program.remarks if r.op == "gemm"]
+            (said,) = [r for r in described(program.remarks) if r.op == "gemm"]
             assert ("mma", f"sm_80 multiplies no {dtype}") in said.rejected
 
 
@@ -197,7 +198,7 @@ def test_what_a_control_forbids(control: str) -> None:
     given: dict[str, Any] = {control: False}
     program = lowered(product(), "sm_90a", Controls(**given))
     op = LOADS["A"] if candidate == "tma" else "gemm"
-    (said,) = [r for r in program.remarks if r.op == op]
+    (said,) = [r for r in described(program.remarks) if r.op == op]
     assert dict(said.rejected)[candidate].startswith(reason)
     found = opcodes(program)
     assert found >= instead
@@ -223,7 +224,7 @@ def test_every_fast_path_that_is_missed_has_a_reason(controls: Controls) -> None
     slow = 0
     every = [*(product(**given) for given in GIVEN), *map(kernel, STUDIES)]
     for program in (lowered(each, target, controls) for each in every for target in TARGETS):
-        for remark in program.remarks:
+        for remark in described(program.remarks):
             reasons = dict(remark.rejected)
             assert all(reasons.values()), str(remark)
             assert reasons or remark.severity == "info", str(remark)
@@ -267,7 +268,7 @@ def test_a_transpose_is_wide_on_both_sides(name: str, target: str) -> None:
     found = opcodes(program)
     assert {i for i in found if i.startswith("LDG.")} == {"LDG.128"}
     assert {i for i in found if i.startswith("STG.")} <= {"STG.64", "STG.128"}
-    costs = [r.chosen for r in program.remarks if r.op in ("store tile", "load tile")]
+    costs = [r.chosen for r in described(program.remarks) if r.op in ("store tile", "load tile")]
     assert len(costs) == 2
     assert all(each.endswith("1 wavefront a request, 1 needed") for each in costs)
 

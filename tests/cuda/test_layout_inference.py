@@ -19,6 +19,7 @@ from tileprof.compiler.cuda.passes.expand import expand
 from tileprof.compiler.cuda.passes.layout.layouts import infer_layouts
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.runtime.interpreter import InterpreterExecutable
+from tileprof.runtime.launch import described
 
 TWO = "%x: global<8, 256, float32>, %y: global<8, 256, float32>"
 
@@ -164,7 +165,7 @@ def test_layouts(name: str, golden: Callable[[str], None]) -> None:
     kernel, lowering = lowered(KERNELS[name])
     words = ("alloc", "parallel", "reduce", "gemm", "convert_layout", "copy")
     lines = [line for line in ir.print_kernel(kernel).splitlines() if any(w in line for w in words)]
-    remarks = [str(r) for r in lowering.remarks.all() if r.op.startswith("buffer")]
+    remarks = [str(r) for r in described(lowering.remarks.all()) if r.op.startswith("buffer")]
     golden("\n".join([*lines, *remarks]) + "\n")
 
 
@@ -226,7 +227,7 @@ def test_a_conflict_is_converted_and_told() -> None:
     kernel, lowering = lowered(IN_BOTH_ORDERS)
     (convert,) = [op for op in kernel.ops() if isinstance(op, ir.ConvertLayout)]
     assert convert.scratch is not None
-    (remark,) = [r for r in lowering.remarks.all() if r.severity == "missed"]
+    (remark,) = [r for r in described(lowering.remarks.all()) if r.severity == "missed"]
     assert remark.op == "buffer f"
     assert "converted to `regs" in remark.chosen
 
@@ -235,7 +236,7 @@ def test_what_has_no_register_number_moves_to_shared_memory() -> None:
     """A mixed index, with the reason."""
     kernel, lowering = lowered(GATHER)
     assert not any(isinstance(op, ir.Alloc) and op.space == "fragment" for op in kernel.ops())
-    (remark,) = [r for r in lowering.remarks.all() if r.severity == "missed"]
+    (remark,) = [r for r in described(lowering.remarks.all()) if r.severity == "missed"]
     assert remark.op == "buffer f"
     assert remark.rejected == (("registers", "index 1 is not a variable of the loop as it is"),)
 
@@ -257,7 +258,7 @@ def test_a_wish_that_is_not_met_is_told() -> None:
     kernel, lowering = lowered(TRANSPOSE.replace("    parallel", wish, 1))
     (alloc,) = [op for op in kernel.ops() if isinstance(op, ir.Alloc)]
     assert alloc.layout.startswith("pad")
-    told = [r for r in lowering.remarks.all() if r.severity == "missed"]
+    told = [r for r in described(lowering.remarks.all()) if r.severity == "missed"]
     assert [r.rejected[0][0] for r in told] == ["swizzled, as asked"]
 
 
@@ -268,7 +269,7 @@ def test_wishes_about_registers_are_answered() -> None:
         "parallel [%c4, %c256]", "parallel [%c4, %c256] {hints = [[loop_layout, mine]]}"
     )
     _, lowering = lowered(text)
-    told = [(r.op, r.rejected[0][0]) for r in lowering.remarks.all() if r.rejected]
+    told = [(r.op, r.rejected[0][0]) for r in described(lowering.remarks.all()) if r.rejected]
     assert ("buffer f", "custom, as asked") in told
     assert ("parallel", "mine, as asked") in told
 

@@ -14,6 +14,7 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.runtime.interpreter import InterpreterExecutable
+from tileprof.runtime.launch import described
 
 
 def weighted(stages, depth=64, turns=4, transposed=True, used_again=False):
@@ -89,7 +90,7 @@ def test_other_slices_run_on():
     )
     waits = [o.pending for o in loop.body.ops if isinstance(o, ir.Wait)]
     assert waits == [3] * 4
-    said = [r.chosen for r in program.remarks if r.op == "gemm"]
+    said = [r.chosen for r in described(program.remarks) if r.op == "gemm"]
     assert said[1:] == ["4 slices along K: `w` is computed beside the product of the slice before"]
 
 

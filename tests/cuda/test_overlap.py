@@ -21,6 +21,7 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.runtime.interpreter import InterpreterExecutable
+from tileprof.runtime.launch import described
 
 
 def two_products(word="", stages=2):
@@ -133,7 +134,7 @@ def test_rotated(word):
     _, program = lowered(word)
     assert rotated(program)
     assert not rotated(lowered(word, controls=Controls(overlap=False))[1])
-    (said,) = [r for r in program.remarks if "issued behind" in r.chosen]
+    (said,) = [r for r in described(program.remarks) if "issued behind" in r.chosen]
     assert said.chosen == (
         "issued behind the next iteration's product into `s`, "
         "to run while that one is computed with"
@@ -174,7 +175,7 @@ def test_what_prevents_it(word, op, line, reason):
     """A remark names the op and its line."""
     _, program = lowered(word)
     assert not rotated(program)
-    (said,) = [r for r in program.remarks if r.op == "for"]
+    (said,) = [r for r in described(program.remarks) if r.op == "for"]
     assert said.chosen == "one iteration after the other"
     ((name, why),) = said.rejected
     number = int(re.search(r"line (\d+)", why)[1])
@@ -189,7 +190,7 @@ def test_registers(monkeypatch):
     monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 31)
     _, program = made()
     assert not rotated(program)
-    (said,) = [r for r in program.remarks if r.op == "for"]
+    (said,) = [r for r in described(program.remarks) if r.op == "for"]
     ((_, why),) = said.rejected
     assert why.endswith("fragments would take 80 registers of a thread at once")
     assert rotated(made(controls=Controls(overlap=True))[1])

@@ -23,6 +23,7 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.runtime.interpreter import InterpreterExecutable
+from tileprof.runtime.launch import described
 
 ROWS, COLUMNS = 64, 16
 
@@ -91,7 +92,7 @@ def loops(kernel):
 
 def said(program):
     """The remarks about loops."""
-    return [(r.chosen, *r.rejected) for r in program.remarks if r.op.startswith("loop")]
+    return [(r.chosen, *r.rejected) for r in described(program.remarks) if r.op.startswith("loop")]
 
 
 def causal(first, i, at, k, last, tiles):
@@ -247,7 +248,7 @@ def test_numbers_that_the_kernel_writes():
 
     lowering = Lowering(TARGETS["sm_90a"], Controls())
     assert loops(peel(ir.rewrite(kernel, rule), lowering)) == [True]
-    (remark,) = lowering.remarks.all()
+    (remark,) = described(lowering.remarks.all())
     reason = "a number in its condition is not known before the loop"
     assert remark.rejected == (("iterations without", reason),)
     assert loops(peel(kernel, lowering)) == [False, True]

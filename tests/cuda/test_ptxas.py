@@ -247,7 +247,7 @@ def test_every_known_reason_is_explained(text: str) -> None:
     assert note.line == (3 if "line 3" in text else 0)
     (remark,) = notes_to_remarks([note], lambda function, line: None)
     assert note.reason not in str(remark)
-    assert ";" in remark.rejected[0][1]
+    assert ";" in str(remark.rejected[0].reason)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,10 @@ from tileprof.compiler.cuda.controls import Controls, controls_of, parse_control
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError, UsageError
+from tileprof.remarks.measured import NotMeasured
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.cuda.binary_file import read_binary, write_binary
-from tileprof.runtime.launch import LoadedKernel
+from tileprof.runtime.launch import LoadedKernel, described
 
 TARGETS = pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 NO_WAVES: dict[str, Any] = {"extents": (128 * 12, 128 * 12, 64), "stages": 2}
@@ -49,7 +50,7 @@ def lowered(function: Any, target: str = "sm_90a", **controls: Any) -> CudaProgr
 
 def chosen(made: Any, op: str) -> str:
     """What was chosen for the op of that name."""
-    return str(next(each.chosen for each in made.remarks if each.op == op))
+    return str(next(each.chosen for each in described(made.remarks) if each.op == op))
 
 
 # -- what cannot run
@@ -112,10 +113,10 @@ def test_a_target_says_what_remarks_and_source_are_of() -> None:
     for target in ("sm_90a", "cuda -arch=sm_90a"):
         made = tileprof.compile(product(), target=target)
         assert chosen(made, "gemm").startswith("wgmma")
-        assert any(each.op == "occupancy" for each in made.remarks)
+        assert any(each.op == "occupancy" for each in described(made.remarks))
         assert "tp_wgmma" in made.get_kernel_source()
     made = tileprof.compile(product(), target="auto")
-    assert all(each.op != "gemm" for each in made.remarks)
+    assert all(each.op != "gemm" for each in described(made.remarks))
     assert "tp_wgmma" not in made.get_kernel_source()
 
 
@@ -127,7 +128,7 @@ def test_without_a_target_the_device_of_the_last_load_counts() -> None:
     held: Any = SimpleNamespace(binary=binary)
     kernel.variant._loaded["cuda:0", "off"] = LoadedKernel(kernel.program, "cuda:0", held)
     assert chosen(kernel, "gemm").startswith("mma")
-    assert any(each.op == "occupancy" for each in kernel.remarks)
+    assert any(each.op == "occupancy" for each in described(kernel.remarks))
     assert kernel.get_kernel_source() == binary.text
 
 
@@ -295,13 +296,13 @@ def test_strict_refuses_loads_that_cannot_run_ahead(target: str) -> None:
 def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
     """The author's own controls are no reason."""
     made = tileprof.compile(product(), target="sm_90a", controls={forbidden: False})
-    missed = {each.op for each in made.remarks if each.severity == "missed"}
+    missed = {each.op for each in described(made.remarks) if each.severity == "missed"}
     assert not missed & {"gemm", "copy A → A_shared", "copy B → B_shared", "loop k"}
 
 
 def test_strict_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a kernel runs on the cpu, strict is about that."""
-    missed = Remark("scope f", None, "not measured", (), "missed")
+    missed = Remark(NotMeasured(), "scope", "f", severity="missed")
     monkeypatch.setattr(program, "collect", lambda kernel: (missed,))
 
     def doubled(A):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -328,7 +329,7 @@ def test_a_profile_keeps_all_remarks_and_the_controls() -> None:
     held: Any = SimpleNamespace(binary=binary)
     info = LoadedKernel(kernel.program, "cuda:0", held).info()
     assert [(r.op, r.chosen, r.rejected) for r in info.remarks] == [
-        (r.op, r.chosen, r.rejected) for r in made.all_remarks
+        (r.op, r.chosen, r.rejected) for r in described(made.all_remarks)
     ]
     assert {"gemm", "ptxas", "occupancy"} <= {each.op for each in info.remarks}
     assert info.attributes == {
@@ -350,7 +351,9 @@ def test_blocks_that_say_something_keep_their_numbers() -> None:
         made = lowered(product(**NO_WAVES, told=told))
         (spec,) = made.source.launches
         assert (spec.persistent, spec.in_order) == (0, True)
-        reasons = [r for each in made.remarks if each.op == "launch" for r in each.rejected]
+        reasons = [
+            r for each in described(made.remarks) if each.op == "launch" for r in each.rejected
+        ]
         why = "prints and asserts name their block by its number"
         assert reasons == [("groups of rows", why), ("persistent", why)]
 
@@ -360,7 +363,7 @@ def test_blocks_that_say_something_form_no_clusters() -> None:
     assert lowered(product(), cluster=2).source.launches[0].cluster == 2
     made = lowered(product(told="print"), cluster=2)
     assert made.source.launches[0].cluster == 1
-    assert any("clusters of 2" in dict(each.rejected) for each in made.remarks)
+    assert any("clusters of 2" in dict(each.rejected) for each in described(made.remarks))
 
 
 def test_prints_come_from_their_blocks() -> None:

@@ -29,6 +29,7 @@ from tileprof.compiler.cuda.resources import (
 from tileprof.compiler.cuda.source import LaunchSpec
 from tileprof.compiler.cuda.target import TARGETS, find_target
 from tileprof.errors import KernelError, Location
+from tileprof.remarks.ptxas import Spilled
 
 H200, A100 = find_target("sm_90a"), find_target("sm_80")
 KB = 1024
@@ -264,7 +265,7 @@ def test_remarks_of_a_binary() -> None:
     spec = replace(SPEC, function="f", threads=1024, shared=0)
     made = compile_cubin(source, H200, Controls())
     spilled, blocks = binary_remarks(made, (spec,), H200)
-    assert "spilled" in spilled.chosen
+    assert isinstance(spilled.decision, Spilled)
     assert str(blocks) == (
         "/author/kernel.py:10: occupancy: 2 blocks of 1024 threads per SM, limited by threads and "
         "registers (32 a thread)"
@@ -281,7 +282,7 @@ def test_one_more_block_is_what_the_remark_says(registers: int, shared: int, thr
     spec = replace(SPEC, shared=shared, threads=threads)
     remark = occupancy_remark(spec, Resources("f", registers), H200, None)
     before = blocks_per_sm(registers, shared, threads, H200)
-    for _, reason in remark.rejected:
+    for reason in (str(each.reason) for each in remark.rejected):
         found = re.search(r"at most (\d+) registers", reason)
         if found and (fewer := int(found[1])):
             assert blocks_per_sm(fewer, 0, threads, H200) >= before + 1

@@ -20,8 +20,9 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda import images
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, OutputError, UsageError
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.copies import Converts, CpAsyncCandidate, TmaStore
 from tileprof.runtime.cuda import device as cuda_device
 from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda.binary import CudaBinary
@@ -47,7 +48,16 @@ def made(kernel: ir.Kernel, target: str, *, general: bool, ptx: bool) -> CudaBin
     spec = LaunchSpec("k", tuple(arguments), maps, (), 128 + 32 * general + 64 * ptx, 1000, 1, 2)
     inner = Location("a.py", 2, 3, 4, 5, "f", Location("b.py", 1))
     places = (Place("assert", inner, "no", "A", ("M", 3), 1, "read", (4, "N"), HALF, ("i",)),)
-    remarks = (Remark("copy", inner, "tma", (("simt", "slow"),), "missed"),)
+    remarks = (
+        Remark(
+            TmaStore("evict_first"),
+            "copy",
+            "",
+            inner,
+            (Rejection(CpAsyncCandidate(), Converts("a", "b")),),
+            "missed",
+        ),
+    )
     host = HostProgram.of(kernel, launch.grid)
     axes = (len(launch.grid),)
     return CudaBinary(target.encode(), (spec,), places, host, axes, target, "text", remarks)

@@ -22,7 +22,8 @@ from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout import cost as layout_cost
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
-from tileprof.compiler.remarks import Remark
+from tileprof.runtime.hooks import RemarkDescription
+from tileprof.runtime.launch import described
 
 Array = npt.NDArray[np.int64]
 LANES: Array = np.arange(32, dtype=np.int64)
@@ -203,11 +204,11 @@ WIDE = "regs (0,1) (0,2) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (
 """64 × 8: a lane has four elements of a row."""
 
 
-def told(params: str, body: str, controls: Controls | None = None) -> dict[str, Remark]:
+def told(params: str, body: str, controls: Controls | None = None) -> dict[str, RemarkDescription]:
     """Remarks of a loop by access."""
     lowering = Lowering(HOPPER, controls or Controls())
     count_accesses(parse(launch(params, body)), lowering)
-    return {r.op: r for r in lowering.remarks.all()}
+    return {r.op: r for r in described(lowering.remarks.all())}
 
 
 def rows_of_a_lane(layout: str) -> str:

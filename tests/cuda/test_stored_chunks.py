@@ -15,6 +15,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.runtime.launch import described
 
 forward = importlib.import_module("case_studies.attention")
 LIMIT = 5e-3
@@ -36,7 +37,7 @@ def staged(program):
 
 def reasons(program):
     """Why blocks are not persistent."""
-    return [r.rejected for r in program.remarks if r.chosen == "a block for each tile"]
+    return [r.rejected for r in described(program.remarks) if r.chosen == "a block for each tile"]
 
 
 def error(found, expected):

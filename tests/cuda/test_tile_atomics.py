@@ -13,6 +13,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.runtime.launch import described
 
 
 def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = None) -> CudaProgram:
@@ -36,7 +37,7 @@ def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = Non
 
 def about(program: CudaProgram) -> tuple[str, str]:
     """What is done with the product, and why nothing else."""
-    (remark,) = (r for r in program.remarks if r.op.startswith("atomic") and "→" in r.op)
+    (remark,) = (r for r in described(program.remarks) if r.op.startswith("atomic") and "→" in r.op)
     return remark.chosen, str(remark.rejected)
 
 

@@ -24,8 +24,9 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.ping_pong import plan as turn_plan
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.compiler.remarks import Remark
+from tileprof.runtime.hooks import RemarkDescription
 from tileprof.runtime.interpreter import InterpreterExecutable
+from tileprof.runtime.launch import described
 
 made: Any = importlib.import_module("tests.cuda.turn_kernels")
 benchmarks: Any = importlib.import_module("benchmarks.gpu_kernels")
@@ -51,10 +52,12 @@ def lowered(given: ir.Kernel, controls: Controls | None = None) -> CudaProgram:
     return program
 
 
-def about_turns(program: CudaProgram) -> list[Remark]:
+def about_turns(program: CudaProgram) -> list[RemarkDescription]:
     """What was decided, loop by loop."""
-    refused = [r for r in program.remarks if any(name == "in turns" for name, _ in r.rejected)]
-    return [*refused, *(r for r in program.remarks if "take turns" in r.chosen)]
+    refused = [
+        r for r in described(program.remarks) if any(name == "in turns" for name, _ in r.rejected)
+    ]
+    return [*refused, *(r for r in described(program.remarks) if "take turns" in r.chosen)]
 
 
 def turns(program: CudaProgram) -> list[type[ir.OpBase]]:
@@ -315,7 +318,7 @@ def test_code(causal: bool, overlap: bool | None) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     held = study.attention.compile(**LONG, causal=causal).program.kernel
     program = lowered(held, Controls(overlap=overlap, ping_pong=True))
-    said = [(r.op, r.chosen) for r in program.all_remarks]
+    said = [(r.op, r.chosen) for r in described(program.all_remarks)]
     assert any("take turns" in chosen for _, chosen in said)
     assert not [c for o, c in said if o == "ptxas" or "spilled" in c or "waits for the one" in c]
     machine = disassemble(program.cubin)
@@ -343,7 +346,7 @@ def test_sums_are_set_before_a_loop_that_may_have_no_iteration(length: int) -> N
     held = study.attention.compile(**shape, causal=True).program.kernel
     program = lowered(held, FORCED)
     assert ir.TurnWait in turns(program)
-    assert not [r for r in program.all_remarks if r.op == "ptxas"]
+    assert not [r for r in described(program.all_remarks) if r.op == "ptxas"]
 
 
 def _sections(order: list[str]) -> Iterator[tuple[int, int]]:

@@ -105,7 +105,7 @@ def test_exposed_waits() -> None:
         ("wait for a free slot", 2, 15, 30 / 550),
     ]
     assert [(f.median_ns, f.late_ns) for f in found] == [(40, 70.5), (10, 40), (10, 20)]
-    assert found[1].sentence == (
+    assert str(found[1].remark) == (
         "“wait for As, Bs” waits 25 ns a visit, 5 % of them for more than 40 (18.2%)."
     )
 
@@ -119,13 +119,13 @@ def test_hidden_work_and_overlap() -> None:
     assert (ring.groups, ring.flight_ns, ring.exposed_ns) == (4, 2 * 160, 2 * 50)
     assert (products.groups, products.flight_ns, products.exposed_ns) == (4, 2 * 130, 2 * 110)
     assert ring.share == pytest.approx(1 - 50 / 160)
-    assert "68.8% passes while the warp does something else" in ring.sentence
+    assert "68.8% passes while the warp does something else" in str(ring.remark)
     both = facts.overlap(flights)
     assert both is not None
     # Loads 10–60 and 40–150, products 60–140 and 150–200.
     assert (both.loads_ns, both.products_ns, both.both_ns) == (140, 130, 80)
     assert both.share == pytest.approx(80 / 130)
-    assert both.sentence == (
+    assert str(both.remark) == (
         "While matrix products are under way, loads are too for 61.5% of the time."
     )
 
@@ -145,7 +145,8 @@ def test_imbalance_of_warps() -> None:
     factors = {f.name: f.factor for f in found}
     assert factors == {"write C": 1.5, "epilogue": 1.5, "consumer": pytest.approx(350 / 300)}
     assert (
-        found[0].sentence == "At “epilogue” the slowest warp of a block takes 1.50 times the mean."
+        str(found[0].remark)
+        == "At “epilogue” the slowest warp of a block takes 1.50 times the mean."
     )
     assert facts.imbalances(times_of(kernel()), SITES) == []
 

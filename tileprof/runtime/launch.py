@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileprof import ir
 from tileprof.compiler import Mode, Program
-from tileprof.compiler.remarks import Remark, refuse_missed
+from tileprof.compiler.remarks import refuse_missed
 from tileprof.compiler.work import Work
 from tileprof.errors import (
     BuildError,
@@ -20,6 +20,9 @@ from tileprof.errors import (
     source_lines,
 )
 from tileprof.instrument import strip
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import OtherReason
+from tileprof.remarks.measured import BatchedBlocks, DoesNotCompile, Samples, Unmeasured
 
 from . import hooks
 from .device import Executable, RunResult
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from .cuda.device import CudaDevice
     from .cuda.executable import CudaExecutable, Need
 
-__all__ = ["LoadedKernel", "load"]
+__all__ = ["LoadedKernel", "described", "load"]
 
 _MAX_WORK = 1024
 
@@ -103,8 +106,8 @@ def _binary(program: Program, device: CudaDevice, need: Need, instrument: Mode) 
 
 
 def _not_measured(kernel: ir.Kernel, error: TileprofError) -> Remark:
-    why = ("with marks it cannot be compiled", error.message)
-    return Remark("measurement", kernel.location, "none", (why,), "missed")
+    rejected = Rejection(DoesNotCompile(), OtherReason(error.message))
+    return Remark(Unmeasured(), "measurement", "", kernel.location, (rejected,), "missed")
 
 
 class LoadedKernel:
@@ -207,7 +210,7 @@ class LoadedKernel:
             source_line=location.line if location else 0,
             code=code,
             code_language=language,
-            remarks=_remarks(remarks),
+            remarks=described(remarks),
             sites=_sites(self._sites()),
             attributes=self._attributes(),
             later=None if self._recording is None else partial(self._later, len(self._sites())),
@@ -233,7 +236,7 @@ class LoadedKernel:
         if compared is not None:
             remarks = [*compared.remarks(), *remarks]
             attributes |= compared.attributes()
-        return LateDescription(_remarks(remarks), _sites(self._sites()[known:]), attributes)
+        return LateDescription(described(remarks), _sites(self._sites()[known:]), attributes)
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
@@ -267,17 +270,25 @@ class LoadedKernel:
         """That nobody looks at a kernel which is interpreted."""
         if self.program.options.instrument != "sample":
             return ()
-        why = ("samples", "the interpreter runs all blocks of a batch at each step")
-        return (Remark("measurement", self.location, "none", (why,), "missed"),)
+        rejected = Rejection(Samples(), BatchedBlocks())
+        return (Remark(Unmeasured(), "measurement", "", self.location, (rejected,), "missed"),)
 
 
 def _recording(executable: Executable) -> CudaExecutable | None:
     return cast("CudaExecutable", executable) if getattr(executable, "records", False) else None
 
 
-def _remarks(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
+def described(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
+    """Return remarks as profiles keep them, rendered."""
     return tuple(
-        RemarkDescription(r.op, r.location, r.chosen, r.rejected, r.severity) for r in remarks
+        RemarkDescription(
+            r.subject,
+            r.location,
+            str(r.decision),
+            tuple((str(each.candidate), str(each.reason)) for each in r.rejected),
+            r.severity,
+        )
+        for r in remarks
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.remarks.launches import EarlyStart, StartsEarly, StartsLate, TargetCannot
 
 __all__ = ["RELEASES", "WAITS", "start_early"]
 
@@ -32,8 +33,8 @@ def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
         return kernel
     if not lowering.target.has_tma:
         for launch in launches[1:]:
-            why = ("before the one before it ends", f"{lowering.target.name} cannot")
-            lowering.remarks.add("launch", launch.span, "starts when it may read", why)
+            rejected = (EarlyStart(), TargetCannot(lowering.target.name))
+            lowering.remarks.add("launch", "", launch.span, StartsLate(), rejected)
         return kernel
     ops = [_hinted(op, launches, lowering) if op in launches else op for op in kernel.body.ops]
     return kernel.with_body(ir.Block(kernel.body.args, ops))
@@ -46,6 +47,5 @@ def _hinted(op: ir.OpBase, launches: list[ir.Launch], lowering: Lowering) -> ir.
         hints[RELEASES] = 1
     if op is not launches[0]:
         hints[WAITS] = 1
-        chosen = "starts while the one before it runs, and waits for its end"
-        lowering.remarks.add("launch", op.span, chosen)
+        lowering.remarks.add("launch", "", op.span, StartsEarly())
     return ir.Launch(op.grid, op.threads, op.body, tuple(hints.items()), span=op.span)

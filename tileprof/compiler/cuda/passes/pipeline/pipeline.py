@@ -21,6 +21,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.choice.choose import ROLES
 from tileprof.compiler.cuda.resources import registers_available
 from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.remarks.launches import ProducerLoads
 
 from .grouped_copies import group_copies
 from .split import split_roles
@@ -56,11 +57,7 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         *_registers(groups, lowering),
         span=roles.span,
     )
-    lowering.remarks.add(
-        "launch",
-        launch.span,
-        f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
-    )
+    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
     return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
 
 
