@@ -7,7 +7,6 @@ grid.  A persistent function loops over numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -16,18 +15,18 @@ from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage, value_type
 from tileprof.compiler.codegen.writer import Line, Names, Writer
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.passes.dependents import RELEASES, WAITS
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
-from tileprof.compiler.cuda.target import Target
+from tileprof.compiler.cuda.target import WARP_GROUP, Target
 from tileprof.errors import KernelError
 from tileprof.instrument import Mode
+from tileprof.ir.schedule import LaunchSchedule
 
 from .buffers import GlobalBuffer
 from .context import INT32, Context
 from .gemm.wgmma_header import WgmmaShape, header
 from .grid import COUNTER, emit_indices, takes_tiles
-from .marks import PRODUCER_THREADS, Marks, marks_of
+from .marks import Marks, marks_of
 from .statements import emit_block
 from .text import render, uses, without_unused
 
@@ -124,7 +123,6 @@ class _Unit:
             raise KernelError(
                 f"a grid of {len(op.grid)} axes", location=op.span, hint="A grid has up to three."
             )
-        hints = dict(op.hints)
         threads = 1
         for extent in op.threads:
             threads *= extent
@@ -149,7 +147,7 @@ class _Unit:
         whole = threads
         roles = any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
         if roles:
-            whole += PRODUCER_THREADS
+            whole += WARP_GROUP
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
@@ -176,8 +174,8 @@ class _Unit:
             arguments.append(ctx.marks.argument)
         if ctx.maps:
             self.headers.add("async.cuh")
-        minimum = max(int(hints.get("blocks", 1)), 1)
-        cluster = int(hints.get("cluster", 1))
+        minimum = max(int(dict(op.hints).get("blocks", 1)), 1)
+        cluster = op.schedule.cluster
         attribute = f"__launch_bounds__({whole}, {minimum}) "
         if cluster > 1:
             attribute += f"__cluster_dims__({cluster}, 1, 1) "
@@ -195,13 +193,13 @@ class _Unit:
             tuple(ctx.maps),
             tuple(op.grid),
             whole,
-            int(hints.get("shared", 0)),
+            op.schedule.shared,
             cluster,
-            int(hints.get("persistent", 0)),
-            not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
+            op.schedule.persistent,
+            not op.schedule.persistent and not op.schedule.raster and cluster == 1,
             threads // 32,
-            int(hints.get("sampled_warps", 0)),
-            bool(hints.get(WAITS)),
+            op.schedule.sampled_warps,
+            op.schedule.waits,
         )
         return _Function(name, lines, spec)
 
@@ -229,7 +227,7 @@ class _Unit:
                 ctx.buffers[value] = buffer
                 if value in used:
                     # What is said to change never could be read before the launch may read.
-                    plain = self.aliased or WAITS in dict(op.hints)
+                    plain = self.aliased or op.schedule.waits
                     kind = f"{buffer.type} {'*' if plain else '*__restrict__'} const"
                     made.append(_Parameter(kind, buffer.pointer, Argument("pointer", at)))
             elif value in used:
@@ -281,21 +279,21 @@ class _Unit:
         """Names that every statement may use."""
         writer = ctx.writer
         with writer.deeper():
-            if dict(op.hints).get("shared"):
+            if op.schedule.shared:
                 writer.line("TP_SHARED_MEMORY(tp_shared);")
-            self._dependencies(writer, dict(op.hints))
+            self._dependencies(writer, op.schedule)
             writer.line("const int tp_thread = threadIdx.x;")
             writer.line("const int tp_lane = tp_thread & 31;")
             # The same in all lanes, and the compiler may know it.
             writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
 
-    def _dependencies(self, writer: Writer, hints: Mapping[str, object]) -> None:
+    def _dependencies(self, writer: Writer, schedule: LaunchSchedule) -> None:
         """Let the next launch start; wait for the one before."""
-        if RELEASES in hints:
+        if schedule.releases:
             writer.line("tp_launch_dependents();")
-        if WAITS in hints:
+        if schedule.waits:
             writer.line("tp_wait_dependencies();")
-        if RELEASES in hints or WAITS in hints:
+        if schedule.releases or schedule.waits:
             self.headers.add("barriers.cuh")
 
 

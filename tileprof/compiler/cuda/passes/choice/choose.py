@@ -8,6 +8,7 @@ stored, or added to a tensor, goes through shared memory and TMA where it holds 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
@@ -15,22 +16,21 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reason
 from tileprof.compiler.remarks import Severity
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import CopyInstruction, CpAsync, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals, with_rule
 
-from .copies import ASKED, REDUCE, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .copies import ASKED, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .operands import emit_product
 
-__all__ = ["ROLES", "choose"]
+__all__ = ["choose"]
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
 """Types that TMA adds (PTX ISA, "cp.reduce.async.bulk.tensor")."""
-ROLES = "warp_roles"
-"""The hint of a launch whose loads a producer warp group issues."""
 
 
 def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """`lowering` on every product and copy; the hint `warp_roles` on launches that specialise."""
+    """Choose the `lowering` of every product and copy, and which launches have warp roles."""
     return per_launch(kernel, lambda launch: _Launch(kernel, launch, lowering).chosen())
 
 
@@ -56,8 +56,7 @@ class _Launch:
     def chosen(self) -> ir.Launch:
         """The launch with every choice made."""
         made = with_originals(self.launch, self._copy)
-        hints = made.hints if self.no_roles else (*made.hints, (ROLES, True))
-        return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+        return made.scheduled(replace(made.schedule, warp_roles=not self.no_roles))
 
     def _gemm(self, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if not isinstance(op, ir.Gemm):
@@ -87,14 +86,14 @@ class _Launch:
                 return None
         return []
 
-    def _load(self, op: ir.Copy, loop: ir.For | None) -> str:
-        """The instruction of a copy from global to shared memory."""
+    def _load(self, op: ir.Copy, loop: ir.For | None) -> Tma | CpAsync | None:
+        """The instruction of a copy from global to shared memory; None for loads and stores."""
         tensor = tensor_of(op.source, self.kernel)
         rejected: list[tuple[str, str]] = []
         bulk = load_reason(self.launch, op, self._can_bulk)
         if not bulk and not self.no_roles:
             self._note(op, "tma, issued by the producer warp group")
-            return "tma"
+            return Tma()
         rejected.append(("tma", bulk or f"no producer warp group: {self.no_roles}"))
         width, reason = cp_async_width(tensor, op.target, self.lowering)
         if wish := wish_against(op, "cp.async"):
@@ -103,13 +102,13 @@ class _Launch:
         if width and stages > 1:
             missed = self._could_bulk(loop, bulk)
             self._note(op, f"cp.async, {width} bytes a thread", *rejected, missed=missed)
-            return f"cp.async {width}"
+            return CpAsync(width)
         if width:
             reason = "nothing overlaps with it outside of a pipelined loop of two stages or more"
         rejected.append(("cp.async", reason))
         missed = stages > 1 and not reason.endswith(ASKED)
         self._note(op, "loads and stores", *rejected, missed=missed)
-        return ""
+        return None
 
     def _could_bulk(self, loop: ir.For | None, reason: str) -> bool:
         """Whether a loop that feeds warp groups loads without TMA, by the kernel's own doing."""
@@ -124,14 +123,14 @@ class _Launch:
         asked = self.lowering.controls.stages
         return loop.num_stages if asked is None else asked
 
-    def _store(self, op: ir.Copy) -> str:
-        """The instruction of a copy from shared to global memory."""
+    def _store(self, op: ir.Copy) -> Tma | None:
+        """The instruction of a copy from shared to global memory; None for loads and stores."""
         reason = self._store_reason(op.target, op.source)
         if reason:
             self._note(op, "loads and stores", ("tma", reason))
-            return ""
+            return None
         self._note(op, "tma")
-        return "tma"
+        return Tma()
 
     def _store_reason(self, target: ir.Value, tile: ir.Value) -> str:
         """Why TMA cannot store a tile."""
@@ -154,7 +153,7 @@ class _Launch:
             return
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, op.hints, span=op.span))
-        builder.emit(ir.Copy(staged.result, op.target, op.hints, "tma", span=op.span))
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, Tma(), span=op.span))
         self._note(op, "through shared memory and tma")
 
     # -- one tile that is added
@@ -172,8 +171,8 @@ class _Launch:
             return None
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, span=op.span))
-        hints = (*op.hints, (REDUCE, op.kind))
-        builder.emit(ir.Copy(staged.result, op.target, hints, "tma", span=op.span))
+        added = Tma(reduce=op.kind)
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, added, span=op.span))
         self._note(op, "through shared memory and tma, which adds")
         return []
 
@@ -205,7 +204,7 @@ class _Launch:
         self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
 
 
-def _lowered(op: ir.Copy, lowering: str) -> ir.Copy:
+def _lowered(op: ir.Copy, lowering: CopyInstruction | None) -> ir.Copy:
     return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)
 
 

@@ -20,14 +20,12 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
 
-__all__ = ["ASKED", "REDUCE", "Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
+__all__ = ["ASKED", "Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
 __all__ += ["wish_against"]
 
 MAX_BOX = 256
 ASKED = "as asked"
 MAX_RANK = 5
-REDUCE = "reduce"
-"""The hint of a copy by TMA that is joined with what is there, each element at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts.instruction import Fma, Instruction, Mma, Wgmma, pieces
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
     is_k_major,
@@ -26,6 +25,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     widest_swizzle,
 )
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.instructions import Fma, Mma, ProductInstruction, Wgmma, pieces
 from tileprof.ir.memory import base
 
 from .copies import multiple
@@ -44,7 +44,7 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
     """
     rejected: Rejected = []
     missed = False
-    chosen: Instruction | None = None
+    chosen: ProductInstruction | None = None
     for name, check, make in (("wgmma", _no_wgmma, _wgmma), ("mma", _no_mma, _mma)):
         reasons = list(check(op, threads, lowering))
         if not reasons:
@@ -71,7 +71,7 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
         op.clear,
         op.policy,
         op.hints,
-        str(instruction),
+        instruction,
         span=op.span,
         hint=op.hint,
     )
@@ -85,7 +85,7 @@ def adds_up_in(dtype: ir.DType) -> ir.DType:
     return ir.dtype("int32") if dtype.bits <= 32 else dtype
 
 
-def _described(op: ir.Gemm, instruction: Instruction) -> str:
+def _described(op: ir.Gemm, instruction: ProductInstruction) -> str:
     tf32 = op.a.dtype.name == "float32" and not isinstance(instruction, Fma)
     words = [str(instruction)]
     if tf32:
@@ -98,7 +98,7 @@ def _described(op: ir.Gemm, instruction: Instruction) -> str:
     return ", ".join(words)
 
 
-def _rounding(op: ir.Gemm, instruction: Instruction) -> Rejected:
+def _rounding(op: ir.Gemm, instruction: ProductInstruction) -> Rejected:
     if op.a.dtype.name != "float32" or isinstance(instruction, Fma):
         return []
     reason = (
@@ -109,7 +109,7 @@ def _rounding(op: ir.Gemm, instruction: Instruction) -> Rejected:
     return [("float32 operands", reason)]
 
 
-def _repeated(instruction: Instruction, threads: int) -> Rejected:
+def _repeated(instruction: ProductInstruction, threads: int) -> Rejected:
     """Units of threads that do what others do too."""
     if isinstance(instruction, Fma):
         return []

@@ -47,14 +47,14 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.pipeline.roles import written_globals
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import PING_PONG_SHARE
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals
 
-from .plan import LEAST, Plan, plan_turn, work_of
+from .plan import Plan, plan_turn, work_of
 
 __all__ = ["take_turns"]
-
-WARP_GROUP = 128
 
 _Around = tuple[ir.OpBase, ...]
 
@@ -93,7 +93,7 @@ class _Launch:
         plan = plan_turn(loop, self.launch, self.groups)
         if asked or isinstance(plan, str):
             return plan
-        if plan.share < LEAST:
+        if plan.share < PING_PONG_SHARE:
             return f"exponentials take {plan.share:.0%} of the time that products take"
         if plan.wraps:
             return "exponentials stand between its products; `ping_pong=True` takes turns anyway"

@@ -13,14 +13,13 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
 
 __all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
 __all__ += ["role_reason", "written_globals"]
-
-PRODUCER_THREADS = 128
-"""Of the warp group that only loads."""
 
 
 def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering: Lowering) -> str:
@@ -30,7 +29,7 @@ def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering:
     if not lowering.controls.warp_specialization:
         return "warp specialisation is turned off"
     threads, limit = launch.block_threads, lowering.target.threads_per_block
-    if threads + PRODUCER_THREADS > limit:
+    if threads + WARP_GROUP > limit:
         return f"it would have no room beside {threads} threads in a block of {limit}"
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
     stages = lowering.controls.stages
@@ -94,7 +93,7 @@ def is_ring_load(op: ir.OpBase) -> bool:
     """Whether an op of a launch with roles is a load that the producer issues."""
     return (
         isinstance(op, ir.Copy)
-        and op.lowering.startswith("tma")
+        and isinstance(op.lowering, Tma)
         and base(op.target).buffer.space == "shared"
     )
 
