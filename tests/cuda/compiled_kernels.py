@@ -14,9 +14,9 @@ from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError
 from tileprof.instrument import Mode
+from tileprof.remarks import Remark
 
 __all__ = ["STUDIES", "checked", "copies", "function", "kernel", "lowered", "opcodes", "product"]
 

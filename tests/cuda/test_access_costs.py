@@ -8,7 +8,7 @@ from tests.cuda.elementwise_support import HOPPER, launch, parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
-from tileprof.compiler.remarks import Remark
+from tileprof.remarks import Remark
 
 LINE = "regs | lanes (1) (2) (4) (8) (16) | warps (32) (64)"
 """128 points, one a thread."""

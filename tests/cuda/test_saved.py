@@ -20,8 +20,8 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda import images
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, OutputError, UsageError
+from tileprof.remarks import Remark
 from tileprof.runtime.cuda import device as cuda_device
 from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda.binary import CudaBinary

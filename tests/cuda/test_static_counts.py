@@ -22,7 +22,7 @@ from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout import cost as layout_cost
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
-from tileprof.compiler.remarks import Remark
+from tileprof.remarks import Remark
 
 Array = npt.NDArray[np.int64]
 LANES: Array = np.arange(32, dtype=np.int64)

@@ -24,7 +24,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.ping_pong import plan as turn_plan
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.compiler.remarks import Remark
+from tileprof.remarks import Remark
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 made: Any = importlib.import_module("tests.cuda.turn_kernels")

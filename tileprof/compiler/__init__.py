@@ -6,9 +6,10 @@ its remarks, its work (flops, bytes).  Nothing here runs a kernel or prints.
 To add a pass: one file in `passes/` and one line in `pipeline.py`.
 """
 
+from tileprof.remarks import Remark
+
 from .pipeline import FRONTEND, PASSES, Mode, Options, after
 from .program import Program, compile_kernel
-from .remarks import Remark
 
 __all__ = [
     "FRONTEND",

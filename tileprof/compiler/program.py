@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from tileprof import ir
 from tileprof.once import cached_property
+from tileprof.remarks import Remark
 
 from . import pipeline
 from .pipeline import Options
-from .remarks import Remark, collect, refuse_missed
+from .remarks import collect, refuse_missed
 from .work import WorkModel, estimate
 
 if TYPE_CHECKING:

@@ -10,36 +10,31 @@ was not met, an `info` one is a choice that could have gone otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from tileprof import ir
-from tileprof.errors import KernelError, Location
+from tileprof.errors import KernelError
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark, Severity
+from tileprof.remarks.common import InLayout, Stages
+from tileprof.remarks.host import (
+    Applied,
+    BlockThread,
+    CpuCopies,
+    Guarded,
+    IterationsInOrder,
+    LeftOut,
+    NoBanks,
+    NoWarps,
+    OwnOrder,
+    Policy,
+    RowMajor,
+    Unguarded,
+)
+from tileprof.remarks.measured import NotMeasured, OwnSite, PointsUnordered
 
 from .passes.bounds import guard_reasons
 
-__all__ = ["Remark", "Severity", "collect", "refuse_missed"]
-
-Severity = Literal["info", "missed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One decision about one op."""
-
-    op: str
-    location: Location | None
-    chosen: str
-    rejected: tuple[tuple[str, str], ...] = ()
-    """Each candidate that was not chosen, and the reason."""
-    severity: Severity = "info"
-
-    def __str__(self) -> str:
-        place = "" if self.location is None else f"{self.location}: "
-        lines = [f"{place}{self.op}: {self.chosen}"]
-        lines += [f"  not {candidate}: {reason}" for candidate, reason in self.rejected]
-        return "\n".join(lines)
+__all__ = ["collect", "refuse_missed"]
 
 
 def refuse_missed(remarks: Sequence[Remark]) -> None:
@@ -61,53 +56,56 @@ def refuse_missed(remarks: Sequence[Remark]) -> None:
 def collect(kernel: ir.Kernel) -> tuple[Remark, ...]:
     """The remarks about a kernel on the `cpu` device, in the order of the program, each once."""
     reasons = guard_reasons(kernel)
-    found = dict.fromkeys(
-        remark for op in kernel.ops() for remark in _about(op, reasons.get(op, ""))
-    )
+    found = dict.fromkeys(remark for op in kernel.ops() for remark in _about(op, reasons.get(op)))
     return tuple(found)
 
 
-def _about(op: ir.OpBase, guard: str) -> Iterator[Remark]:
-    if guard:
-        yield Remark(_access_name(op), op.span, "guarded", (("without a guard", guard),))
+def _about(op: ir.OpBase, guard: Reason | None) -> Iterator[Remark]:
+    if guard is not None:
+        yield _remark(op, *_access_name(op), Guarded(), Unguarded(), guard)
     match op:
         case ir.For(kind="pipelined", num_stages=stages, body=body) if stages:
-            name = f"loop {body.args[0].name}".rstrip()
-            reason = "the cpu has no asynchronous copies to overlap"
-            yield Remark(name, op.span, "iterations in order", ((f"{stages} stages", reason),))
+            name = body.args[0].name
+            yield _remark(op, "loop", name, IterationsInOrder(), Stages(stages), CpuCopies())
         case ir.Alloc(layout=layout) if layout:
-            name = f"buffer {op.result.name}".rstrip()
-            yield Remark(name, op.span, "row-major", ((f"layout {layout}", _NO_BANKS),))
+            name = op.result.name
+            yield _remark(op, "buffer", name, RowMajor(), InLayout(layout), NoBanks())
         case ir.Gemm(policy=policy) if policy != "square":
-            yield Remark("gemm", op.span, "one thread a block", ((f"policy {policy}", _NO_WARPS),))
+            yield _remark(op, "gemm", "", BlockThread(), Policy(policy), NoWarps())
         case ir.Annotate(name=name, target=target):
-            on = "" if target is None else f" of {buffer_name(target)}"
-            reason = _NO_BANKS if "layout" in name else _OWN_ORDER
-            yield Remark(f"{name}{on}", op.span, "left out", (("applied", reason),))
+            on = "" if target is None else f"of {buffer_name(target)}"
+            reason = NoBanks() if "layout" in name else OwnOrder()
+            yield _remark(op, name, on, LeftOut(), Applied(), reason)
         case ir.Parallel(body=body):
             yield from _unmeasured(body)
         case _:
             pass
 
 
-_NO_BANKS = "memory of the cpu has no banks to spread over"
-_NO_WARPS = "on the cpu a block has no warps to divide the tile among"
-_OWN_ORDER = "the cpu device runs blocks in its own order and leaves caching to the hardware"
+def _remark(
+    op: ir.OpBase,
+    kind: str,
+    name: str,
+    decision: Decision,
+    candidate: Candidate,
+    reason: Reason,
+    severity: Severity = "info",
+) -> Remark:
+    return Remark(decision, kind, name, op.span, (Rejection(candidate, reason),), severity)
 
 
-def _access_name(op: ir.OpBase) -> str:
+def _access_name(op: ir.OpBase) -> tuple[str, str]:
     match op:
         case ir.View(base=buffer):
-            return f"tile of {buffer_name(buffer)}"
+            return "tile", f"of {buffer_name(buffer)}"
         case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
-            return f"{op.SPEC.name} {buffer_name(buffer)}"
+            return op.SPEC.name, buffer_name(buffer)
         case _:
-            return op.mnemonic
+            return op.mnemonic, ""
 
 
 def _unmeasured(points: ir.Block) -> Iterator[Remark]:
     for op in ir.walk(points):
         if isinstance(op, ir.Scope):
-            reason = "the points of a parallel loop run in any order, none has a time of its own"
-            rejected = (("a site of its own", reason),)
-            yield Remark(f"scope {op.name}", op.span, "not measured", rejected, "missed")
+            made = (NotMeasured(), OwnSite(), PointsUnordered())
+            yield _remark(op, "scope", op.name, *made, severity="missed")

@@ -12,9 +12,9 @@ from tileprof import ir
 from tileprof.compiler import Options, Program
 from tileprof.compiler.cuda.controls import Controls, controls_of
 from tileprof.compiler.cuda.target import TARGETS
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, Location, UsageError
 from tileprof.once import Guard, Kept
+from tileprof.remarks import Remark
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
 from tileprof.runtime.selection import chosen

@@ -92,7 +92,7 @@ class SharedLayoutOf(Decision):
     ways: float = 0.0
 
 
-class Swizzle(Candidate):
+class AnySwizzle(Candidate):
     text = "a swizzle"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileprof import ir
 from tileprof.compiler import Mode, Program
-from tileprof.compiler.remarks import Remark, refuse_missed
+from tileprof.compiler.remarks import refuse_missed
 from tileprof.compiler.work import Work
 from tileprof.errors import (
     BuildError,
@@ -20,6 +20,9 @@ from tileprof.errors import (
     source_lines,
 )
 from tileprof.instrument import strip
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import OtherReason
+from tileprof.remarks.measured import BatchedBlocks, DoesNotCompile, Samples, Unmeasured
 
 from . import hooks
 from .device import Executable, RunResult
@@ -103,8 +106,8 @@ def _binary(program: Program, device: CudaDevice, need: Need, instrument: Mode) 
 
 
 def _not_measured(kernel: ir.Kernel, error: TileprofError) -> Remark:
-    why = ("with marks it cannot be compiled", error.message)
-    return Remark("measurement", kernel.location, "none", (why,), "missed")
+    rejected = Rejection(DoesNotCompile(), OtherReason(error.message))
+    return Remark(Unmeasured(), "measurement", "", kernel.location, (rejected,), "missed")
 
 
 class LoadedKernel:
@@ -265,8 +268,8 @@ class LoadedKernel:
         """That nobody looks at a kernel which is interpreted."""
         if self.program.options.instrument != "sample":
             return ()
-        why = ("samples", "the interpreter runs all blocks of a batch at each step")
-        return (Remark("measurement", self.location, "none", (why,), "missed"),)
+        rejected = Rejection(Samples(), BatchedBlocks())
+        return (Remark(Unmeasured(), "measurement", "", self.location, (rejected,), "missed"),)
 
 
 def _recording(executable: Executable) -> CudaExecutable | None:
@@ -275,7 +278,14 @@ def _recording(executable: Executable) -> CudaExecutable | None:
 
 def _remarks(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
     return tuple(
-        RemarkDescription(r.op, r.location, r.chosen, r.rejected, r.severity) for r in remarks
+        RemarkDescription(
+            r.subject,
+            r.location,
+            str(r.decision),
+            tuple((str(each.candidate), str(each.reason)) for each in r.rejected),
+            r.severity,
+        )
+        for r in remarks
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tileprof import ir
+from tileprof.remarks import Statement, from_plain
 
 __all__ = ["read_as"]
 
@@ -38,6 +39,8 @@ def read_as(wanted: Any, held: Any, name: str = "the file", depth: int = 0) -> A
         if len(arguments) == len(held):
             pairs = zip(arguments, held, strict=True)
             return tuple(read_as(each, value, name, depth + 1) for each, value in pairs)
+    elif isinstance(wanted, type) and issubclass(wanted, Statement) and isinstance(held, Mapping):
+        return from_plain(wanted, held.get("code"), held.get("facts"))
     elif wanted is ir.DType and isinstance(held, str) and held in ir.DTYPES:
         return ir.DTYPES[held]
     elif isinstance(wanted, type) and is_dataclass(wanted) and isinstance(held, Mapping):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tileprof import ir
 from tileprof.instrument import Mode
 
 from .controls import Controls
 from .remarks import Remarks
 from .target import Target
 
-__all__ = ["Lowering"]
+__all__ = ["Lowering", "line_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,8 @@ class Lowering:
     """Whether a tensor that is written may overlap another."""
     instrument: Mode = "off"
     """What is measured inside of the kernel."""
+
+
+def line_of(op: ir.OpBase) -> int:
+    """Return the line of the author's file that an op stands in; 0 where it is not known."""
+    return 0 if op.span is None else op.span.line

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileprof import ir
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.instrument import Mode, note_scopes, place_marks, strip
 from tileprof.once import cached_property
+from tileprof.remarks import Remark
 
 from .controls import Controls
 from .emit.unit import emit

@@ -14,8 +14,39 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import Location
+from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark
+from tileprof.remarks.common import RegisterCandidate
+from tileprof.remarks.ptxas import (
+    AccumulatorRead,
+    AccumulatorsTooLarge,
+    AccumulatorWritten,
+    AnotherUnit,
+    Debugger,
+    DivergentPath,
+    FastForm,
+    FunctionBoundary,
+    IllFormed,
+    IndexedArray,
+    InputWritten,
+    InRegisters,
+    LaterWait,
+    LocalMemory,
+    MoreRegisters,
+    MovedWait,
+    NotInlined,
+    OverlappingProducts,
+    PtxasReason,
+    PtxasSaid,
+    RoleRegisters,
+    SameRegisters,
+    Serialized,
+    SlowerCode,
+    Spilled,
+    ThreadRegisters,
+    ThreadsOpen,
+    UsedTooEarly,
+)
 
 __all__ = ["Locate", "Note", "Resources", "locator", "notes_to_remarks", "read_notes"]
 __all__ += ["read_resources"]
@@ -176,106 +207,49 @@ def notes_to_remarks(notes: Sequence[Note], locate: Locate) -> list[Remark]:
 
 
 def _remark(note: Note, location: Location | None) -> Remark:
-    chosen, wanted, reason = _WORDS[note.kind](note)
-    source = f" [ptxas {note.code}]" if note.code else ""
-    return Remark("ptxas", location, chosen, ((wanted, f"{reason}{source}"),), "missed")
+    decision, wanted, reason = _meant(note)
+    return Remark(decision, "ptxas", "", location, (Rejection(wanted, reason),), "missed")
 
 
-_Words = tuple[str, str, str]
-"""What happens, what was wanted instead, and why it is not so with a way out."""
+def _meant(note: Note) -> tuple[Decision, Candidate, Reason]:
+    """What happens, what was wanted instead, and why it is not so with a way out."""
+    first, second = (*note.numbers, 0, 0)[:2]
+    match note.kind:
+        case "serialized":
+            return Serialized(), OverlappingProducts(), _explained(note, _SERIALIZED)
+        case "wait":
+            return MovedWait(), LaterWait(), UsedTooEarly(note.code)
+        case "setmaxnreg":
+            return SameRegisters(), MoreRegisters(), _explained(note, _IGNORED)
+        case "spill":
+            spilled = Spilled(first, second, note.function)
+            return spilled, InRegisters(), ThreadRegisters(note.code)
+        case "local":
+            return LocalMemory(first), RegisterCandidate(), IndexedArray(note.code)
+        case "advice":
+            return SlowerCode(), FastForm(), PtxasSaid(note.reason, note.code)
 
 
-def _serialized(note: Note) -> _Words:
-    reason = _explained(note.reason, _SERIALIZED)
-    return "each wgmma waits for the one before it", "overlapping matrix products", reason
-
-
-_SERIALIZED = {
-    "insufficient register": "the accumulators do not fit beside what else is alive; use a smaller "
-    "tile, more threads, or keep fewer fragments across the product",
-    "defining accumulator": "an accumulator is written while the product runs; write it before the "
-    "product starts or after its first use",
-    "reading accumulator": "an accumulator is read while the product runs; read it after "
-    "everything that should overlap with the product",
-    "defining input": "a register operand is written while the product reads it; give the next "
-    "product a fragment of its own, or put the operand in shared memory",
-    "function boundary": "a function is called while the product runs; move the call out of the "
-    "overlapped part",
-    "Extern calls": "the kernel calls a function that is not inlined; print and assert belong "
-    "outside of the loop with the products",
-    "divergent path": "the product runs under a condition that differs between threads; make the "
-    "condition the same for each group of 128 threads",
-    "ill formed pipeline": "the products and their waits do not pair up on every path; keep `if`, "
-    "`break` and `continue` out of the overlapped part",
+_SERIALIZED: dict[str, type[PtxasReason]] = {
+    "insufficient register": AccumulatorsTooLarge,
+    "defining accumulator": AccumulatorWritten,
+    "reading accumulator": AccumulatorRead,
+    "defining input": InputWritten,
+    "function boundary": FunctionBoundary,
+    "Extern calls": NotInlined,
+    "divergent path": DivergentPath,
+    "ill formed pipeline": IllFormed,
+}
+_IGNORED: dict[str, type[PtxasReason]] = {
+    "at entry": ThreadsOpen,
+    "compilation units": AnotherUnit,
+    "extern": AnotherUnit,
+    "minimum register": RoleRegisters,
+    "debugging": Debugger,
 }
 
 
-def _moved_wait(note: Note) -> _Words:
-    reason = (
-        "what a running product writes is used before the program waits for it; move the use down, "
-        "or the next product up"
-    )
-    return "ptxas put in a wait for all matrix products", "a later wait", reason
-
-
-def _setmaxnreg(note: Note) -> _Words:
-    reason = _explained(note.reason, _IGNORED)
-    return "every role has the same registers", "more registers for the consumers", reason
-
-
-_IGNORED = {
-    "at entry": "the number of threads is not fixed when the kernel is assembled; give the launch "
-    "constant threads",
-    "compilation units": "a function is called that is not in this text; leave it out of the "
-    "kernel or let it be inlined",
-    "extern": "a function is called that is not in this text; leave it out of the kernel or let it "
-    "be inlined",
-    "minimum register": "a role needs more registers than it would be left with; use a smaller "
-    "tile or fewer values that are alive at once",
-    "debugging": "the text is assembled for a debugger; leave `-G` out",
-}
-
-
-def _explained(reason: str, known: dict[str, str]) -> str:
+def _explained(note: Note, known: dict[str, type[PtxasReason]]) -> Reason:
     """The cause in the author's terms; the assembler's own words for one that is not known."""
-    return next((text for part, text in known.items() if part in reason), reason)
-
-
-def _spill(note: Note) -> _Words:
-    stores, loads = (*note.numbers, 0, 0)[:2]
-    chosen = (
-        f"{stores} bytes of registers are spilled to local memory and {loads} bytes read back "
-        "by each thread"
-    )
-    reason = (
-        f"{_function(note)} needs more registers than a thread has; use a smaller tile, more "
-        "threads, or allow more registers"
-    )
-    return chosen, "everything in registers", reason
-
-
-def _local(note: Note) -> _Words:
-    (size,) = (*note.numbers, 0)[:1]
-    reason = (
-        "an array is indexed by a value that is not known at compile time; index fragments by "
-        "constants or loop variables, or use shared memory"
-    )
-    return f"{size} bytes of each thread are in local memory", "registers", reason
-
-
-def _advice(note: Note) -> _Words:
-    return "slower code than possible", "the fast form", note.reason
-
-
-def _function(note: Note) -> str:
-    return f"`{note.function}`" if note.function else "the kernel"
-
-
-_WORDS: dict[NoteKind, Callable[[Note], _Words]] = {
-    "serialized": _serialized,
-    "wait": _moved_wait,
-    "setmaxnreg": _setmaxnreg,
-    "spill": _spill,
-    "local": _local,
-    "advice": _advice,
-}
+    found = (reason for part, reason in known.items() if part in note.reason)
+    return next(found, lambda number: PtxasSaid(note.reason, number))(note.code)

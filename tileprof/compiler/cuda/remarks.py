@@ -7,8 +7,8 @@ by changing the program; with `strict` such a remark is an error.
 
 from __future__ import annotations
 
-from tileprof.compiler.remarks import Remark, Severity
 from tileprof.errors import Location
+from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark, Severity
 
 __all__ = ["Remarks"]
 
@@ -22,13 +22,16 @@ class Remarks:
     def add(
         self,
         op: str,
+        name: str,
         location: Location | None,
-        chosen: str,
-        *rejected: tuple[str, str],
+        decision: Decision,
+        *rejected: tuple[Candidate, Reason],
         severity: Severity = "info",
     ) -> None:
-        """Note a decision; `rejected` are candidates with the reason against each."""
-        self._held[Remark(op, location, chosen, tuple(rejected), severity)] = None
+        """Note a decision about the op of this kind and name; `rejected` are candidates with the
+        reason against each."""
+        against = tuple(Rejection(*pair) for pair in rejected)
+        self._held[Remark(decision, op, name, location, against, severity)] = None
 
     def all(self) -> tuple[Remark, ...]:
         """Everything noted."""

@@ -19,8 +19,21 @@ from tileprof.binary.occupancy import (
     round_up,
 )
 from tileprof.binary.occupancy import occupancy as occupancy_of
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import KernelError, Location
+from tileprof.remarks import Rejection, Remark, launches
+from tileprof.remarks.launches import (
+    BarrierLimit,
+    BlocksCandidate,
+    BlocksNeed,
+    FewerBarriers,
+    Limit,
+    Need,
+    OtherLimit,
+    RegisterLimit,
+    RegistersAtMost,
+    SharedAtMost,
+    SharedLimit,
+)
 
 from .ptxas import Resources, notes_to_remarks
 from .source import MOST_BLOCKS, LaunchSpec
@@ -238,33 +251,32 @@ def occupancy_remark(
     take."""
     shared = spec.shared + resources.shared
     held = occupancy(resources.registers, shared, spec.threads, target, resources.barriers)
-    scarce = held.scarce
-    amounts = {
-        "registers": f"{resources.registers} a thread",
-        "shared memory": f"{_kb(shared)} each",
-        "named barriers": f"{resources.barriers} each",
+    amounts: dict[str, Limit] = {
+        "registers": RegisterLimit(resources.registers),
+        "shared memory": SharedLimit(shared),
+        "named barriers": BarrierLimit(resources.barriers),
     }
-    named = (f"{name} ({amounts[name]})" if name in amounts else name for name in scarce)
-    some = "1 block" if held.blocks == 1 else f"{held.blocks} blocks"
-    chosen = f"{some} of {spec.threads} threads per SM, limited by {' and '.join(named)}"
-    if 0 < spec.persistent < held.blocks:
-        chosen += f"; a persistent launch of {spec.persistent} per SM"
-    return Remark("occupancy", location, chosen, _one_more(held, scarce, spec, target))
+    limits = tuple(amounts.get(name) or OtherLimit(name) for name in held.scarce)
+    persistent = spec.persistent if spec.persistent < held.blocks else 0
+    made = launches.Occupancy(held.blocks, spec.threads, limits, persistent)
+    more = _one_more(held, held.scarce, spec, target)
+    return Remark(made, "occupancy", "", location, more)
 
 
 def _one_more(
     held: Occupancy, scarce: Sequence[str], spec: LaunchSpec, target: Target
-) -> tuple[tuple[str, str], ...]:
+) -> tuple[Rejection, ...]:
     """What would have to be smaller for another block; nothing where no size helps."""
     blocks = held.blocks + 1
     if "threads" in scarce or "blocks" in scarce:
         return ()
-    needs = {
-        "registers": f"at most {_registers_for(blocks, spec.threads, target)} registers a thread",
-        "shared memory": f"at most {_kb_down(_shared_for(blocks, target))} of shared memory each",
-        "named barriers": "fewer named barriers",
+    needs: dict[str, Need] = {
+        "registers": RegistersAtMost(_registers_for(blocks, spec.threads, target)),
+        "shared memory": SharedAtMost(_shared_for(blocks, target)),
+        "named barriers": FewerBarriers(),
     }
-    return ((f"{blocks} blocks", f"they need {' and '.join(needs[name] for name in scarce)}"),)
+    reason = BlocksNeed(tuple(needs[name] for name in scarce))
+    return (Rejection(BlocksCandidate(blocks), reason),)
 
 
 def _registers_for(blocks: int, threads: int, target: Target) -> int:
@@ -278,9 +290,3 @@ def _shared_for(blocks: int, target: Target) -> int:
     of = target.multiprocessor
     each = of.shared // blocks
     return each - each % of.shared_unit - of.reserved_shared
-
-
-def _kb_down(size: int) -> str:
-    """Rounded down, so that what is said to fit does."""
-    tenths = size * 10 // 1024
-    return f"{tenths // 10} KB" if tenths % 10 == 0 else f"{tenths / 10:.1f} KB"

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tileprof import ir
+from tileprof.remarks import Reason
+from tileprof.remarks.host import IndexBelow, IndexReach, IndexSign, IndexUnbounded, MayLeave
 
 from .affine import Linear, is_nonnegative
 from .ranges import Ranges
@@ -50,7 +52,7 @@ def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
     return ir.rewrite(kernel, rule)
 
 
-def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, str]:
+def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, MayLeave]:
     """For each access of a global buffer that keeps its guard, why it is not proved inside."""
     prover = _Prover(kernel)
     prover.block(kernel.body, ())
@@ -67,7 +69,7 @@ def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
 class _Prover:
     def __init__(self, kernel: ir.Kernel) -> None:
         self.inside: set[ir.OpBase] = set()
-        self.outside: dict[ir.OpBase, str] = {}
+        self.outside: dict[ir.OpBase, MayLeave] = {}
         self._ranges = Ranges(kernel)
 
     def block(self, block: ir.Block, facts: tuple[Linear, ...]) -> None:
@@ -113,22 +115,24 @@ class _Prover:
             reason = self._reason(start, size, dim, facts)
             if reason:
                 if base.buffer.space == "global":
-                    self.outside[op] = f"in dimension {at}, {reason}"
+                    self.outside[op] = MayLeave(at, reason)
                 return
         self.inside.add(op)
 
-    def _reason(self, start: Linear, size: int, dim: ir.Dim, facts: tuple[Linear, ...]) -> str:
-        """Why a range of one dimension may leave its extent; '' where it cannot."""
+    def _reason(
+        self, start: Linear, size: int, dim: ir.Dim, facts: tuple[Linear, ...]
+    ) -> Reason | None:
+        """Why a range of one dimension may leave its extent; None where it cannot."""
         stop = start.plus(size)
         if not is_nonnegative(start, facts):
-            return "nothing says that the index is not negative"
+            return IndexSign()
         if is_nonnegative(self._ranges.extent(dim) - stop, facts):
-            return ""
+            return None
         if isinstance(dim, str):
-            return f"nothing says that the index stays below `{dim}`"
+            return IndexBelow(dim)
         if stop.high > LOOSE:
-            return f"nothing bounds the index, and the extent is {dim}"
-        return f"the index may reach {int(stop.high) - 1}, and the extent is {dim}"
+            return IndexUnbounded(dim)
+        return IndexReach(int(stop.high) - 1, dim)
 
     def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
         """Expressions that are at least 0 where a condition holds, or where it does not."""

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
+from tileprof.remarks import Decision, measured
+from tileprof.remarks.measured import AroundLoop, ConsumersIdle, ProducersIdle, Uneven
 
 from .overlaps import Hidden, Overlap, hidden_work, overlap
 from .queues import loads_tiles
@@ -47,16 +49,15 @@ class Share:
         return self.ns / self.of_ns
 
     @property
-    def sentence(self) -> str:
-        """The fact in words."""
-        share = f"{self.share:.1%}"
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
         match self.kind:
             case "producer idle":
-                return f"Producers wait {share} of their time for a free slot."
+                return ProducersIdle(self.share)
             case "consumer idle":
-                return f"Consumers wait {share} of their time for tiles that are not there yet."
+                return ConsumersIdle(self.share)
             case _:
-                return f"The {self.kind} takes {share} of the consumers' time."
+                return AroundLoop(self.kind, self.share)
 
 
 def shares(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Share]:
@@ -119,10 +120,10 @@ class ExposedWait:
     """Share of the time of all workers."""
 
     @property
-    def sentence(self) -> str:
-        """The fact in words."""
-        tail = "" if np.isnan(self.late_ns) else f", 5 % of them for more than {self.late_ns:,.0f}"
-        return f"“{self.name}” waits {self.mean_ns:,.0f} ns a visit{tail} ({self.share:.1%})."
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
+        late = 0.0 if np.isnan(self.late_ns) else self.late_ns
+        return measured.ExposedWait(self.name, self.mean_ns, self.share, late)
 
 
 def exposed_waits(times: SiteTimes, sites: Sequence[ir.Site]) -> list[ExposedWait]:
@@ -151,10 +152,10 @@ class Imbalance:
     """Share of the time of all workers that is spent there."""
 
     @property
-    def sentence(self) -> str:
-        """The fact in words."""
-        of = "warp of a block" if self.over == "warps" else "block of a launch"
-        return f"At “{self.name}” the slowest {of} takes {self.factor:.2f} times the mean."
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
+        of: Literal["warp of a block", "block of a launch"] = "block of a launch"
+        return Uneven(self.name, "warp of a block" if self.over == "warps" else of, self.factor)
 
 
 def imbalances(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Imbalance]:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tileprof.remarks import Decision, measured
+from tileprof.remarks.measured import Overlapped
+
 from .queues import Flights, loads_tiles
 
 __all__ = ["Hidden", "Overlap", "hidden_work", "overlap"]
@@ -33,12 +36,9 @@ class Hidden:
         return 1 - self.exposed_ns / self.flight_ns
 
     @property
-    def sentence(self) -> str:
-        """The fact in words."""
-        return (
-            f"Of the time from the start of {_work(self.queue)} to the end of the wait for it,"
-            f" {self.share:.1%} passes while the warp does something else."
-        )
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
+        return measured.Hidden(_work(self.queue), self.share)
 
 
 def _work(queue: str) -> str:
@@ -69,11 +69,11 @@ class Overlap:
         return self.both_ns / min(self.loads_ns, self.products_ns)
 
     @property
-    def sentence(self) -> str:
-        """The fact in words."""
-        names = ("loads", "matrix products")
-        first, other = names if self.loads_ns <= self.products_ns else names[::-1]
-        return f"While {first} are under way, {other} are too for {self.share:.1%} of the time."
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
+        if self.loads_ns <= self.products_ns:
+            return Overlapped("loads", "matrix products", self.share)
+        return Overlapped("matrix products", "loads", self.share)
 
 
 def overlap(flights: Sequence[Flights]) -> Overlap | None:

@@ -11,7 +11,7 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.source import LaunchSpec
-from tileprof.compiler.remarks import Remark
+from tileprof.remarks import Remark
 
 from .host_values import HostProgram
 from .records.comparison import Comparison, compare

@@ -15,7 +15,7 @@ from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda.controls import controls_of
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.compiler.cuda.target import find_target
-from tileprof.compiler.remarks import Remark
+from tileprof.remarks import Remark, Statement, plain
 from tileprof.runtime.typed_json import read_as
 
 from .binary import CudaBinary
@@ -163,6 +163,8 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, ir.Value):
         return None
+    if isinstance(value, Statement):
+        return plain(value)
     if is_dataclass(value):
         # What is no part of a value (the scope of a place) is no part of a file.
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}

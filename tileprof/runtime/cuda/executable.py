@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import ArgumentError, ExecutionError, TileprofError
 from tileprof.once import Guard, Kept
+from tileprof.remarks import Remark
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import address, is_host, is_writable, outlives_its_owner, stream_of
 from tileprof.runtime.device import RunResult, taken, written_params

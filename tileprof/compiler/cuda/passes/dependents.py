@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.remarks.launches import EarlyStart, StartsEarly, StartsLate, TargetCannot
 
 __all__ = ["start_early"]
 
@@ -29,8 +30,8 @@ def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
         return kernel
     if not lowering.target.has_tma:
         for launch in launches[1:]:
-            why = ("before the one before it ends", f"{lowering.target.name} cannot")
-            lowering.remarks.add("launch", launch.span, "starts when it may read", why)
+            rejected = (EarlyStart(), TargetCannot(lowering.target.name))
+            lowering.remarks.add("launch", "", launch.span, StartsLate(), rejected)
         return kernel
     ops = [_overlapping(op, launches, lowering) if op in launches else op for op in kernel.body.ops]
     return kernel.with_body(ir.Block(kernel.body.args, ops))
@@ -40,6 +41,5 @@ def _overlapping(op: ir.OpBase, launches: list[ir.Launch], lowering: Lowering) -
     assert isinstance(op, ir.Launch)
     releases, waits = op is not launches[-1], op is not launches[0]
     if waits:
-        chosen = "starts while the one before it runs, and waits for its end"
-        lowering.remarks.add("launch", op.span, chosen)
+        lowering.remarks.add("launch", "", op.span, StartsEarly())
     return op.scheduled(replace(op.schedule, releases=releases, waits=waits))

@@ -25,14 +25,29 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.remarks import Reason
+from tileprof.remarks.common import AuthorLoops, BlocksNamed, TargetHasNone
+from tileprof.remarks.launches import (
+    AddressDepends,
+    BlocksAlone,
+    BlocksMultiple,
+    Clustered,
+    Clusters,
+    ControlDepends,
+    ExtentAtLaunch,
+    LoadsOwn,
+    Multicast,
+    MulticastLoad,
+    NoTileShared,
+    NoTmaProducer,
+    RowsMultiple,
+    TileNotShared,
+)
 
 from .pipeline.roles import is_ring_load
 
-__all__ = ["REPORTS", "Cluster", "cluster_of", "form_clusters", "in_clusters", "reports"]
+__all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "reports"]
 __all__ += ["shared_slice", "sharers"]
-
-REPORTS = "prints and asserts name their block by its number"
-"""Why blocks are not renumbered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +130,10 @@ class _Clusters:
         chosen = max(wishes, key=lambda c: (self._bytes(c), c.axis))
         reason = self._reason(chosen)
         if reason:
+            rejected = (Clusters(chosen.size), reason)
             self.lowering.remarks.add(
-                "launch", launch.span, "blocks on their own",
-                (f"clusters of {chosen.size}", reason), severity="missed",
-            )  # fmt: skip
+                "launch", "", launch.span, BlocksAlone(), rejected, severity="missed"
+            )
             return launch
         self._note(chosen)
         shared = {c for c, _ in self.loads if not self._load_reason(c, chosen)}
@@ -143,49 +158,49 @@ class _Clusters:
 
     # -- why not
 
-    def _reason(self, cluster: Cluster) -> str:
+    def _reason(self, cluster: Cluster) -> Reason | None:
         """Why no clusters are formed."""
         if not self.lowering.target.has_tma:
-            return f"{self.lowering.target.name} has none"
+            return TargetHasNone(self.lowering.target.name)
         if not self.launch.schedule.warp_roles:
-            return "no producer warp group loads tiles by tma"
+            return NoTmaProducer()
         if any(isinstance(o, ir.GridPosition) for o in ir.walk(self.launch.body)) or any(
             isinstance(o, ir.For) and o.kind == "persistent" for o in ir.walk(self.launch.body)
         ):
-            return "the author loops over tiles"
+            return AuthorLoops()
         if reports(self.launch):
-            return REPORTS
+            return BlocksNamed()
         if reason := self._extent_reason(cluster.axis, cluster.size):
             return reason
         if not self._bytes(cluster):
             reasons = {
                 buffer_name(copy.source): self._load_reason(copy, cluster) for copy, _ in self.loads
             }
-            return "no tile is shared. " + "; ".join(f"`{b}`: {r}" for b, r in reasons.items())
-        return ""
+            return NoTileShared(tuple(TileNotShared(b, r) for b, r in reasons.items() if r))
+        return None
 
-    def _extent_reason(self, axis: int, size: int) -> str:
+    def _extent_reason(self, axis: int, size: int) -> Reason | None:
         extent = self.launch.grid[axis].owner
         name = self.launch.body.args[axis].name
         if not isinstance(extent, ir.Constant):
-            return f"the extent of `{name}` is known at launch only"
+            return ExtentAtLaunch(name)
         if int(extent.value) % size:
-            return f"the {extent.value} blocks of `{name}` are no multiple of {size}"
-        return ""
+            return BlocksMultiple(int(extent.value), name, size)
+        return None
 
-    def _load_reason(self, copy: ir.Copy, cluster: Cluster) -> str:
+    def _load_reason(self, copy: ir.Copy, cluster: Cluster) -> Reason | None:
         """Why the blocks of a cluster cannot load a tile together."""
         name = self._index(cluster)
         varying = _varying(self.launch, cluster.axis)
         if copy.source in varying:
-            return f"its address depends on `{name}`"
+            return AddressDepends(name)
         around = next(path for c, path in self.loads if c is copy)
         if any(not varying.isdisjoint(op.operand_values()) for op in around):
-            return f"a loop or branch around it depends on `{name}`"
+            return ControlDepends(name)
         rows = _rows(copy)
         if rows % (LINES * cluster.size):
-            return f"it has {rows} rows, slices need a multiple of {LINES * cluster.size}"
-        return ""
+            return RowsMultiple(rows, LINES * cluster.size)
+        return None
 
     def _index(self, cluster: Cluster) -> str:
         return self.launch.body.args[cluster.axis].name
@@ -193,16 +208,15 @@ class _Clusters:
     def _note(self, cluster: Cluster) -> None:
         add = self.lowering.remarks.add
         size = cluster.size
-        add("launch", self.launch.span, f"clusters of {size} blocks along `{self._index(cluster)}`")
+        add("launch", "", self.launch.span, Clustered(size, self._index(cluster)))
         for copy, _ in self.loads:
-            name = f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}"
+            name = f"{buffer_name(copy.source)} → {buffer_name(copy.target)}"
             reason = self._load_reason(copy, cluster)
             if reason:
-                add(name, copy.span, "each block loads its own", ("multicast", reason))
+                add("copy", name, copy.span, LoadsOwn(), (Multicast(), reason))
             else:
                 rows = _rows(copy)
-                shown = f"multicast: each of {size} blocks loads {rows // size} of {rows} rows"
-                add(name, copy.span, shown)
+                add("copy", name, copy.span, MulticastLoad(size, rows // size, rows))
 
 
 def _loads(

@@ -26,6 +26,7 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Wgmma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, rewrite_block, with_originals
+from tileprof.remarks.products import SlicedProduct
 
 from .layout.once import fills
 
@@ -59,12 +60,8 @@ def _sliced(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not found:
         return launch
     for each in found:
-        lowering.remarks.add(
-            "gemm",
-            each.product.span,
-            f"{each.count} slices along K: `{buffer_name(each.product.a)}` is computed beside the "
-            "product of the slice before",
-        )
+        decision = SlicedProduct(each.count, buffer_name(each.product.a))
+        lowering.remarks.add("gemm", "", each.product.span, decision)
     return _Rewrite(found).done(launch)
 
 

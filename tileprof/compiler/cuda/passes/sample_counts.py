@@ -12,6 +12,7 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
 __all__ = ["CYCLES_BYTES", "plan_sample_counts"]
 
@@ -38,10 +39,8 @@ def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
     shared = offset + warps * CYCLES_BYTES * states
     left = lowering.target.shared_per_block - taken
     if shared - taken > left:
-        missing = f"they take {shared - taken:,} bytes of shared memory, and {left:,} are left"
-        lowering.remarks.add(
-            "launch", launch.span, "not sampled", ("counts of states", missing), severity="missed"
-        )
+        rejected = (StateCounts(), SharedMissing(shared - taken, left))
+        lowering.remarks.add("launch", "", launch.span, NotSampled(), rejected, severity="missed")
         return with_rule(launch, lambda op, _: () if isinstance(op, ir.Mark) else None)
     counted = replace(launch.schedule, shared=shared, sample_counts=offset, sampled_warps=warps)
     return launch.scheduled(counted)

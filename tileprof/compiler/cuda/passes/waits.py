@@ -23,6 +23,7 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, per_launch
+from tileprof.remarks.products import RunsWhile
 
 from .control_flow import Flow
 
@@ -334,9 +335,7 @@ class _Waits(Flow[_State]):
         span = op.span if op is not None else None
         after = _summed(made)
         if after is not None:
-            self.lowering.remarks.add(
-                "gemm", span, f"runs while `{buffer_name(after)}` and what it sums are computed"
-            )
+            self.lowering.remarks.add("gemm", "", span, RunsWhile(buffer_name(after)))
         wait = ir.Wait(
             "wgmma", tokens, list(results), pending, reason=reason, after=after, span=span
         )

@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 import tileprof
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import TileprofError
 from tileprof.files import replace_bytes
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost
 from tileprof.native.cache import cache_folder, create_folder
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import OtherReason
+from tileprof.remarks.measured import IncludesMarks, RecordCostCandidate
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda.device import CudaDevice
 from tileprof.runtime.cuda.driver import STREAM_NON_BLOCKING
@@ -57,8 +59,8 @@ class RecordCost:
         """That it is not known, where it is not."""
         if not self.reason:
             return ()
-        why = ("what a record costs could not be measured", self.reason)
-        return (Remark("measurement", None, "times hold what marks took", (why,), "missed"),)
+        rejected = Rejection(RecordCostCandidate(), OtherReason(self.reason))
+        return (Remark(IncludesMarks(), "measurement", "", None, (rejected,), "missed"),)
 
 
 class Calibration:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileprof.compiler.remarks import Remark
+from tileprof.remarks import Remark
+from tileprof.remarks.measured import NotWhatRuns
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
@@ -54,7 +55,7 @@ class Comparison:
     def remarks(self) -> tuple[Remark, ...]:
         """One for each function of which fewer blocks run at once, or that spills more."""
         return tuple(
-            Remark("measurement", None, _words(name, with_marks, without), severity="missed")
+            Remark(_said(name, with_marks, without), "measurement", severity="missed")
             for name, with_marks, without in self._pairs()
             if with_marks.blocks_per_sm < without.blocks_per_sm
             or with_marks.spilled_bytes > without.spilled_bytes
@@ -66,19 +67,14 @@ class Comparison:
                 yield name, with_marks, self.clean[name]
 
 
-def _words(name: str, measured: Taken, clean: Taken) -> str:
-    parts = []
+def _said(name: str, measured: Taken, clean: Taken) -> NotWhatRuns:
+    blocks = registers = spilled = (0, 0)
     if measured.blocks_per_sm < clean.blocks_per_sm:
-        parts.append(
-            f"{measured.blocks_per_sm} blocks per SM run at once, {clean.blocks_per_sm} without"
-            f" measurement ({measured.registers} and {clean.registers} registers a thread)"
-        )
+        blocks = measured.blocks_per_sm, clean.blocks_per_sm
+        registers = measured.registers, clean.registers
     if measured.spilled_bytes > clean.spilled_bytes:
-        parts.append(
-            f"{measured.spilled_bytes} bytes of registers are spilled, {clean.spilled_bytes}"
-            " without measurement"
-        )
-    return f"`{name}` is not what runs unmeasured: {'; '.join(parts)}"
+        spilled = measured.spilled_bytes, clean.spilled_bytes
+    return NotWhatRuns(name, *blocks, *registers, *spilled)
 
 
 def compare(measured: CudaProgram, clean: Callable[[], CudaProgram]) -> Comparison:

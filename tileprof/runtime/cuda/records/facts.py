@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof import ir
-from tileprof.compiler.remarks import Remark
 from tileprof.errors import Location
 from tileprof.instrument import SiteTimes
 from tileprof.instrument.decode import facts
 from tileprof.instrument.decode.queues import flights_of
 from tileprof.instrument.decode.timeline import timeline_of
 from tileprof.instrument.slots import Slots
+from tileprof.remarks import Decision, Remark
 
 __all__ = ["Observed"]
 
@@ -61,22 +61,24 @@ class Observed:
         if self.slots is not None:
             timeline = timeline_of(self.slots, sites, states, ns_per_cycle=ns_per_cycle)
             flights = flights_of(timeline, sites)
-            found += [(each.sentence, None) for each in facts.hidden_work(flights)]
+            found += [(each.decision, None) for each in facts.hidden_work(flights)]
             if (both := facts.overlap(flights)) is not None:
-                found.append((both.sentence, None))
-        return [Remark("inside", place, sentence) for sentence, place in found]
+                found.append((both.decision, None))
+        return [Remark(said, "inside", "", place) for said, place in found]
 
 
-def _of_times(times: SiteTimes, sites: Sequence[ir.Site]) -> Iterator[tuple[str, Location | None]]:
+def _of_times(
+    times: SiteTimes, sites: Sequence[ir.Site]
+) -> Iterator[tuple[Decision, Location | None]]:
     for share in facts.shares(times, sites):
-        yield share.sentence, None
+        yield share.decision, None
     waits = [w for w in facts.exposed_waits(times, sites) if w.share >= _NOTABLE]
     for wait in waits[:_MOST_OF_A_KIND]:
-        yield wait.sentence, sites[wait.site].location
+        yield wait.decision, sites[wait.site].location
     uneven = [
         each
         for each in facts.imbalances(times, sites)
         if (each.factor - 1) * each.share >= _NOTABLE
     ]
     for each in uneven[:_MOST_OF_A_KIND]:
-        yield each.sentence, sites[each.site].location
+        yield each.decision, sites[each.site].location

@@ -26,8 +26,8 @@ from .samples import SampledFunction
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.source import LaunchSpec
-    from tileprof.compiler.remarks import Remark
     from tileprof.instrument.decode.excerpts import Excerpt
+    from tileprof.remarks import Remark
     from tileprof.runtime.cuda.binary import CudaBinary
 
     from .calibration import RecordCost

@@ -14,13 +14,35 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reason
-from tileprof.compiler.remarks import Severity
 from tileprof.instrument.placement.stages import buffer_name
-from tileprof.ir.instructions import CopyInstruction, CpAsync, Tma
+from tileprof.ir import instructions
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals, with_rule
+from tileprof.remarks import Candidate, Decision, Reason, Severity
+from tileprof.remarks.copies import (
+    AlsoRead,
+    AlsoUsed,
+    AlsoWritten,
+    AskedReason,
+    CachePolicy,
+    CpAsync,
+    CpAsyncCandidate,
+    ElementAtomics,
+    LoadsAndStores,
+    NoAtomic,
+    NoProducerGroup,
+    NothingOverlaps,
+    OnlyTmaAsks,
+    StagedTma,
+    StagedTmaCandidate,
+    StoresFromRegisters,
+    Tma,
+    TmaAdds,
+    TmaLoad,
+    TmaStore,
+)
 
-from .copies import ASKED, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .operands import emit_product
 
 __all__ = ["choose"]
@@ -45,7 +67,7 @@ class _Launch:
         )
         self.launch = with_rule(_inlined(launch), self._gemm)
         self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
-        """Why loads are not left to a producer warp group; '' where they are."""
+        """Why loads are not left to a producer warp group; None where they are."""
         ops = list(ir.walk(self.launch.body))
         self.read = {base(t.value) for o in ops for t in o.accesses() if t.reads}
         self.writes = Counter(base(t.value) for o in ops for t in o.accesses() if t.writes)
@@ -64,7 +86,7 @@ class _Launch:
         emit_product(op, self.threads, self.lowering, builder, chained=self.chained)
         return []
 
-    def _can_bulk(self, op: ir.Copy) -> str:
+    def _can_bulk(self, op: ir.Copy) -> Reason | None:
         tensor = tensor_of(op.source, self.kernel)
         return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)
 
@@ -86,36 +108,40 @@ class _Launch:
                 return None
         return []
 
-    def _load(self, op: ir.Copy, loop: ir.For | None) -> Tma | CpAsync | None:
+    def _load(
+        self, op: ir.Copy, loop: ir.For | None
+    ) -> instructions.Tma | instructions.CpAsync | None:
         """The instruction of a copy from global to shared memory; None for loads and stores."""
         tensor = tensor_of(op.source, self.kernel)
-        rejected: list[tuple[str, str]] = []
         bulk = load_reason(self.launch, op, self._can_bulk)
-        if not bulk and not self.no_roles:
-            self._note(op, "tma, issued by the producer warp group")
-            return Tma()
-        rejected.append(("tma", bulk or f"no producer warp group: {self.no_roles}"))
+        if bulk is None and self.no_roles is None:
+            self._note(op, TmaLoad(kept_in_l2(op)))
+            return instructions.Tma()
+        against = bulk
+        if against is None:
+            assert self.no_roles is not None
+            against = NoProducerGroup(self.no_roles)
         width, reason = cp_async_width(tensor, op.target, self.lowering)
         if wish := wish_against(op, "cp.async"):
             width, reason = 0, wish
         stages = self._stages(loop)
         if width and stages > 1:
             missed = self._could_bulk(loop, bulk)
-            self._note(op, f"cp.async, {width} bytes a thread", *rejected, missed=missed)
-            return CpAsync(width)
+            self._note(op, CpAsync(width), (Tma(), against), missed=missed)
+            return instructions.CpAsync(width)
         if width:
-            reason = "nothing overlaps with it outside of a pipelined loop of two stages or more"
-        rejected.append(("cp.async", reason))
-        missed = stages > 1 and not reason.endswith(ASKED)
-        self._note(op, "loads and stores", *rejected, missed=missed)
+            reason = NothingOverlaps()
+        assert reason is not None
+        rejected = ((Tma(), against), (CpAsyncCandidate(), reason))
+        missed = stages > 1 and not isinstance(reason, AskedReason)
+        self._note(op, LoadsAndStores(), *rejected, missed=missed)
         return None
 
-    def _could_bulk(self, loop: ir.For | None, reason: str) -> bool:
+    def _could_bulk(self, loop: ir.For | None, reason: Reason | None) -> bool:
         """Whether a loop that feeds warp groups loads without TMA, by the kernel's own doing."""
         feeds = loop is not None and any(is_of_warp_groups(o) for o in ir.walk(loop.body))
-        return (
-            feeds and self.lowering.target.has_tma and bool(reason) and not reason.endswith(ASKED)
-        )
+        own = reason is not None and not isinstance(reason, AskedReason)
+        return feeds and self.lowering.target.has_tma and own
 
     def _stages(self, loop: ir.For | None) -> int:
         if loop is None:
@@ -123,21 +149,21 @@ class _Launch:
         asked = self.lowering.controls.stages
         return loop.num_stages if asked is None else asked
 
-    def _store(self, op: ir.Copy) -> Tma | None:
+    def _store(self, op: ir.Copy) -> instructions.Tma | None:
         """The instruction of a copy from shared to global memory; None for loads and stores."""
         reason = self._store_reason(op.target, op.source)
         if reason:
-            self._note(op, "loads and stores", ("tma", reason))
+            self._note(op, LoadsAndStores(), (Tma(), reason))
             return None
-        self._note(op, "tma")
-        return Tma()
+        self._note(op, TmaStore(kept_in_l2(op)))
+        return instructions.Tma()
 
-    def _store_reason(self, target: ir.Value, tile: ir.Value) -> str:
+    def _store_reason(self, target: ir.Value, tile: ir.Value) -> Reason | None:
         """Why TMA cannot store a tile."""
         if base(target) in self.read:
-            return f"the kernel also reads `{buffer_name(target)}`"
+            return AlsoRead(buffer_name(target))
         if self.writes[base(target)] > 1:
-            return f"`{buffer_name(target)}` is also written by other ops, in an order that counts"
+            return AlsoWritten(buffer_name(target))
         tensor = tensor_of(target, self.kernel)
         return bulk_reason(tensor, tile, self.lowering, store=True)
 
@@ -148,13 +174,13 @@ class _Launch:
         staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
         reason = self._store_reason(op.target, staged.result)
         if reason:
-            self._note(op, "stores from registers", ("tma through shared memory", reason))
+            self._note(op, StoresFromRegisters(), (StagedTmaCandidate(), reason))
             builder.emit(op)
             return
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, op.hints, span=op.span))
-        builder.emit(ir.Copy(staged.result, op.target, op.hints, Tma(), span=op.span))
-        self._note(op, "through shared memory and tma")
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, instructions.Tma(), span=op.span))
+        self._note(op, StagedTma(kept_in_l2(op)))
 
     # -- one tile that is added
 
@@ -167,44 +193,43 @@ class _Launch:
         shape, name = op.source.buffer.static_shape, f"{buffer_name(op.target)}_staged"
         staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
         if reason := self._atomic_reason(op, staged.result):
-            self._note(op, "atomics of elements", ("tma through shared memory", reason))
+            self._note(op, ElementAtomics(), (StagedTmaCandidate(), reason))
             return None
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, span=op.span))
-        added = Tma(reduce=op.kind)
+        added = instructions.Tma(reduce=op.kind)
         builder.emit(ir.Copy(staged.result, op.target, op.hints, added, span=op.span))
-        self._note(op, "through shared memory and tma, which adds")
+        self._note(op, TmaAdds())
         return []
 
-    def _atomic_reason(self, op: ir.TileAtomic, tile: ir.Value) -> str:
+    def _atomic_reason(self, op: ir.TileAtomic, tile: ir.Value) -> Reason | None:
         """Why TMA cannot add a tile to a tensor."""
         if op.kind != "add" or op.target.dtype.name not in ADDED:
-            return f"it has no {op.kind} of {op.target.dtype}"
+            return NoAtomic(op.kind, str(op.target.dtype))
         for other in ir.walk(self.launch.body):
             uses = any(base(t.value) is base(op.target) for t in other.accesses())
             if uses and not (isinstance(other, ir.TileAtomic) and other.kind == op.kind):
-                return f"`{buffer_name(op.target)}` is also used by other ops"
+                return AlsoUsed(buffer_name(op.target))
         return bulk_reason(tensor_of(op.target, self.kernel), tile, self.lowering, store=True)
 
     def _note(
         self,
         op: ir.Copy | ir.TileAtomic,
-        chosen: str,
-        *rejected: tuple[str, str],
+        decision: Decision,
+        *rejected: tuple[Candidate, Reason],
         missed: bool = False,
     ) -> None:
-        what = "copy" if isinstance(op, ir.Copy) else f"atomic {op.kind}"
-        name = f"{what} {buffer_name(op.source)} → {buffer_name(op.target)}"
-        policy = kept_in_l2(op) if isinstance(op, ir.Copy) else ""
-        if policy and "tma" in chosen:
-            chosen += f", `{policy}`, {ASKED}"
-        elif policy:
-            rejected = (*rejected, (f"`{policy}`", "only copies by tma ask L2 for it"))
+        name = f"{buffer_name(op.source)} → {buffer_name(op.target)}"
+        kind = "copy"
+        if isinstance(op, ir.TileAtomic):
+            kind, name = "atomic", f"{op.kind} {name}"
+        elif (policy := kept_in_l2(op)) and "policy" not in decision.facts:
+            rejected = (*rejected, (CachePolicy(policy), OnlyTmaAsks()))
         severity: Severity = "missed" if missed else "info"
-        self.lowering.remarks.add(name, op.span, chosen, *rejected, severity=severity)
+        self.lowering.remarks.add(kind, name, op.span, decision, *rejected, severity=severity)
 
 
-def _lowered(op: ir.Copy, lowering: CopyInstruction | None) -> ir.Copy:
+def _lowered(op: ir.Copy, lowering: instructions.CopyInstruction | None) -> ir.Copy:
     return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)
 
 

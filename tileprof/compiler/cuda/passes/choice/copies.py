@@ -19,12 +19,35 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
+from tileprof.remarks import Reason
+from tileprof.remarks.common import PartOfTile, TargetHasNone
+from tileprof.remarks.copies import (
+    AskedReason,
+    AsyncOff,
+    BoxRows,
+    Converts,
+    DisableTma,
+    InnermostStride,
+    OtherShape,
+    OutsideReads,
+    PreferInstruction,
+    RowsAcross,
+    RowStride,
+    RowsUnaligned,
+    StrideAtLaunch,
+    Synchronous,
+    TileDimensions,
+    TilePanels,
+    TileRow,
+    TmaOff,
+    TooManyDimensions,
+    UnalignedAddress,
+)
 
-__all__ = ["ASKED", "Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
+__all__ = ["Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
 __all__ += ["wish_against"]
 
 MAX_BOX = 256
-ASKED = "as asked"
 MAX_RANK = 5
 
 
@@ -78,33 +101,35 @@ def tensor_of(value: ir.Value, kernel: ir.Kernel) -> Tensor | None:
     return Tensor(value, kernel.params[position], position, sizes, True)
 
 
-def _common(tensor: Tensor | None, tile: ir.Value, lowering: Lowering, store: bool) -> str:
-    """Why no asynchronous copy is possible; '' where one is."""
+def _common(
+    tensor: Tensor | None, tile: ir.Value, lowering: Lowering, store: bool
+) -> Reason | None:
+    """Why no asynchronous copy is possible; None where one is."""
     if not lowering.controls.async_copy:
-        return f"asynchronous copies are turned off, {ASKED}"
+        return AsyncOff()
     names = {buffer_name(tile), "" if tensor is None else tensor.param.name}
     if names & set(lowering.controls.synchronous):
-        return f"it is synchronous, {ASKED}"
+        return Synchronous()
     if tensor is None:
-        return "the tensor is seen under another shape than its own"
+        return OtherShape()
     if isinstance(tile.owner, ir.View):
-        return "it fills a part of the shared tile"
+        return PartOfTile()
     if tensor.type.dtype != tile.dtype:
-        return f"it converts {tensor.type.dtype} and {tile.dtype}"
+        return Converts(str(tensor.type.dtype), str(tile.dtype))
     if not store and not tensor.in_bounds and tensor.param.safe_value != 0:
-        return f"elements outside read as {tensor.param.safe_value}, the hardware gives 0"
-    return ""
+        return OutsideReads(str(tensor.param.safe_value))
+    return None
 
 
-def wish_against(op: ir.Copy, instruction: str) -> str:
-    """Why the author does not want a copy by `tma` or `cp.async`; '' where nothing is said."""
+def wish_against(op: ir.Copy, instruction: str) -> AskedReason | None:
+    """Why the author does not want a copy by `tma` or `cp.async`; None where nothing is said."""
     hints = dict(op.hints)
     preferred = hints.get("prefer_instruction", instruction)
     if instruction == "tma" and hints.get("disable_tma"):
-        return f"`disable_tma`, {ASKED}"
+        return DisableTma()
     if preferred == "sync" or (instruction == "tma" and preferred == "cp_async"):
-        return f'`prefer_instruction="{preferred}"`, {ASKED}'
-    return ""
+        return PreferInstruction(str(preferred))
+    return None
 
 
 def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
@@ -115,49 +140,51 @@ def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
 
 def bulk_reason(
     tensor: Tensor | None, tile: ir.Value, lowering: Lowering, *, store: bool = False
-) -> str:
-    """Why TMA cannot do it; '' where it can."""
+) -> Reason | None:
+    """Why TMA cannot do it; None where it can."""
     if not lowering.target.has_tma:
-        return f"{lowering.target.name} has none"
+        return TargetHasNone(lowering.target.name)
     if not lowering.controls.tma:
-        return f"it is turned off, {ASKED}"
+        return TmaOff()
     if reason := _common(tensor, tile, lowering, store):
         return reason
     assert tensor is not None
     size = tensor.type.dtype.bytes
     if tensor.position in lowering.unaligned:
-        return f"the address of `{tensor.param.name}` is no multiple of 16 bytes"
+        return UnalignedAddress(tensor.param.name)
     if len(tensor.sizes) > MAX_RANK:
-        return f"the tensor has {len(tensor.sizes)} dimensions, TMA has up to {MAX_RANK}"
+        return TooManyDimensions(len(tensor.sizes), MAX_RANK)
     if (last := tensor.stride(len(tensor.sizes) - 1)) != 1:
-        return f"the innermost stride is {last}, TMA needs 1"
+        return InnermostStride(str(last), "TMA")
     for dim in range(len(tensor.sizes) - 1):
         stride = tensor.stride(dim)
         if isinstance(stride, str):
-            return f"a stride follows from `{stride}`, which is known at launch only"
+            return StrideAtLaunch(stride)
         if stride * size % 16:
-            return f"row stride {stride * size} B is not a multiple of 16 B, TMA needs it"
+            return RowStride(stride * size, 16, "TMA")
     return _box_reason(tensor, tile, size)
 
 
-def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> str:
+def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> Reason | None:
     kept = [d for d, extent in enumerate(tensor.sizes) if extent != 1]
     shape = [d for d in tile.buffer.static_shape if d != 1]
     if kept and kept[-1] != len(tensor.sizes) - 1:
-        return "the rows of the tile do not run along the innermost dimension"
+        return RowsAcross()
     if len(kept) > 2 or len(tile.buffer.static_shape) > 2 or len(shape) != len(kept):
-        return f"the tile has {len(kept)} dimensions; boxes of two are supported"
+        return TileDimensions(len(kept), "TMA")
     columns = tensor.sizes[-1]
     if columns * size % 16:
-        return f"a row of the tile has {columns * size} B, TMA needs a multiple of 16"
+        return TileRow(columns * size)
     if columns * size > 128 and columns * size % 128:
-        return f"a row of the tile has {columns * size} B, and panels have 128"
+        return TilePanels(columns * size)
     if len(kept) == 2 and tensor.sizes[kept[0]] > MAX_BOX:
-        return f"the tile has {tensor.sizes[kept[0]]} rows, a box has up to {MAX_BOX}"
-    return ""
+        return BoxRows(tensor.sizes[kept[0]], MAX_BOX)
+    return None
 
 
-def cp_async_width(tensor: Tensor | None, tile: ir.Value, lowering: Lowering) -> tuple[int, str]:
+def cp_async_width(
+    tensor: Tensor | None, tile: ir.Value, lowering: Lowering
+) -> tuple[int, Reason | None]:
     """Bytes that one thread copies by cp.async, or 0 and the reason why it cannot."""
     if reason := _common(tensor, tile, lowering, store=False):
         return 0, reason
@@ -165,12 +192,12 @@ def cp_async_width(tensor: Tensor | None, tile: ir.Value, lowering: Lowering) ->
     size = tensor.type.dtype.bytes
     rank = len(tensor.sizes)
     if tensor.stride(rank - 1) != 1:
-        return 0, f"the innermost stride is {tensor.stride(rank - 1)}, cp.async needs 1"
+        return 0, InnermostStride(str(tensor.stride(rank - 1)), "cp.async")
     kept = [d for d, extent in enumerate(tensor.sizes) if extent != 1]
     if kept and kept[-1] != rank - 1:
-        return 0, "the rows of the tile do not run along the innermost dimension"
+        return 0, RowsAcross()
     if len(kept) > 2:
-        return 0, f"the tile has {len(kept)} dimensions; cp.async is used for up to two"
+        return 0, TileDimensions(len(kept), "cp.async")
     limit = size if tensor.position in lowering.unaligned else 16
     numbers: list[Dim] = [tensor.stride(d) for d in range(rank - 1)]
     offset = _offset_multiple(tensor)
@@ -182,13 +209,13 @@ def cp_async_width(tensor: Tensor | None, tile: ir.Value, lowering: Lowering) ->
         last = tensor.type.shape[-1]
         fits &= tensor.in_bounds or (isinstance(last, int) and last * size % width == 0)
         if fits:
-            return width, ""
+            return width, None
     shown = [n for n in numbers if not isinstance(n, int) or n * size % 4]
     if shown and isinstance(shown[0], int):
-        return 0, f"row stride {shown[0] * size} B is not a multiple of 4 B, cp.async needs it"
+        return 0, RowStride(shown[0] * size, 4, "cp.async")
     if shown:
-        return 0, f"a stride follows from `{shown[0]}`, which is known at launch only"
-    return 0, "rows or offsets are not multiples of 4 B, cp.async needs it"
+        return 0, StrideAtLaunch(str(shown[0]))
+    return 0, RowsUnaligned()
 
 
 def _offset_multiple(tensor: Tensor) -> int:

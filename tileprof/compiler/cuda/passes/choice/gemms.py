@@ -14,7 +14,8 @@ K comes in steps of 32 bytes for the first two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import (
@@ -27,6 +28,32 @@ from tileprof.compiler.cuda.layouts.matrix import (
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.ir.instructions import Fma, Mma, ProductInstruction, Wgmma, pieces
 from tileprof.ir.memory import base
+from tileprof.remarks import Candidate, Reason
+from tileprof.remarks.common import TargetHasNone, TurnedOff
+from tileprof.remarks.products import (
+    ExtentMultiple,
+    Float32Operands,
+    FragmentOperand,
+    GemmInstruction,
+    InstructionCandidate,
+    LiesAcross,
+    MatrixOperand,
+    MoreThreads,
+    NoFloat64,
+    NotLastDimensions,
+    NoWidths,
+    OperandShape,
+    RepeatedWork,
+    RowsNotPanels,
+    Several,
+    StartsUnaligned,
+    SwizzleOff,
+    Tf32Off,
+    Tf32Rounds,
+    ThreadsMultiple,
+    TypeOnTarget,
+    TypesUnsupported,
+)
 
 from .copies import multiple
 
@@ -34,7 +61,7 @@ __all__ = ["adds_up_in", "choose_gemm"]
 
 FLOAT8 = ("float8_e4m3", "float8_e5m2")
 INT8 = ("int8", "uint8")
-Rejected = list[tuple[str, str]]
+Rejected = list[tuple[Candidate, Reason]]
 
 
 def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
@@ -45,18 +72,21 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
     rejected: Rejected = []
     missed = False
     chosen: ProductInstruction | None = None
-    for name, check, make in (("wgmma", _no_wgmma, _wgmma), ("mma", _no_mma, _mma)):
+    for name, check, make in _FASTEST_FIRST:
         reasons = list(check(op, threads, lowering))
         if not reasons:
             chosen = make(op, threads)
             break
-        rejected.append((name, "; ".join(reason for reason, _ in reasons)))
+        against = tuple(reason for reason, _ in reasons)
+        why = against[0] if len(against) == 1 else Several(against)
+        rejected.append((InstructionCandidate(name), why))
         missed |= not any(fixed for _, fixed in reasons)
     instruction = chosen or _fma(op, threads)
     repeated = _repeated(instruction, threads)
     rejected += _rounding(op, instruction) + repeated
     lowering.remarks.add(
         "gemm",
+        "",
         op.span,
         _described(op, instruction),
         *rejected,
@@ -85,28 +115,25 @@ def adds_up_in(dtype: ir.DType) -> ir.DType:
     return ir.dtype("int32") if dtype.bits <= 32 else dtype
 
 
-def _described(op: ir.Gemm, instruction: ProductInstruction) -> str:
+def _described(op: ir.Gemm, instruction: ProductInstruction) -> GemmInstruction:
     tf32 = op.a.dtype.name == "float32" and not isinstance(instruction, Fma)
-    words = [str(instruction)]
-    if tf32:
-        words.append("operands cut to tf32")
-    if isinstance(instruction, Wgmma):
-        _, n, _ = op.mnk
-        widths = pieces(n // instruction.columns, integers=op.a.dtype.is_integer) or ()
-        if len(widths) > 1:
-            words.append(f"{n // instruction.columns} columns as {' + '.join(map(str, widths))}")
-    return ", ".join(words)
+    _, _, form = str(instruction).partition(" ")
+    match instruction:
+        case Fma():
+            return GemmInstruction("fma", form)
+        case Mma():
+            return GemmInstruction("mma", form, tf32)
+        case Wgmma():
+            columns = op.mnk[1] // instruction.columns
+            widths = pieces(columns, integers=op.a.dtype.is_integer) or ()
+            parts = (columns, tuple(widths)) if len(widths) > 1 else (0, ())
+            return GemmInstruction("wgmma", form, tf32, *parts)
 
 
 def _rounding(op: ir.Gemm, instruction: ProductInstruction) -> Rejected:
     if op.a.dtype.name != "float32" or isinstance(instruction, Fma):
         return []
-    reason = (
-        "tensor cores keep 10 of the 23 bits after the point; the others are cut off, as rounding"
-        " would take operands out of shared memory first; `tf32=False` in the controls keeps"
-        " float32, at a fraction of the speed"
-    )
-    return [("float32 operands", reason)]
+    return [(Float32Operands(), Tf32Rounds())]
 
 
 def _repeated(instruction: ProductInstruction, threads: int) -> Rejected:
@@ -117,43 +144,42 @@ def _repeated(instruction: ProductInstruction, threads: int) -> Rejected:
     copies = threads // unit // (instruction.rows * instruction.columns)
     if copies == 1:
         return []
-    what = "warp groups" if unit == 128 else "warps"
-    reason = f"the tile does not divide among {threads // unit} {what}: {copies} do the same work"
-    return [("more threads", reason)]
+    kind: Literal["warps", "warp groups"] = "warp groups" if unit == 128 else "warps"
+    return [(MoreThreads(), RepeatedWork(threads // unit, kind, copies))]
 
 
-# -- reasons: a text, and whether the author can do nothing about it
+# -- reasons, each with whether the author can do nothing about it
 
-Reasons = Iterator[tuple[str, bool]]
+Reasons = Iterator[tuple[Reason, bool]]
 
 
 def _no_wgmma(op: ir.Gemm, threads: int, lowering: Lowering) -> Reasons:
     controls, target = lowering.controls, lowering.target
     if not target.has_wgmma:
-        yield f"{target.name} has none", True
+        yield TargetHasNone(target.name), True
         return
     if not (controls.wgmma and controls.tensor_cores):
-        yield "it is turned off", True
+        yield TurnedOff(), True
     if not controls.swizzle:
-        yield "it needs swizzled shared memory, which is turned off", True
+        yield SwizzleOff(), True
     if types := list(_types(op, lowering)):
         yield from types
         return
     if op.a.dtype.bits == 64:
-        yield "it multiplies no float64", True
+        yield NoFloat64(), True
         return
     m, n, _ = op.mnk
     if threads % 128:
-        yield f"threads={threads} is not a multiple of 128", False
+        yield ThreadsMultiple(threads, 128), False
     if m % 64:
-        yield f"M={m} is not a multiple of 64", False
+        yield ExtentMultiple("M", m, 64), False
     if n % 8:
-        yield f"N={n} is not a multiple of 8", False
+        yield ExtentMultiple("N", n, 8), False
     elif pieces(n, integers=op.a.dtype.is_integer) is None:
-        yield f"N={n} is no sum of widths that instructions for 8-bit integers have", False
+        yield NoWidths(n), False
     yield from _depth(op)
     if base(op.b).buffer.space == "fragment":
-        yield "B lies in a fragment; it reads B from shared memory", False
+        yield FragmentOperand("B"), False
     if m % 64 == 0 and n % 8 == 0:
         groups = _groups(op, threads // 128) if threads % 128 == 0 else (1, 1)
         yield from _operand(op, "a", groups[1])
@@ -162,17 +188,17 @@ def _no_wgmma(op: ir.Gemm, threads: int, lowering: Lowering) -> Reasons:
 
 def _no_mma(op: ir.Gemm, threads: int, lowering: Lowering) -> Reasons:
     if not lowering.controls.tensor_cores:
-        yield "it is turned off", True
+        yield TurnedOff(), True
     if types := list(_types(op, lowering)):
         yield from types
         return
     m, n, _ = op.mnk
     if threads % 32:
-        yield f"threads={threads} is not a multiple of 32", False
+        yield ThreadsMultiple(threads, 32), False
     if m % 16:
-        yield f"M={m} is not a multiple of 16", False
+        yield ExtentMultiple("M", m, 16), False
     if n % 8:
-        yield f"N={n} is not a multiple of 8", False
+        yield ExtentMultiple("N", n, 8), False
     yield from _depth(op)
 
 
@@ -182,7 +208,7 @@ def _types(op: ir.Gemm, lowering: Lowering) -> Reasons:
     pair = {a.name, b.name}
     if pair <= set(FLOAT8):
         if not lowering.target.has_fp8:
-            yield f"{lowering.target.name} multiplies no {a}", True
+            yield TypeOnTarget(lowering.target.name, str(a)), True
         supported = c.name == "float32"
     elif pair <= set(INT8):
         supported = c.name == "int32"
@@ -191,18 +217,18 @@ def _types(op: ir.Gemm, lowering: Lowering) -> Reasons:
     elif pair == {"float32"}:
         supported = c.name == "float32"
         if not lowering.controls.tf32:
-            yield "A is float32 and tf32 is off", True
+            yield Tf32Off(), True
     else:
         supported = a == b and a.name in ("float16", "bfloat16") and c.name == "float32"
     if not supported:
-        yield f"{a} times {b} into {c} is not supported", a.bits >= 32
+        yield TypesUnsupported(str(a), str(b), str(c)), a.bits >= 32
 
 
 def _depth(op: ir.Gemm) -> Reasons:
     k = op.mnk[2]
     step = 32 // op.a.dtype.bytes
     if k % step:
-        yield f"K={k} is not a multiple of {step}", False
+        yield ExtentMultiple("K", k, step), False
 
 
 def _operand(op: ir.Gemm, which: Operand, columns: int) -> Reasons:
@@ -211,26 +237,26 @@ def _operand(op: ir.Gemm, which: Operand, columns: int) -> Reasons:
     buffer = base(value)
     if buffer.buffer.space == "fragment":
         return
-    name = which.upper()
+    name: MatrixOperand = "A" if which == "a" else "B"
     k_major = is_k_major(op, which)
     if isinstance(buffer.owner, ir.Alloc) and _seen_otherwise(value):
-        yield f"{name} is a buffer seen under another shape", False
+        yield OperandShape(name), False
         return
     rank = buffer.buffer.rank
     if matrix_dims(value) != (rank - 2, rank - 1):
-        yield f"the matrix {name} is not the last two dimensions of its buffer", False
+        yield NotLastDimensions(name), False
         return
     if not k_major and value.dtype.bits != 16:
+        along: Literal["M", "N"] = "M" if which == "a" else "N"
         wanted = f"transpose_{which}={which == 'b'}"
-        reason = f"{value.dtype} {name} lies with {'M' if which == 'a' else 'N'} side by side"
-        yield f"{reason}, only 16-bit types may; use {wanted}", False
+        yield LiesAcross(str(value.dtype), name, along, wanted), False
         return
     limits = panel_limits(op, which, columns)
     swizzle = widest_swizzle(buffer.buffer.static_shape[-1], value.dtype, limits)
     if not swizzle:
-        yield f"rows of {name} do not divide into panels of 32 B", False
+        yield RowsNotPanels(name, 32), False
     elif not _starts_aligned(value, 8, _column_unit(value, swizzle, k_major)):
-        yield f"the part of {name} does not start at a multiple of 8 rows and of a panel", False
+        yield StartsUnaligned(name), False
 
 
 def _column_unit(value: ir.Value, swizzle: int, k_major: bool) -> int:
@@ -344,3 +370,13 @@ def _fma(op: ir.Gemm, threads: int) -> Fma:
         return down * across, down + across, warp
 
     return min(found, key=cost)
+
+
+_FASTEST_FIRST: tuple[
+    tuple[
+        Literal["wgmma", "mma"],
+        Callable[[ir.Gemm, int, Lowering], Reasons],
+        Callable[[ir.Gemm, int], ProductInstruction],
+    ],
+    ...,
+] = (("wgmma", _no_wgmma, _wgmma), ("mma", _no_mma, _mma))

@@ -19,8 +19,18 @@ from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import SECTOR, Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.remarks import Severity
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.remarks import Candidate, Reason, Severity
+from tileprof.remarks.common import InLayout
+from tileprof.remarks.layouts import (
+    FewerSectors,
+    GlobalAccess,
+    KeptConflicts,
+    LosingConflicts,
+    NoConflicts,
+    ScatteredLanes,
+    SharedAccess,
+)
 
 from .index import evaluate
 
@@ -107,19 +117,16 @@ def _tell(
 ) -> None:
     size = width * buffer.dtype.bytes
     counted = _count(buffer, indices, size)
-    name = f"{access.SPEC.name} {buffer_name(access.buffer)}"
-    shown = f"{size}-byte accesses"
-    if isinstance(buffer, GlobalBuffer):
-        said = f"{_many(counted.transactions, 'sector')} a request, {counted.ideal} needed"
-    else:
-        said = f"{_many(counted.transactions, 'wavefront')} a request, {counted.ideal} needed"
+    decision = GlobalAccess if isinstance(buffer, GlobalBuffer) else SharedAccess
+    made = decision(size, counted.transactions, counted.ideal)
+    op, name = access.SPEC.name, buffer_name(access.buffer)
     if counted.ways < WASTEFUL:
-        lowering.remarks.add(name, access.span, f"{shown}, {said}")
+        lowering.remarks.add(op, name, access.span, made)
         return
     rejected = _better(buffer, indices, size, counted, lowering.controls.swizzle)
     missed = counted.ways >= MISSED[access.buffer.buffer.space]
     severity: Severity = "missed" if missed else "info"
-    lowering.remarks.add(name, access.span, f"{shown}, {said}", rejected, severity=severity)
+    lowering.remarks.add(op, name, access.span, made, rejected, severity=severity)
 
 
 def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Accesses:
@@ -134,26 +141,19 @@ def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Ac
 
 def _better(
     buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int, counted: Accesses, swizzle: bool
-) -> tuple[str, str]:
+) -> tuple[Candidate, Reason]:
     """What the author could do, and what stands against it as the program is."""
     if isinstance(buffer, GlobalBuffer):
-        wanted = f"{_many(counted.ideal, 'sector')} a request"
-        return wanted, (
-            f"neighbouring threads are not at neighbouring addresses of `{buffer.name}`: each"
-            f" sector of {SECTOR} bytes is read for a part of it; let the last index follow the"
-            " last loop variable, or go through shared memory"
-        )
-    ways = f"{counted.ways:.0f}-way bank conflict"
+        return FewerSectors(counted.ideal), ScatteredLanes(buffer.name, SECTOR)
+    ways = round(counted.ways)
     options = [
         (o, _count(replace(buffer, layout=o), indices, size)) for o in _options(buffer, swizzle)
     ]
     best = min(options, key=lambda pair: pair[1].transactions, default=None)
     if best is not None and best[1].transactions < counted.transactions:
-        return f"layout {best[0]}", (
-            f"{ways} in layout {buffer.layout}, where that one has"
-            f" {_many(best[1].transactions, 'wavefront')}; other uses of the buffer decided"
-        )
-    return "an access without conflicts", f"{ways} that no swizzle or padding removes"
+        against = LosingConflicts(ways, str(buffer.layout), best[1].transactions)
+        return InLayout(str(best[0])), against
+    return NoConflicts(), KeptConflicts(ways)
 
 
 def _options(buffer: SharedBuffer, swizzle: bool) -> list[SharedLayout]:
@@ -163,7 +163,3 @@ def _options(buffer: SharedBuffer, swizzle: bool) -> list[SharedLayout]:
     texts = [f"swizzle={s}" for s in (128, 64, 32) if swizzle and row % s == 0]
     texts += [f"pad={max(b // held.dtype.bytes, 1)}" for b in (16, 4)]
     return [parse_shared(t, held.shape, held.dtype) for t in texts]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

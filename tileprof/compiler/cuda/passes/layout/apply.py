@@ -12,9 +12,10 @@ from tileprof.compiler.cuda.layouts.exchange import (
     working_type,
 )
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.instrument.placement.stages import buffer_name, op_name
 from tileprof.ir.rewrite import clone, with_originals
+from tileprof.remarks.layouts import Converted, NeedsAnother, OtherLayout, Through
 
 from .flow import down
 from .graph import Graph, Link
@@ -165,16 +166,17 @@ def _tell(op: ir.OpBase, made: _Conversion, solution: Solution, lowering: Loweri
     """Remark on a conversion, with the line that has the fragment otherwise."""
     before = solution.known[made.value]
     fixing = solution.fixed.get(made.value) or made.value.owner
-    other = "" if fixing is None or fixing.span is None else f" of line {fixing.span.line}"
-    where = "shared memory"
+    line = 0 if fixing is None else line_of(fixing)
+    where: Through = "shared memory"
     if is_within_threads(before, made.layout):
         where = "registers of each thread"
     elif not convert_scratch(before, made.layout, made.value.dtype):
         where = "shuffles"
     lowering.remarks.add(
-        f"buffer {buffer_name(made.value)}",
+        "buffer",
+        buffer_name(made.value),
         op.span,
-        f"converted to `{made.layout}` through {where}",
-        (f"the layout{other}, `{before}`", f"{op_name(op) or op.mnemonic} needs another"),
+        Converted(str(made.layout), where),
+        (OtherLayout(line, str(before)), NeedsAnother(op_name(op) or op.mnemonic)),
         severity="missed",
     )

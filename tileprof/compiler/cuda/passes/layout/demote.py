@@ -9,6 +9,7 @@ Ops that need the fragment in registers (matrix products, reductions) get a copy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from tileprof import ir
 from tileprof.compiler.cuda.passes.expand import as_parallel
@@ -16,21 +17,35 @@ from tileprof.errors import Location
 from tileprof.ir.instructions import Matrices, Wgmma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import with_rule
+from tileprof.remarks import Reason
+from tileprof.remarks.layouts import (
+    ElementOutside,
+    ExtentsAtLaunch,
+    IndexNotVariable,
+    IndexTwice,
+    RegisterAtomics,
+    ScanInShared,
+    UnderOtherShape,
+)
 
 from .graph import UNROLLED, constant_range
 from .index import Forms
 
-__all__ = ["Reason", "demote", "unnumbered"]
-
-Reason = tuple[str, Location | None]
-"""Why a fragment has no registers, and the line."""
+__all__ = ["Demotion", "demote", "unnumbered"]
 
 
-def unnumbered(launch: ir.Launch) -> dict[ir.Value, Reason]:
+class Demotion(NamedTuple):
+    """Why a fragment has no registers, and the line."""
+
+    why: Reason
+    place: Location | None
+
+
+def unnumbered(launch: ir.Launch) -> dict[ir.Value, Demotion]:
     """The fragments of a launch that cannot be in registers, each with the first reason."""
-    found: dict[ir.Value, Reason] = {}
+    found: dict[ir.Value, Demotion] = {}
     for value, why, op in _Search().block(launch.body):
-        found.setdefault(base(value), (why, op.span))
+        found.setdefault(base(value), Demotion(why, op.span))
     return found
 
 
@@ -40,7 +55,7 @@ class _Search:
     def __init__(self) -> None:
         self.serial: set[ir.Value] = set()
 
-    def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, str, ir.OpBase]]:
+    def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
         """Fragments with the reasons against registers."""
         for op in block.ops:
             match op:
@@ -48,14 +63,14 @@ class _Search:
                     yield from self._parallel(op)
                     continue
                 case ir.View(base=held) | ir.Reinterpret(base=held) if _is_fragment(held):
-                    yield held, "a part of it is used under another shape", op
+                    yield held, UnderOtherShape(), op
                 case ir.Scan(source=source, target=target):
                     for value in (source, target):
                         if _is_fragment(value):
-                            yield value, "a scan goes through shared memory", op
+                            yield value, ScanInShared(), op
                 case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
                     if _is_fragment(buffer):
-                        yield buffer, "an element is accessed outside of `parallel`", op
+                        yield buffer, ElementOutside(), op
                 case ir.For():
                     self._enter(op)
             for inner in op.blocks():
@@ -67,7 +82,7 @@ class _Search:
         if counted and trips is not None and len(trips) <= UNROLLED:
             self.serial.add(op.body.args[0])
 
-    def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, str, ir.OpBase]]:
+    def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
         fixed = all(isinstance(e.owner, ir.Constant) for e in op.extents)
         variables = {v: d for d, v in enumerate(op.body.args)}
         for each in ir.walk(op.body):
@@ -78,15 +93,15 @@ class _Search:
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic) and _is_fragment(each.buffer):
                 if not fixed:
-                    yield each.buffer, "the extents of the loop are known at launch only", each
+                    yield each.buffer, ExtentsAtLaunch(), each
                 elif why := self._index_reason(each, variables, forms):
                     yield each.buffer, why, each
 
     def _index_reason(
         self, op: ir.Load | ir.Store | ir.Atomic, variables: Mapping[ir.Value, int], forms: Forms
-    ) -> str:
+    ) -> Reason | None:
         if isinstance(op, ir.Atomic):
-            return "registers have no atomics"
+            return RegisterAtomics()
         taken: set[ir.Value] = set()
         for dim, (index, extent) in enumerate(zip(op.indices, op.buffer.buffer.shape)):
             form = forms.of(index)
@@ -94,18 +109,18 @@ class _Search:
             if extent == 1 or numbered:
                 continue
             if index not in variables:
-                return f"index {dim} is not a variable of the loop as it is"
+                return IndexNotVariable(dim)
             if index in taken:
-                return f"index {dim} is the same as another"
+                return IndexTwice(dim)
             taken.add(index)
-        return ""
+        return None
 
 
 def _is_fragment(value: ir.Value) -> bool:
     return value.buffer.space == "fragment"
 
 
-def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Reason]) -> ir.Launch:
+def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Demotion]) -> ir.Launch:
     """The launch with the chosen fragments in shared memory."""
     moved: dict[ir.Value, ir.Value] = {}
     allocs = {v.owner for v in chosen}

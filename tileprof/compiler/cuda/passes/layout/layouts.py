@@ -20,9 +20,11 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.rewrite import per_launch
+from tileprof.remarks.common import Asked, RegisterCandidate
+from tileprof.remarks.layouts import ByCompiler, InSharedMemory, TooManyElements, WorkedOut
 
 from .apply import apply
-from .demote import Reason, demote, unnumbered
+from .demote import Demotion, demote, unnumbered
 from .flow import down
 from .graph import Graph, Link, survey
 from .once import repeated, run_once
@@ -61,16 +63,16 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     return per_launch(kernel, change)
 
 
-def _too_wide(graph: Graph, solution: Solution) -> dict[ir.Value, Reason]:
+def _too_wide(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
     """Fragments of which some loop would need many elements in each thread."""
-    found: dict[ir.Value, Reason] = {}
+    found: dict[ir.Value, Demotion] = {}
     for link in solution.links:
         if link.child in solution.fixed or not _is_indexed_by_numbers(graph, link):
             continue
         needed = down(solution.known[link.parent], link.dims, graph.shapes[link.child])
         if needed.registers_per_thread > WIDE:
-            why = f"an index is a number, and {needed.registers_per_thread} elements a thread"
-            found[link.child] = f"{why} are too many", link.op.span
+            why = TooManyElements(needed.registers_per_thread)
+            found[link.child] = Demotion(why, link.op.span)
     return found
 
 
@@ -79,31 +81,26 @@ def _is_indexed_by_numbers(graph: Graph, link: Link) -> bool:
     return any(d is None and e > 1 for d, e in zip(link.dims, shape, strict=True))
 
 
-def _tell_demoted(chosen: dict[ir.Value, Reason], lowering: Lowering) -> None:
+def _tell_demoted(chosen: dict[ir.Value, Demotion], lowering: Lowering) -> None:
     for value, (why, span) in chosen.items():
         owner = value.owner
         place = span or (owner.span if owner is not None else None)
-        lowering.remarks.add(
-            f"buffer {buffer_name(value)}",
-            place,
-            "in shared memory",
-            ("registers", why),
-            severity="missed",
-        )
+        rejected = (RegisterCandidate(), why)
+        name = buffer_name(value)
+        lowering.remarks.add("buffer", name, place, InSharedMemory(), rejected, severity="missed")
 
 
 def _tell_wishes(graph: Graph, lowering: Lowering) -> None:
     """Layouts that the author gave for fragments and loops as functions: ours are chosen."""
-    why = "layouts of registers are worked out from all uses of the kernel"
     for op, _ in graph.ops:
         match op:
             case ir.Annotate(name="annotate_layout", target=value, hints=hints) if (
                 value is not None and value.buffer.space == "fragment"
             ):
-                wish = f"{dict(hints).get('layout', 'layout')}, as asked"
-                name = f"buffer {buffer_name(value)}"
-                lowering.remarks.add(name, op.span, "by the compiler", (wish, why))
+                wish = Asked(str(dict(hints).get("layout", "layout")))
+                name, rejected = buffer_name(value), (wish, WorkedOut())
+                lowering.remarks.add("buffer", name, op.span, ByCompiler(), rejected)
     for loop in graph.loops:
         if asked := dict(loop.hints).get("loop_layout"):
-            rejected = (f"{asked}, as asked", why)
-            lowering.remarks.add("parallel", loop.span, "by the compiler", rejected)
+            rejected = (Asked(str(asked)), WorkedOut())
+            lowering.remarks.add("parallel", "", loop.span, ByCompiler(), rejected)

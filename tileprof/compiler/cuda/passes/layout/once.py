@@ -19,6 +19,8 @@ from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, clone_block, with_originals
+from tileprof.remarks.common import RegisterCandidate
+from tileprof.remarks.layouts import FilledOnce, SeveralThreads
 
 from .flow import Known
 
@@ -110,10 +112,5 @@ def _may_miss(op: ir.OpBase, fragment: ir.Value) -> bool:
 
 
 def _tell(fragment: ir.Value, loop: ir.Parallel, lowering: Lowering) -> None:
-    lowering.remarks.add(
-        f"buffer {buffer_name(fragment)}",
-        loop.span,
-        "filled through shared memory",
-        ("registers", "several threads hold an element, and one runs the point that changes it"),
-        severity="missed",
-    )
+    name, rejected = buffer_name(fragment), (RegisterCandidate(), SeveralThreads())
+    lowering.remarks.add("buffer", name, loop.span, FilledOnce(), rejected, severity="missed")

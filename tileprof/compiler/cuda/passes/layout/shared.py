@@ -20,10 +20,19 @@ from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.remarks import Severity
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Matrices, Tma, Wgmma
 from tileprof.ir.memory import base
+from tileprof.remarks import Candidate, Reason, Severity
+from tileprof.remarks.common import Asked, InLayout
+from tileprof.remarks.layouts import (
+    AnySwizzle,
+    BetterLayout,
+    CostsWavefronts,
+    SharedLayoutOf,
+    SwizzledRead,
+    UsedOtherShape,
+)
 
 from .cost import Placed, ideal, loop_cost
 from .flow import Known
@@ -150,8 +159,7 @@ class _Chooser:
         wish = uses.wish or uses.alloc.layout
         met = made.swizzle != 0 if "swizzle" in wish else str(made) == wish
         if wish and not met and not uses.reshaped:
-            why = "another layout takes fewer wavefronts, or is what the instructions ask for"
-            self._tell(uses, str(made), (f"{wish}, as asked", why), missed=True)
+            self._tell(uses, made, (Asked(wish), BetterLayout()), missed=True)
         return made
 
     def layout(self, uses: _Uses) -> SharedLayout:
@@ -160,15 +168,13 @@ class _Chooser:
         rows = SharedLayout(alloc.shape, alloc.dtype)
         if uses.reshaped:
             if uses.wanted or uses.wish:
-                self._tell(uses, "rows", ("a swizzle", "it is also used under another shape"),
-                           missed=True)  # fmt: skip
+                self._tell(uses, rows, (AnySwizzle(), UsedOtherShape()), missed=True)
             return rows
         if uses.wanted and (allowed or uses.fixed):
             options = [parse_shared(t, alloc.shape, alloc.dtype) for t in uses.wanted]
             made = min(options, key=lambda m: m.swizzle)
             if not allowed:
-                why = "the matrix instruction reads swizzled memory"
-                self._tell(uses, str(made), ("no swizzle, as asked", why))
+                self._tell(uses, made, (Asked("no swizzle"), SwizzledRead()))
             return made
         swizzles = _swizzles(alloc) if allowed else []
         if uses.bulk:
@@ -176,11 +182,17 @@ class _Chooser:
         return self._counted(uses, [rows, *swizzles, *_padded(alloc)])
 
     def _tell(
-        self, uses: _Uses, chosen: str, *rejected: tuple[str, str], missed: bool = False
+        self,
+        uses: _Uses,
+        made: SharedLayout,
+        *rejected: tuple[Candidate, Reason],
+        ways: float = 0.0,
+        missed: bool = False,
     ) -> None:
-        name, span = f"buffer {buffer_name(uses.alloc.result)}", uses.alloc.span
+        decision = SharedLayoutOf(str(made), ways)
+        name, span = buffer_name(uses.alloc.result), uses.alloc.span
         severity: Severity = "missed" if missed else "info"
-        self.lowering.remarks.add(name, span, chosen, *rejected, severity=severity)
+        self.lowering.remarks.add("buffer", name, span, decision, *rejected, severity=severity)
 
     def _counted(self, uses: _Uses, options: list[SharedLayout]) -> SharedLayout:
         """The option with the fewest cycles; among equal ones the first."""
@@ -194,10 +206,12 @@ class _Chooser:
             self.solution.known.update(known)
         if counts[options[0]].ways > 1 and counts[best].requests:
             lost = [
-                (str(o), _shown(counts[o])) for o in options if counts[o].cost > counts[best].cost
+                (InLayout(str(o)), CostsWavefronts(counts[o].ways))
+                for o in options
+                if counts[o].cost > counts[best].cost
             ]
-            shown = f"{best}, {_shown(counts[best])}"
-            self._tell(uses, shown, *lost, missed=counts[best].ways > FEW)
+            ways = counts[best].ways
+            self._tell(uses, best, *lost, ways=ways, missed=ways > FEW)
         return best
 
     def _together(
@@ -239,10 +253,6 @@ class _Chooser:
         costs = [loop_cost(elsewhere, made) for made in tried]
         order = sorted(range(len(tried)), key=costs.__getitem__)
         return [tried[at] for at in order[:TRIED]]
-
-
-def _shown(count: _Count) -> str:
-    return f"{count.ways:.3g} wavefronts for each that its bytes need"
 
 
 def _swizzles(alloc: ir.Alloc) -> list[SharedLayout]:

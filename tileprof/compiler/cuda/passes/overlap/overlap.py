@@ -27,13 +27,28 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, is_ring_load, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers
 from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.remarks import Reason
+from tileprof.remarks.common import StepNotOne
+from tileprof.remarks.loops import (
+    FragmentRegisters,
+    InOrder,
+    KeepsOrder,
+    MustStay,
+    NeedsSums,
+    NeedsValue,
+    NothingBeside,
+    Overlap,
+    RunsBeside,
+    SharedBuffer,
+)
+from tileprof.remarks.products import IssuedBehind
 
 from .rotation import Parts, rotate
 
@@ -75,23 +90,17 @@ def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 class _Missed:
     """Why a loop stays as it is."""
 
-    reason: str
+    reason: Reason
     op: ir.OpBase
 
 
 def _note(loop: ir.For, found: Parts | _Missed, lowering: Lowering) -> None:
     if isinstance(found, _Missed):
-        line = f" of line {found.op.span.line}" if found.op.span is not None else ""
-        reason = f"`{found.op.mnemonic}`{line}: {found.reason}"
-        lowering.remarks.add("for", loop.span, "one iteration after the other", ("overlap", reason))
+        reason = KeepsOrder(found.op.mnemonic, line_of(found.op), found.reason)
+        lowering.remarks.add("for", "", loop.span, InOrder(), (Overlap(), reason))
         return
     first, *_, last = _products(loop.body)
-    lowering.remarks.add(
-        "gemm",
-        last.span,
-        f"issued behind the next iteration's product into `{buffer_name(base(first.c))}`, to run "
-        "while that one is computed with",
-    )
+    lowering.remarks.add("gemm", "", last.span, IssuedBehind(buffer_name(base(first.c))))
 
 
 def _products(block: ir.Block) -> list[ir.Gemm]:
@@ -106,10 +115,10 @@ def _parts(loop: ir.For, written: set[ir.Value]) -> Parts | _Missed:
     """The parts of a loop's body, or why they cannot be told apart or moved."""
     step = loop.step.owner
     if not isinstance(step, ir.Constant) or step.value != 1:
-        return _Missed("its step is not 1", loop)
+        return _Missed(StepNotOne(), loop)
     acting = [o for o in loop.body.ops if not _floats(o, written)]
     if (fixed := next(filter(_is_fixed, acting), None)) is not None:
-        return _Missed("it must stay where it is", fixed)
+        return _Missed(MustStay(), fixed)
     first, *_, last = _products(loop.body)
     tail = acting[acting.index(last) :]
     tail = [*_loads_for(tail, acting), *tail]
@@ -161,15 +170,15 @@ def _obstacle(
     sums = buffer_name(base(product.c))
     for op in tail[tail.index(product) + 1 :]:
         if _clash(op, [product]):
-            return _Missed(f"it needs `{sums}` in the same iteration", op)
+            return _Missed(NeedsSums(sums), op)
         if isinstance(op, ir.Parallel | ir.Reduce):
-            return _Missed("the last product runs beside it as it is written", op)
+            return _Missed(RunsBeside(), op)
     for op in head:
         if name := _clash(op, tail):
-            return _Missed(f"it and the last product of the iteration before both use `{name}`", op)
+            return _Missed(SharedBuffer(name), op)
     beside = [o for o in middle if not _clash(o, [product])]
     if not any(isinstance(o, ir.Parallel | ir.Reduce) for o in beside):
-        return _Missed("nothing is computed that it could run beside", product)
+        return _Missed(NothingBeside(), product)
     return None
 
 
@@ -188,7 +197,7 @@ def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | 
     given = {result: op for op in rest for result in op.results}
     for value in (v for op in tail for v in op.all_operand_values()):
         if value in given:
-            return _Missed("the last product's part of the iteration needs its value", given[value])
+            return _Missed(NeedsValue(), given[value])
     return None
 
 
@@ -198,4 +207,4 @@ def _crowded(launch: ir.Launch) -> _Missed | None:
     registers = int(fragment_registers(held, launch.block_threads))
     if registers <= FRAGMENT_REGISTERS:
         return None
-    return _Missed(f"fragments would take {registers} registers of a thread at once", launch)
+    return _Missed(FragmentRegisters(registers), launch)

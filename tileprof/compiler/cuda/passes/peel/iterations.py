@@ -24,6 +24,15 @@ from tileprof import ir
 from tileprof.compiler.passes.affine import Linear, is_nonnegative
 from tileprof.compiler.passes.bounds import OPPOSITE, compared
 from tileprof.compiler.passes.ranges import Ranges
+from tileprof.remarks import Reason
+from tileprof.remarks.loops import (
+    ChangesEvery,
+    ConditionComputed,
+    ConditionLong,
+    ConditionNumber,
+    MayWrap,
+    NotAboutIndices,
+)
 
 from .masks import All, Either, Formula, Test
 from .numbers import Numbers
@@ -32,7 +41,7 @@ __all__ = ["EVERY", "Span", "Turns"]
 
 P = TypeVar("P")
 
-EVERY = "it changes elements in every iteration"
+EVERY = ChangesEvery()
 LARGEST = 1 << 62
 """Expressions stay below it, so that a sum of two does not wrap around."""
 STEPS = 64
@@ -56,7 +65,7 @@ class Turns:
         """`known`: numbers that every thread can compute before the loop, in order; those of
         `hoisted` are computed in the loop until now."""
         self.loop = loop
-        self.reason = ""
+        self.reason: Reason | None = None
         """Why the last condition holds in no range of iterations."""
         self._left = 0
         self._ranges = ranges
@@ -77,7 +86,7 @@ class Turns:
 
     def where(self, condition: Formula) -> Span | None:
         """A range of iterations in which the condition holds everywhere; None for no such."""
-        self.reason = ""
+        self.reason = None
         self._left = STEPS
         return self._formula(condition)
 
@@ -92,7 +101,7 @@ class Turns:
 
     def _test(self, op: ir.OpBase | None, holds: bool) -> Span | None:
         if not isinstance(op, ir.Compare) or not op.left.dtype.is_integer:
-            self.reason = "its condition is not about indices"
+            self.reason = NotAboutIndices()
             return None
         kind = op.kind if holds else OPPOSITE[op.kind]
         a, b = self._ranges.of(op.left), self._ranges.of(op.right)
@@ -134,7 +143,7 @@ class Turns:
         """Where a whole number is at least 0, of which `value` may be a bound from below."""
         self._left -= 1
         if self._left < 0:
-            self.reason = "its condition is too long"
+            self.reason = ConditionLong()
             return None
         inner = [a for a in value.terms if a is not self._turn and not self._numbers.has(a)]
         if not inner:
@@ -153,7 +162,7 @@ class Turns:
             return self._each(newest.cases, replaced)
         if not newest.uppers:
             # Nothing but its type, or the op that gives it, bounds the number.
-            self.reason = "a number in its condition is not known before the loop"
+            self.reason = ConditionNumber()
         return replaced(Linear(last))
 
     def _known(self, value: Linear) -> Span | None:
@@ -181,9 +190,9 @@ class Turns:
 
     def _fits(self, value: Linear) -> bool:
         if not all(map(self._numbers.has, value.terms)):
-            self.reason = "its condition depends on what the block computes"
+            self.reason = ConditionComputed()
         elif max(-value.low, value.high) >= LARGEST:
-            self.reason = "its condition may wrap around"
+            self.reason = MayWrap()
         else:
             return True
         return False

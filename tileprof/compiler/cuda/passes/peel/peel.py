@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileprof import ir
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers, registers_available
 from tileprof.compiler.cuda.target import WARP_GROUP
@@ -33,6 +33,23 @@ from tileprof.compiler.passes.ranges import Ranges
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch
+from tileprof.remarks import Candidate, Decision, Reason
+from tileprof.remarks.common import StepNotOne
+from tileprof.remarks.loops import (
+    BoundsComputed,
+    CopiesAhead,
+    EveryHasMask,
+    FirstHasMask,
+    LoopsInTurn,
+    MaskFrom,
+    MaskPeeled,
+    NeedsAllRegisters,
+    NoMaskNeeded,
+    OneIteration,
+    OneIterationAtMost,
+    WithoutMask,
+    WithoutMaskOf,
+)
 
 from .iterations import EVERY, Span, Turns
 from .loops import Plan, planned
@@ -118,7 +135,7 @@ class _Finder:
         turns = Turns(loop, self._ranges, self._known, hoisted)
         del self._known[count:]
         found: dict[Mask, Span] = {}
-        reasons: list[tuple[Mask, str]] = []
+        reasons: list[tuple[Mask, Reason]] = []
         for mask in masks:
             span = turns.where(mask.kept)
             if span is None or turns.is_empty(span):
@@ -172,62 +189,58 @@ class _Finder:
             return (number_of(op.right) or 0) > 0
         return True
 
-    def _reason(self, loop: ir.For) -> str:
-        """Why a loop does not become several; '' where it does."""
+    def _reason(self, loop: ir.For) -> Reason | None:
+        """Why a loop does not become several; None where it does."""
         if is_nonnegative(self._ranges.of(loop.start).plus(1) - self._ranges.of(loop.stop)):
-            return "the loop has one iteration at most"
+            return OneIterationAtMost()
         asked = self._lowering.controls.stages
         stages = loop.num_stages if asked is None else asked
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
         if stages > 1 and any(isinstance(c.lowering, CpAsync) for c in copies):
-            return "its copies by cp.async run ahead in one loop only"
+            return CopiesAhead()
         if loop.schedule.whole:
-            return "it is one iteration"
+            return OneIteration()
         if not {loop.start, loop.stop} <= self._free:
-            return "the loop's bounds depend on what the block computes"
-        return "" if number_of(loop.step) == 1 else "its step is not 1"
+            return BoundsComputed()
+        return None if number_of(loop.step) == 1 else StepNotOne()
 
     # -- remarks
 
-    def _refused(self, loop: ir.For, reasons: list[tuple[Mask, str]]) -> None:
-        masks = _named([mask for mask, _ in reasons])
+    def _refused(self, loop: ir.For, reasons: list[tuple[Mask, Reason]]) -> None:
+        lines = _lines([mask for mask, _ in reasons])
         if loop.schedule.whole:
-            self._add_remark(loop, f"the first iteration has the {masks}", [])
+            self._add_remark(loop, FirstHasMask(lines))
             return
         said = dict.fromkeys(reason for _, reason in reasons)
-        rejected = [("iterations without", reason) for reason in said]
-        self._add_remark(loop, f"every iteration has the {masks}", rejected)
+        rejected = [(WithoutMask(), reason) for reason in said]
+        self._add_remark(loop, EveryHasMask(lines), *rejected)
 
-    def _tell(self, loop: ir.For, plan: Plan, reasons: list[tuple[Mask, str]]) -> None:
-        masks = _named(plan.masks)
-        first = "" if plan.first is loop.start else "first"
-        last = "" if plan.stop is loop.stop else "last"
+    def _tell(self, loop: ir.For, plan: Plan, reasons: list[tuple[Mask, Reason]]) -> None:
+        lines, by_branch = _lines(plan.masks), not plan.in_turn
+        first, last = plan.first is not loop.start, plan.stop is not loop.stop
         number = number_of(plan.stop)
+        said: Decision = NoMaskNeeded(lines, by_branch)
         if first:
-            kept = f"the first and the last iterations have the {masks}, those between"
-            kept = kept if last else f"the first iterations have the {masks}, those after"
-        elif number is not None:
-            kept = f"iterations from {number} on have the {masks}, those before"
-        else:
-            kept = f"the last iterations have the {masks}, those before"
-        said = f"{kept} run without" if first or last else f"no iteration needs the {masks}"
-        rejected = [(f"without the {_named([mask])}", reason) for mask, reason in reasons]
-        if not plan.in_turn:
-            said += ", by a branch"
-            rejected.append(("loops in turn", "fragments need all registers of a thread"))
-        self._add_remark(loop, said, rejected)
+            said = MaskPeeled("first and last" if last else "first", lines, by_branch)
+        elif last and number is not None:
+            said = MaskFrom(int(number), lines, by_branch)
+        elif last:
+            said = MaskPeeled("last", lines, by_branch)
+        rejected: list[tuple[Candidate, Reason]] = [
+            (WithoutMaskOf(line_of(mask.op)), reason) for mask, reason in reasons
+        ]
+        if by_branch:
+            rejected.append((LoopsInTurn(), NeedsAllRegisters()))
+        self._add_remark(loop, said, *rejected)
 
-    def _add_remark(self, loop: ir.For, said: str, rejected: list[tuple[str, str]]) -> None:
-        name = f"loop {loop.body.args[0].name}".rstrip()
-        self._lowering.remarks.add(name, loop.span, said, *rejected)
+    def _add_remark(
+        self, loop: ir.For, said: Decision, *rejected: tuple[Candidate, Reason]
+    ) -> None:
+        self._lowering.remarks.add("loop", loop.body.args[0].name, loop.span, said, *rejected)
 
 
-def _named(masks: Sequence[Mask]) -> str:
-    lines = sorted({m.op.span.line for m in masks if m.op.span is not None})
-    if not lines:
-        return "mask"
-    *most, last = map(str, lines)
-    return f"masks of lines {', '.join(most)} and {last}" if most else f"mask of line {last}"
+def _lines(masks: Sequence[Mask]) -> tuple[int, ...]:
+    return tuple(sorted({line for mask in masks if (line := line_of(mask.op))}))
 
 
 def _needed(ops: Sequence[ir.OpBase], values: set[ir.Value]) -> list[ir.OpBase]:

@@ -30,12 +30,32 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.multicast import REPORTS, cluster_of, reports
+from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, SMALL_TILE
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch
 from tileprof.ir.schedule import LoopSchedule
+from tileprof.remarks import Candidate, Decision, Reason
+from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff
+from tileprof.remarks.launches import (
+    AllAlike,
+    BlockPerTile,
+    ClusterTakes,
+    DynamicTiles,
+    FewTiles,
+    GridOrder,
+    GroupedRows,
+    MemoryForStaged,
+    NoLoadsAhead,
+    Persistent,
+    PersistentCandidate,
+    RowGroups,
+    SharedInL2,
+    TilesDealt,
+    TilesInTurn,
+    TwoSlots,
+)
 
 from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import indices_of
@@ -65,13 +85,11 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not lowering.controls.rasterize or len(launch.grid) < 2 or (asked is None and not products):
         return launch
     if reports(launch):
-        lowering.remarks.add(
-            "launch", launch.span, "blocks in the order of the grid", ("groups of rows", REPORTS)
-        )
+        lowering.remarks.add("launch", "", launch.span, GridOrder(), (RowGroups(), BlocksNamed()))
         return launch
     group = asked or RASTER_ROWS
-    why = "as asked" if asked else "operands are shared in L2"
-    lowering.remarks.add("launch", launch.span, f"blocks in groups of {group} rows: {why}")
+    why = AsAsked() if asked else SharedInL2()
+    lowering.remarks.add("launch", "", launch.span, GroupedRows(group, why))
     return launch.scheduled(replace(launch.schedule, raster=group))
 
 
@@ -89,30 +107,26 @@ class _Persistent:
         reason = self._reason()
         if reason:
             if self.launch.schedule.warp_roles:
-                self.lowering.remarks.add(
-                    "launch", self.launch.span, "a block for each tile", ("persistent", reason)
-                )
+                self._tell(BlockPerTile(), (PersistentCandidate(), reason))
             return self.launch
-        self.lowering.remarks.add(
-            "launch",
-            self.launch.span,
-            "persistent: loads of the next tile overlap the end of this one",
-        )
+        self._tell(Persistent())
         if self.two_slots:
-            chosen = f"two slots for loads of {SMALL_TILE >> 10} KB at most that no loop repeats"
-            self.lowering.remarks.add("launch", self.launch.span, chosen)
+            self._tell(TwoSlots(SMALL_TILE))
         return self._looped(dynamic=self._is_dynamic())
+
+    def _tell(self, decision: Decision, *rejected: tuple[Candidate, Reason]) -> None:
+        self.lowering.remarks.add("launch", "", self.launch.span, decision, *rejected)
 
     # -- does it pay, does it fit
 
-    def _reason(self) -> str:
+    def _reason(self) -> Reason | None:
         asked = self.lowering.controls.persistent
         if asked is False:
-            return "it is turned off"
+            return TurnedOff()
         if reports(self.launch):
-            return REPORTS
+            return BlocksNamed()
         if not self.launch.schedule.warp_roles:
-            return "no producer warp group could load ahead"
+            return NoLoadsAhead()
         total = 1
         for value in self.launch.grid:
             if not isinstance(value.owner, ir.Constant):
@@ -120,28 +134,28 @@ class _Persistent:
             total *= int(value.owner.value)
         else:
             if total <= self.lowering.target.sms and not asked:
-                return f"{total} tiles are not more than {self.lowering.target.sms} processors"
+                return FewTiles(total, self.lowering.target.sms)
         if any(isinstance(o, ir.For) and o.kind == "persistent" for o in self.launch.body.ops):
-            return "the author loops over tiles"
+            return AuthorLoops()
         return self._memory_reason()
 
-    def _memory_reason(self) -> str:
+    def _memory_reason(self) -> Reason | None:
         limit = self.lowering.target.shared_per_block - RESERVE
         held = self._held()
         staged = sum(s.bytes for s in self.stores)
         once = self._small()
         self.two_slots = 0 < once <= limit - held - staged
         if held + staged <= limit:
-            return ""
-        reason = f"rings and stored tile need {held + staged:,} bytes, {limit:,} are there"
+            return None
+        reason = MemoryForStaged("tile", held + staged, limit)
         for self.chunk in CHUNKS:
             if not self.stores or not all(may_be_chunked(s, self.chunk) for s in self.stores):
                 break
             chunks = bytes_in_chunks(self.stores, self.chunk)
             if held + chunks <= limit:
                 self.two_slots = 0 < once <= limit - held - chunks
-                return ""
-            reason = f"rings and stored chunks need {held + chunks:,} bytes, {limit:,} are there"
+                return None
+            reason = MemoryForStaged("chunks", held + chunks, limit)
         return reason
 
     def _held(self) -> int:
@@ -172,21 +186,18 @@ class _Persistent:
     def _is_dynamic(self) -> bool:
         """Whether blocks take the next tile when they are free; a remark says why."""
         asked, uneven = self.lowering.controls.tile_order, uneven_work(self.launch)
-        reason = ""
+        reason: Reason | None = None
         if asked == "static":
-            reason = "it is turned off"
+            reason = TurnedOff()
         elif cluster_of(self.launch).size > 1:
-            reason = "the blocks of a cluster take their tiles together"
-        elif not asked and not uneven:
-            reason = "all tiles run the same"
-        if not reason:
-            chosen = f"tiles in turn, to the block that is free: {uneven or 'as asked'}"
-            self.lowering.remarks.add("launch", self.launch.span, chosen)
+            reason = ClusterTakes()
+        elif not asked and uneven is None:
+            reason = AllAlike()
+        if reason is None:
+            self._tell(TilesInTurn(uneven or AsAsked()))
         elif asked or uneven:
-            self.lowering.remarks.add(
-                "launch", self.launch.span, "tiles dealt to blocks in advance", ("dynamic", reason)
-            )
-        return not reason
+            self._tell(TilesDealt(), (DynamicTiles(), reason))
+        return reason is None
 
     # -- the loop
 

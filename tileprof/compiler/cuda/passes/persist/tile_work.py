@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 from tileprof import ir
 from tileprof.ir.memory import base
+from tileprof.remarks.launches import UnevenWork
 
 __all__ = ["uneven_work"]
 
@@ -27,15 +28,16 @@ _Sources = dict[ir.Value, frozenset[str]]
 _WORK = (ir.Copy, ir.Fill, ir.Gemm, ir.Parallel, ir.Reduce, ir.Scan, ir.TileAtomic)
 
 
-def uneven_work(launch: ir.Launch) -> str:
-    """Why some tiles take longer than others; '' where nothing says so."""
+def uneven_work(launch: ir.Launch) -> UnevenWork | None:
+    """Why some tiles take longer than others; None where nothing says so."""
     sources = _sources(launch)
     for op in ir.walk(launch.body):
         names = _decisive(op, sources)
         if names and any(isinstance(o, _WORK) for b in op.blocks() for o in ir.walk(b)):
-            of = ", ".join(f"`{name}`" for name in sorted(names))
-            return f"{_shown(op)} depends on {of}"
-    return ""
+            loop = op.body.args[0].name if isinstance(op, ir.For) else ""
+            what = "a branch" if isinstance(op, ir.If) else "the loop over" if loop else "a loop"
+            return UnevenWork(what, loop, tuple(f"`{name}`" for name in sorted(names)))
+    return None
 
 
 def _sources(launch: ir.Launch) -> _Sources:
@@ -90,10 +92,3 @@ def _turns(start: ir.Value, stop: ir.Value) -> ir.Value | None:
             return right if left is start else left
         case _:
             return None
-
-
-def _shown(op: ir.OpBase) -> str:
-    if isinstance(op, ir.If):
-        return "a branch"
-    name = op.body.args[0].name if isinstance(op, ir.For) else ""
-    return f"the loop over `{name}`" if name else "a loop"

@@ -45,12 +45,23 @@ from collections.abc import Iterator
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.pipeline.roles import written_globals
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import PING_PONG_SHARE
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.remarks import Reason
+from tileprof.remarks.common import NoProducer, TurnedOff
+from tileprof.remarks.loops import (
+    AtWill,
+    ExponentialsBetween,
+    FewExponentials,
+    InTurns,
+    IterationEnds,
+    TakeTurns,
+    ThreadsDecide,
+)
 
 from .plan import Plan, plan_turn, work_of
 
@@ -83,49 +94,41 @@ class _Launch:
                 plans.append(found)
         return _rewritten(self.launch, plans) if plans else self.launch
 
-    def _decide(self, loop: ir.For, around: _Around) -> Plan | str:
+    def _decide(self, loop: ir.For, around: _Around) -> Plan | Reason:
         """The turns of a loop, or why there are none."""
         asked = self.lowering.controls.ping_pong
         if asked is False:
-            return "it is turned off"
+            return TurnedOff()
         if reason := self._control_reason(loop, around):
             return reason
         plan = plan_turn(loop, self.launch, self.groups)
-        if asked or isinstance(plan, str):
+        if asked or isinstance(plan, Reason):
             return plan
         if plan.share < PING_PONG_SHARE:
-            return f"exponentials take {plan.share:.0%} of the time that products take"
+            return FewExponentials(plan.share)
         if plan.wraps:
-            return "exponentials stand between its products; `ping_pong=True` takes turns anyway"
+            return ExponentialsBetween()
         return plan
 
-    def _remark(self, loop: ir.For, found: Plan | str) -> None:
-        name = f"loop {loop.body.args[0].name}".rstrip()
-        if isinstance(found, str):
-            chosen = "each warp group multiplies as soon as it can"
-            self.lowering.remarks.add(name, loop.span, chosen, ("in turns", found))
-            return
-        others = "the other" if self.groups == 2 else "the others"
-        self.lowering.remarks.add(
-            name,
-            loop.span,
-            "consumer warp groups take turns: products of one run under the exponentials of "
-            + others,
-        )
+    def _remark(self, loop: ir.For, found: Plan | Reason) -> None:
+        name, add = loop.body.args[0].name, self.lowering.remarks.add
+        if isinstance(found, Reason):
+            add("loop", name, loop.span, AtWill(), (InTurns(), found))
+        else:
+            add("loop", name, loop.span, TakeTurns(self.groups))
 
     # -- do all threads go the same way
 
-    def _control_reason(self, loop: ir.For, around: _Around) -> str:
+    def _control_reason(self, loop: ir.For, around: _Around) -> Reason | None:
         roles = [n for n, op in enumerate(around) if isinstance(op, ir.Roles)]
         if not roles:
-            return "no producer warp group loads for them"
+            return NoProducer()
         if _leaves(loop.body):
-            return "an iteration may end early"
+            return IterationEnds()
         for op in (*around[roles[0] + 1 :], loop):
             if isinstance(op, ir.While) or not all(map(self._is_uniform, _controls(op))):
-                where = f" in line {op.span.line}" if op.span is not None else ""
-                return f"the `{op.mnemonic}`{where} depends on what threads compute"
-        return ""
+                return ThreadsDecide(op.mnemonic, line_of(op))
+        return None
 
     def _is_uniform(self, value: ir.Value, depth: int = 64) -> bool:
         """Whether all threads of the block have one value, as far as is known here."""

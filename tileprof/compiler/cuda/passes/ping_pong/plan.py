@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import prod
 
 from tileprof import ir
+from tileprof.compiler.cuda.lowering import line_of
 from tileprof.compiler.cuda.tuning import (
     ORDINARY_PER_CYCLE,
     PING_PONG_STRAY,
@@ -21,6 +22,16 @@ from tileprof.compiler.cuda.tuning import (
     TENSOR_FLOPS_PER_CYCLE,
 )
 from tileprof.ir.instructions import Wgmma
+from tileprof.remarks import Reason
+from tileprof.remarks.loops import (
+    ArithmeticApart,
+    GroupsMeet,
+    KeepsTurn,
+    KeepsTurnForProducts,
+    MayWaitForSlot,
+    ProductsInside,
+    SharesRows,
+)
 
 __all__ = ["Plan", "Work", "plan_turn", "work_of"]
 
@@ -62,7 +73,7 @@ class Plan:
     """Time of exponentials over that of products."""
 
 
-def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | str:
+def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
     """The turns of a loop that holds products; `groups`: warp groups that run it."""
     body = loop.body.ops
     at = [n for n, op in enumerate(body) if isinstance(op, ir.AsyncGemm)]
@@ -76,7 +87,7 @@ def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | str:
     heavy = max(range(len(gaps)), key=lambda n: works[n].special)
     total = sum(works, Work())
     if total.clocks - works[heavy].clocks > PING_PONG_STRAY * total.clocks:
-        return "its arithmetic stands at several places between products"
+        return ArithmeticApart()
     wraps = heavy != len(gaps) - 1
     first, last = products[(heavy + 1) % len(products)], products[heavy]
     inside = [op for n in range(heavy + 1, heavy + len(gaps)) for op in gaps[n % len(gaps)]]
@@ -95,18 +106,18 @@ def _clocks(op: ir.AsyncGemm) -> float:
 # -- what the loop is made of
 
 
-def _loop_reason(loop: ir.For, products: Sequence[ir.AsyncGemm], groups: int) -> str:
+def _loop_reason(loop: ir.For, products: Sequence[ir.AsyncGemm], groups: int) -> Reason | None:
     if any(isinstance(o, ir.AsyncGemm) and o not in products for o in ir.walk(loop.body)):
-        return "some of its products stand in a loop or branch inside"
+        return ProductsInside()
     for product in products:
         instruction = product.lowering
         if not isinstance(instruction, Wgmma) or instruction.rows != groups:
-            return f"warp groups share rows of the product {_at(product)}"
+            return SharesRows(line_of(product))
     for op in loop.body.ops:
         for inner in (op, *(o for b in op.blocks() for o in ir.walk(b))):
             if _meets(inner, op):
-                return f"all warp groups meet at a barrier {_at(inner)}"
-    return ""
+                return GroupsMeet(line_of(inner))
+    return None
 
 
 def _meets(op: ir.OpBase, outer: ir.OpBase) -> bool:
@@ -116,10 +127,6 @@ def _meets(op: ir.OpBase, outer: ir.OpBase) -> bool:
         # What one thread gets is told to all.
         return not isinstance(outer, ir.Parallel)
     return isinstance(op, ir.Barrier) or getattr(op, "scratch", None) is not None
-
-
-def _at(op: ir.OpBase) -> str:
-    return f"in line {op.span.line}" if op.span is not None else "that a pass made"
 
 
 # -- arithmetic
@@ -167,25 +174,25 @@ def _is_ordinary(op: ir.OpBase) -> bool:
 # -- what a group may do while it has its turn
 
 
-def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) -> str:
+def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) -> Reason | None:
     """`inside`: ops between the products of a turn; those from `split` on are of the next
     iteration."""
     freed: list[tuple[int, ir.RingRelease]] = []
     for number, op in enumerate(inside):
         nested = [o for b in op.blocks() for o in ir.walk(b)]
         if any(isinstance(o, ir.Wait | ir.RingWait | ir.RingRelease) for o in nested):
-            return f"a group would keep its turn for the `{op.mnemonic}` {_at(op)}, which waits"
+            return KeepsTurn(op.mnemonic, line_of(op))
         match op:
             case ir.Wait(queue="wgmma"):
-                return f"a group would keep its turn while it waits for products: {op.reason}"
+                return KeepsTurnForProducts(op.reason)
             case ir.RingRelease():
                 freed.append((number, op))
             case ir.RingWait():
                 for before, release in freed:
                     later = before < split <= number
                     if _needs(launch, op, release, later):
-                        return f"the tile {_at(op)} may wait for a slot that is freed in a turn"
-    return ""
+                        return MayWaitForSlot(line_of(op))
+    return None
 
 
 def _needs(launch: ir.Launch, wait: ir.RingWait, release: ir.RingRelease, later: bool) -> bool:

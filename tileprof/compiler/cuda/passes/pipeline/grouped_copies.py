@@ -15,6 +15,9 @@ from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.rewrite import clone, with_originals
+from tileprof.remarks import Reason
+from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
+from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
 from .roles import replayable, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
@@ -45,37 +48,35 @@ class _Grouping:
         reasons = {c: self._reason(loop, c) for c in copies}
         able = [c for c in copies if stages > 1 and not reasons[c]]
         for copy in copies:
-            if stages > 1 and reasons[copy]:
-                self._tell(copy, stages, reasons[copy])
+            if stages > 1 and (reason := reasons[copy]) is not None:
+                self._tell(copy, stages, reason)
         if able:
             self.ahead[loop] = able
             self.stages |= {c.target: stages for c in able}
-            self.lowering.remarks.add(
-                f"loop {loop.body.args[0].name}".rstrip(),
-                loop.span,
-                f"cp.async, {stages} stages",
-            )
+            name = loop.body.args[0].name
+            self.lowering.remarks.add("loop", name, loop.span, RunsAhead(stages))
 
-    def _tell(self, copy: ir.Copy, stages: int, reason: str) -> None:
+    def _tell(self, copy: ir.Copy, stages: int, reason: Reason) -> None:
         self.lowering.remarks.add(
-            f"copy {buffer_name(copy.source)} → {buffer_name(copy.target)}",
+            "copy",
+            f"{buffer_name(copy.source)} → {buffer_name(copy.target)}",
             copy.span,
-            "cp.async, waited for at once",
-            (f"{stages} stages", reason),
+            WaitedAtOnce(),
+            (Stages(stages), reason),
             severity="missed",
         )
 
-    def _reason(self, loop: ir.For, copy: ir.Copy) -> str:
+    def _reason(self, loop: ir.For, copy: ir.Copy) -> Reason | None:
         if reason := ring_reason(self.launch, loop.body, copy):
             return reason
         view = copy.source.owner
         offsets = view.offsets if isinstance(view, ir.View) else []
         if not all(replayable(o, self.written) for o in offsets):
-            return "its address depends on what the block computes"
+            return AddressComputed()
         # Leaving the loop would leave copies on their way.
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
-            return "the loop may be left early"
-        return ""
+            return LeftEarly()
+        return None
 
     def done(self) -> ir.Launch:
         """The launch rebuilt."""

@@ -24,6 +24,7 @@ from tileprof.compiler.cuda.resources import registers_available
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
 from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.remarks.launches import ProducerLoads
 
 from .grouped_copies import group_copies
 from .split import split_roles
@@ -53,11 +54,7 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         *_registers(groups, lowering),
         span=roles.span,
     )
-    lowering.remarks.add(
-        "launch",
-        launch.span,
-        f"a producer warp group loads for {groups} consumer warp group{'s' * (groups > 1)}",
-    )
+    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
     return launch.scheduled(replace(launch.schedule, warp_roles=False), body)
 
 

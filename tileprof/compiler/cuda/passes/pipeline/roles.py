@@ -17,48 +17,71 @@ from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
+from tileprof.remarks import Reason
+from tileprof.remarks.common import (
+    AddressComputed,
+    ControlComputed,
+    LeftEarly,
+    PartOfTile,
+    TargetHasNone,
+)
+from tileprof.remarks.copies import (
+    KernelWrites,
+    LoadInside,
+    NoPipelinedLoop,
+    NoRoomForProducer,
+    NoTileLoaded,
+    NoWgmmaInLoop,
+    SpecialisationOff,
+    TileAlsoWritten,
+    TileUsedBefore,
+    TileUsedElsewhere,
+)
 
 __all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
 __all__ += ["role_reason", "written_globals"]
 
+CanBulk = Callable[[ir.Copy], Reason | None]
+"""Says why TMA cannot do a copy; None where it can."""
 
-def role_reason(launch: ir.Launch, can_bulk: Callable[[ir.Copy], str], lowering: Lowering) -> str:
-    """Why the kernel's loads are not left to a producer warp group; '' where they are."""
+
+def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Reason | None:
+    """Why the kernel's loads are not left to a producer warp group; None where they are."""
     if not lowering.target.has_tma:
-        return f"{lowering.target.name} has none"
+        return TargetHasNone(lowering.target.name)
     if not lowering.controls.warp_specialization:
-        return "warp specialisation is turned off"
+        return SpecialisationOff()
     threads, limit = launch.block_threads, lowering.target.threads_per_block
     if threads + WARP_GROUP > limit:
-        return f"it would have no room beside {threads} threads in a block of {limit}"
+        return NoRoomForProducer(threads, limit)
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
     stages = lowering.controls.stages
     loops = [o for o in loops if (o.num_stages if stages is None else stages) > 1]
     if not loops:
-        return "there is no pipelined loop of two stages or more"
-    reason = ""
+        return NoPipelinedLoop()
+    reason: Reason | None = None
     for loop in loops:
         reason = _loop_reason(launch, loop, can_bulk)
         if not reason:
-            return ""
+            return None
     return reason
 
 
-def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: Callable[[ir.Copy], str]) -> str:
+def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason | None:
     products = [o for o in ir.walk(loop.body) if is_of_warp_groups(o)]
     if not products:
-        return "the loop has no wgmma to overlap with"
+        return NoWgmmaInLoop()
     loads = loads_of(loop.body)
     if not loads:
-        return "the loop loads no tile"
+        return NoTileLoaded()
     written = written_globals(launch)
     if reason := _control_reason(launch.body, loop, written):
         return reason
-    return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), "")
+    return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), None)
 
 
-def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: Callable[[ir.Copy], str]) -> str:
-    """Why a producer warp group cannot issue a load; '' where it can.
+def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason | None:
+    """Why a producer warp group cannot issue a load; None where it can.
 
     A tile may be loaded in several loops, one after the other, if all of these loads can.
     """
@@ -69,7 +92,7 @@ def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: Callable[[ir.Copy], 
         reason = reason or _control_reason(launch.body, each, written)
         if reason := reason or _address_reason(each, written):
             return reason
-    return ""
+    return None
 
 
 def _homes(launch: ir.Launch, tile: ir.Value) -> list[tuple[ir.Block, ir.Copy]]:
@@ -100,57 +123,57 @@ def is_ring_load(op: ir.OpBase) -> bool:
 
 def ring_reason(
     launch: ir.Launch, block: ir.Block, copy: ir.Copy, homes: Sequence[ir.Block] = ()
-) -> str:
-    """Why a loaded tile cannot be a slot of a ring; '' where it can.
+) -> Reason | None:
+    """Why a loaded tile cannot be a slot of a ring; None where it can.
 
     The tile has to be filled as a whole by this copy alone, and read after it in the same block;
     elsewhere only blocks of `homes` may use it, which load it themselves.
     """
     tile = copy.target
     if base(copy.source) in written_globals(launch):
-        return f"the kernel also writes `{buffer_name(copy.source)}`"
+        return KernelWrites(buffer_name(copy.source))
     if base(tile) is not tile:
-        return "it fills a part of the shared tile"
+        return PartOfTile()
     at = block.ops.index(copy)
     for position, op in enumerate(block.ops):
         for touch in op.all_accesses():
             if base(touch.value) is not tile or op is copy:
                 continue
             if position < at:
-                return "the tile is used before it is loaded"
+                return TileUsedBefore()
             if touch.writes:
-                return "the tile is also written by other ops"
+                return TileAlsoWritten()
     # One home inside another would count twice.
     if _uses(launch.body, tile) != sum(_uses(home, tile) for home in homes or [block]):
-        return "the tile is also used elsewhere"
-    return ""
+        return TileUsedElsewhere()
+    return None
 
 
-def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) -> str:
+def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) -> Reason | None:
     """Why the producer could not run the loops and branches around a load, or around a loop with
     loads and that loop itself."""
     for op in block.ops:
         if not any(o is sought for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
             continue
         if isinstance(op, ir.Copy):
-            return ""
+            return None
         match op:
             case ir.For(start=start, stop=stop, step=step):
                 controls = [start, stop, step]
             case ir.If(condition=condition) if not op.results:
                 controls = [condition]
             case _:
-                return f"a load stands in a `{op.mnemonic}`"
+                return LoadInside(op.mnemonic)
         if not all(replayable(v, written) for v in controls):
-            return "a loop or branch around it depends on what the block computes"
+            return ControlComputed()
         if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
-            return "the loop may be left early"
+            return LeftEarly()
         if op is sought:
-            return ""
+            return None
         for inner in op.blocks():
             if reason := _control_reason(inner, sought, written):
                 return reason
-    return ""
+    return None
 
 
 def _uses(block: ir.Block, tile: ir.Value) -> int:
@@ -187,8 +210,8 @@ def replayable(value: ir.Value, written: set[ir.Value], depth: int = 64) -> bool
     )
 
 
-def _address_reason(copy: ir.Copy, written: set[ir.Value]) -> str:
+def _address_reason(copy: ir.Copy, written: set[ir.Value]) -> Reason | None:
     owner = copy.source.owner
     if isinstance(owner, ir.View) and not all(replayable(o, written) for o in owner.offsets):
-        return "its address depends on what the block computes"
-    return ""
+        return AddressComputed()
+    return None

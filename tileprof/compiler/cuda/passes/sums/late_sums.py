@@ -26,13 +26,15 @@ from tileprof.compiler.cuda.layouts.exchange import (
     exchange_scratch,
     plan_all_reduce,
 )
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.layout.apply import shared_scratch
 from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.remarks import Reason
+from tileprof.remarks.layouts import OnceAtEnd, SumsEachTime, SumsOnce
 
 from .linear_uses import is_own_sum
 from .running_sums import join_totals
-from .sum_uses import Exchange, Sum, SumUses, exchange_of, line_of
+from .sum_uses import Exchange, Sum, SumUses, exchange_of
 
 __all__ = ["delay_sums"]
 
@@ -135,16 +137,13 @@ def _sharing(exchange: Exchange) -> int:
 
 
 def _tell(each: Sum, lowering: Lowering) -> None:
-    ends = [f"before {line_of(op)}" for op in each.before]
-    ends += [f"after {line_of(op)}" for op in each.after]
-    when = " or ".join(dict.fromkeys(ends)) or "never: nothing uses it"
-    parts = f"the parts of {_sharing(each.exchange)} threads are added up once, {when}"
+    before, after = (tuple(dict.fromkeys(map(line_of, ops))) for ops in (each.before, each.after))
+    made = SumsOnce(_sharing(each.exchange), before, after, unused=not (before or after))
     for op in each.reductions:
-        lowering.remarks.add(f"reduce {op.kind}", op.span, parts)
+        lowering.remarks.add("reduce", op.kind, op.span, made)
 
 
-def _tell_kept(op: ir.Reduce, why: str, lowering: Lowering) -> None:
+def _tell_kept(op: ir.Reduce, why: Reason, lowering: Lowering) -> None:
     count = _sharing(exchange_of(op))
     if count > 1:
-        parts = f"the parts of {count} threads are added up each turn"
-        lowering.remarks.add(f"reduce {op.kind}", op.span, parts, ("once, at the end", why))
+        lowering.remarks.add("reduce", op.kind, op.span, SumsEachTime(count), (OnceAtEnd(), why))

@@ -14,11 +14,22 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout
 from tileprof.compiler.cuda.layouts.exchange import plan_reduce, working_type
+from tileprof.compiler.cuda.lowering import line_of
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.remarks import Reason
+from tileprof.remarks.layouts import (
+    AddsAcross,
+    LeavesBefore,
+    NeedsLayout,
+    NotFromZero,
+    SetsOtherwise,
+    UsesOtherwise,
+    WouldRound,
+)
 
 from .linear_uses import clears, is_own_sum, other_use, uses
 
-__all__ = ["Exchange", "Sum", "SumUses", "exchange_of", "line_of"]
+__all__ = ["Exchange", "Sum", "SumUses", "exchange_of"]
 
 Exchange = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 """Between which threads a reduction exchanges: distances in lanes, digits of the warp number."""
@@ -62,9 +73,9 @@ class SumUses:
         self.fragment = fragment
         self.exchange = exchange
         self.sums: list[Sum] = []
-        self.kept: list[tuple[ir.Reduce, str]] = []
+        self.kept: list[tuple[ir.Reduce, Reason]] = []
         """Reductions of loops that stay whole, and why."""
-        self._why = f"`{buffer_name(fragment)}` does not begin as 0"
+        self._why: Reason = NotFromZero(buffer_name(fragment))
         self._loops = 0
 
     def block(self, block: ir.Block, state: Sum | None) -> Sum | None:
@@ -149,24 +160,19 @@ class SumUses:
                 end.after.append(block.ops[-1])
         self._loops -= is_loop
 
-    def _reason(self, op: ir.OpBase) -> str:
+    def _reason(self, op: ir.OpBase) -> Reason:
         """Why a sum ends at an op."""
         name, line = buffer_name(self.fragment), line_of(op)
         match op:
             case ir.Break() | ir.Continue():
-                return f"the {op.mnemonic} of {line} leaves before the end"
+                return LeavesBefore(op.mnemonic, line)
             case ir.Reduce() if is_own_sum(op, self.fragment):
                 if self._rounds(op):
-                    return f"the parts of `{name}` would be rounded to {self.fragment.dtype}"
-                return f"{line} adds up what lies in other threads"
+                    return WouldRound(name, str(self.fragment.dtype))
+                return AddsAcross(line)
             case ir.ConvertLayout():
-                return f"{line} needs `{name}` in another layout"
+                return NeedsLayout(line, name)
             case ir.Store(buffer=buffer) if buffer is self.fragment:
-                return f"{line} sets `{name}`, and not to 0 or a multiple"
+                return SetsOtherwise(line, name)
             case _:
-                return f"{line} uses `{name}`, and not to scale it"
-
-
-def line_of(op: ir.OpBase) -> str:
-    """Where an op stands, for remarks."""
-    return "an op without a line" if op.span is None else f"line {op.span.line}"
+                return UsesOtherwise(line, name)
