@@ -1,6 +1,7 @@
 """The table of campaigns: what was asked, what was run, what failed.
 
-In: a folder with the JSON files that the campaigns wrote (any of `CAMPAIGNS`).  Out:
+In: a folder with the JSON files that the campaigns wrote (any of `CAMPAIGNS`), or with the one file
+that `benchmarks.reliability.all` gathers them into.  Out:
 `benchmarks/results/reliability.json` with all of them, and the table in docs/security.md; campaigns
 without a new file keep what was measured before.
 
@@ -22,6 +23,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "reliability.json"
 PAGE = ROOT / "docs" / "security.md"
 TITLE = "## What was tried"
+COMBINED = "campaigns.json"
+"""Results of several campaigns in one file, by their names."""
 _CHECKOUT = re.compile(r"/[\w./-]*/(?=(?:tileprof|benchmarks|tests)/)")
 """Where the sources lay on the machine that ran a campaign, which tells a reader nothing."""
 
@@ -114,6 +117,17 @@ machine it ran on. `python -m benchmarks.reliability.page FOLDER` writes this ta
 """
 
 
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what campaigns wrote into a folder, by name; their own files before the gathered."""
+    texts = [folder / COMBINED, *(folder / f"{each.name}.json" for each in CAMPAIGNS)]
+    found: dict[str, dict[str, Any]] = {}
+    for path in texts:
+        if path.exists():
+            held = json.loads(_CHECKOUT.sub("", path.read_text()))
+            found |= held if path.name == COMBINED else {path.stem: held}
+    return found
+
+
 def main() -> None:
     """Merge new results, write the file and the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -122,11 +136,10 @@ def main() -> None:
     args = parser.parse_args()
     held: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     date = datetime.now(UTC).isoformat(timespec="seconds")
+    new = results(args.folder)
     for each in CAMPAIGNS:
-        path = args.folder / f"{each.name}.json"
-        if path.exists():
-            text = _CHECKOUT.sub("", path.read_text())
-            found = {"date": date, "machine": args.machine, **json.loads(text)}
+        if each.name in new:
+            found = {"date": date, "machine": args.machine, **new[each.name]}
             held[each.name] = {**found, "status": each.status(found)}
     RESULTS.write_text(json.dumps(held, indent=1) + "\n")
     page = PAGE.read_text()

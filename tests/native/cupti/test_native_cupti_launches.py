@@ -9,6 +9,7 @@ from tests.native.cupti_programs import (
     ALLOC,
     COOPERATIVE,
     DEVICE,
+    DTOH_ASYNC,
     EVENT_QUERY,
     GRAPH_LAUNCH,
     HOST_FUNC,
@@ -151,6 +152,19 @@ def test_a_late_record_finds_its_launch(fake: Fake) -> None:
     assert "evicted" not in fake.counts()
 
 
+def test_late_record_of_an_own_copy_is_recognised(fake: Fake) -> None:
+    """A thread of the measurement copies seldom, so its buffer comes after many launches."""
+    fake.recorder.set_unrecorded(True)
+    copied = fake.call(DTOH_ASYNC)
+    fake.recorder.set_unrecorded(False)
+    fake.many(400_000, batch=20_000)  # more than are remembered at once
+    fake.copy(DTOH_ASYNC, DEVICE, PINNED, 8, 2000, 2100, correlation=copied)
+    assert fake.rows("memcpy") == []
+    assert "unattributed" not in fake.counts()
+    assert "late" not in fake.counts()  # its time is none of the program's
+    assert fake.counts()["outside"] == 1
+
+
 def test_launches_that_are_given_up_are_counted(fake: Fake) -> None:
     """Where records of very many launches never come, the oldest are forgotten."""
     early = fake.call()
@@ -260,3 +274,16 @@ def test_a_long_replay_keeps_its_launch(fake: Fake) -> None:
         fake.many(200_000, batch=10_000)
     rows = [r for r in fake.rows("kernel") if "Graph" in r.path]
     assert [(r.path, r.count) for r in rows] == [("replay cuGraphLaunch [capture]", 3)]
+
+
+def test_a_late_record_of_what_nobody_recorded_is_not_the_programs(fake: Fake) -> None:
+    """As of copies that are made between sessions: also after more launches than slots."""
+    fake.recorder.set_epoch(0)
+    early = [fake.call() for _ in range(20)]
+    fake.recorder.set_epoch(1)
+    fake.many(300_000, batch=10_000)
+    fake.deliver()
+    for correlation in early:
+        fake.kernel("late", correlation=correlation)
+    assert sum(row.count for row in fake.rows("kernel")) == 300_000
+    assert (fake.counts()["outside"], fake.counts().get("unattributed", 0)) == (20, 0)

@@ -35,9 +35,8 @@ void Correlations::put(uint32_t correlation, const Launch &launch) {
                      std::memory_order_release);
   slot.where.store(uint64_t(launch.epoch) << 32 | launch.context, std::memory_order_release);
   slot.blocked_until.store(launch.blocked_until_ns, std::memory_order_release);
-  // Records of what nobody asked for are recognised, but not waited for.
-  const uint64_t wanted = launch.epoch ? kWanted : 0;
-  slot.state.store(state_of(correlation) | wanted, std::memory_order_release);
+  // Also where nobody records: a record that is not recognised would count as the program's.
+  slot.state.store(state_of(correlation) | kWanted, std::memory_order_release);
 }
 
 // Reads a slot; false where another launch was written meanwhile.
