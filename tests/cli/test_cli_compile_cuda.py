@@ -15,7 +15,6 @@ import pytest
 from tests.cli.test_cli_run import KERNEL
 from tests.cuda.ptxas_kernels import KERNELS
 from tileprof import ir
-from tileprof.compiler import Remark
 from tileprof.compiler.cuda import nvrtc
 from tileprof.compiler.cuda.build import Cubin, compile_cubin
 from tileprof.compiler.cuda.controls import Controls
@@ -150,8 +149,8 @@ def test_remarks(cli: Any) -> None:
     lines = [line for line in found.out.splitlines() if not line.startswith("  ")]
     assert lines == [
         "copy A: loads",
-        "/author/kernel.py:10: ptxas: 624 bytes of registers are spilled to local memory and 624 "
-        "bytes read back by each thread",
+        "/author/kernel.py:10: ptxas: 624 bytes of registers of `f` are spilled to local memory and "
+        "624 bytes read back by each thread",
         "/author/kernel.py:10: occupancy: 2 blocks of 1024 threads per SM, limited by threads and "
         "registers (32 a thread)",
     ]
@@ -184,7 +183,7 @@ def test_strict(cli: Any) -> None:
         "tileprof: /author/kernel.py:10: 2 faster forms are missed, which `strict` does not allow"
     )
     assert lines[0] == "copy A: loads"
-    assert "bytes of registers are spilled" in found.err
+    assert "bytes of registers of `f` are spilled" in found.err
 
 
 def test_timing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from tileprof.compiler.cuda.passes.peel.peel import peel
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.ir.schedule import LoopSchedule
 from tileprof.runtime.interpreter import InterpreterExecutable
 from tileprof.runtime.launch import described
 
@@ -287,7 +288,7 @@ def test_control_and_hint():
 def _with_hint(op, builder):
     if not isinstance(op, ir.For):
         return None
-    return builder.emit(replace(op, hints=(*op.hints, ("peel", False)))).results
+    return builder.emit(replace(op, schedule=LoopSchedule(whole=True))).results
 
 
 # -- which iterations, for any condition

@@ -67,7 +67,7 @@ def test_shares_of_roles_and_stages() -> None:
         "prologue": (40, 500),
         "epilogue": (100, 500),
     }
-    assert [f.sentence for f in found] == [
+    assert [str(f.decision) for f in found] == [
         "Producers wait 60.0% of their time for a free slot.",
         "Consumers wait 20.0% of their time for tiles that are not there yet.",
         "The prologue takes 8.0% of the consumers' time.",
@@ -105,7 +105,7 @@ def test_exposed_waits() -> None:
         ("wait for a free slot", 2, 15, 30 / 550),
     ]
     assert [(f.median_ns, f.late_ns) for f in found] == [(40, 70.5), (10, 40), (10, 20)]
-    assert str(found[1].remark) == (
+    assert str(found[1].decision) == (
         "“wait for As, Bs” waits 25 ns a visit, 5 % of them for more than 40 (18.2%)."
     )
 
@@ -119,13 +119,13 @@ def test_hidden_work_and_overlap() -> None:
     assert (ring.groups, ring.flight_ns, ring.exposed_ns) == (4, 2 * 160, 2 * 50)
     assert (products.groups, products.flight_ns, products.exposed_ns) == (4, 2 * 130, 2 * 110)
     assert ring.share == pytest.approx(1 - 50 / 160)
-    assert "68.8% passes while the warp does something else" in str(ring.remark)
+    assert "68.8% passes while the warp does something else" in str(ring.decision)
     both = facts.overlap(flights)
     assert both is not None
     # Loads 10–60 and 40–150, products 60–140 and 150–200.
     assert (both.loads_ns, both.products_ns, both.both_ns) == (140, 130, 80)
     assert both.share == pytest.approx(80 / 130)
-    assert str(both.remark) == (
+    assert str(both.decision) == (
         "While matrix products are under way, loads are too for 61.5% of the time."
     )
 
@@ -145,7 +145,7 @@ def test_imbalance_of_warps() -> None:
     factors = {f.name: f.factor for f in found}
     assert factors == {"write C": 1.5, "epilogue": 1.5, "consumer": pytest.approx(350 / 300)}
     assert (
-        str(found[0].remark)
+        str(found[0].decision)
         == "At “epilogue” the slowest warp of a block takes 1.50 times the mean."
     )
     assert facts.imbalances(times_of(kernel()), SITES) == []
