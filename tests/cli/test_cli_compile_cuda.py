@@ -149,8 +149,8 @@ def test_remarks(cli: Any) -> None:
     lines = [line for line in found.out.splitlines() if not line.startswith("  ")]
     assert lines == [
         "copy A: loads",
-        "/author/kernel.py:10: ptxas: 624 bytes of registers of `f` are spilled to local memory and "
-        "624 bytes read back by each thread",
+        "/author/kernel.py:10: ptxas: 624 bytes of registers of `f` are spilled to local memory "
+        "and 624 bytes read back by each thread",
         "/author/kernel.py:10: occupancy: 2 blocks of 1024 threads per SM, limited by threads and "
         "registers (32 a thread)",
     ]

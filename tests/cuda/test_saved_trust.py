@@ -125,7 +125,8 @@ def deep(members: dict[str, bytes], held: dict[str, Any]) -> None:
     place: dict[str, Any] | None = None
     for _ in range(300):
         place = {"file": "a", "line": 1, "caller": place}
-    remark = {"op": "a", "location": place, "chosen": "b"}
+    decision = {"code": "loads-and-stores", "facts": {}}
+    remark = {"decision": decision, "op": "a", "location": place}
     held["variants"][0]["remarks"] = [remark]
 
 
