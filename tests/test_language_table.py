@@ -194,13 +194,13 @@ QUOTED = [
     ("float8", "sm_80", "sm_80 multiplies no float8_e4m3"),
     ("converting", "sm_90a", "it converts float32 and bfloat16"),
     ("read and written", "sm_90a", "the kernel also reads C"),
-    ("transpose", "sm_90a", "buffer tile: layout pad=2, 1 wavefronts for each that its bytes need\n"
-                            "  not layout rows: 5.67 wavefronts for each that its bytes need"),
+    ("transpose", "sm_90a", "buffer tile: pad=2, 1 wavefronts for each that its bytes need\n"
+                            "  not rows: 5.67 wavefronts for each that its bytes need"),
     ("fragments", "sm_90a", "buffer f: in shared memory"),
     ("fragments", "sm_90a", "index 0 is not a variable of the loop as it is"),
     ("fragments", "sm_80", "index 1 is the same as another"),
     ("fragments", "sm_90a", "registers have no atomics"),
-    ("reshaped", "sm_80", "buffer tile: layout rows\n"
+    ("reshaped", "sm_80", "buffer tile: rows\n"
                           "  not a swizzle: it is also used under another shape"),
     ("left early", "sm_80", "copy A → A_shared: cp.async, waited for at once\n"
                             "  not 3 stages: the loop may be left early"),

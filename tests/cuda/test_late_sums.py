@@ -205,7 +205,7 @@ def test_refused(name: str) -> None:
     said = next(r for r in described(program.remarks) if r.op == "reduce sum" and r.rejected)
     assert said.location is not None
     assert said.location.line == line_of("T.reduce_sum(x, total, dim=1, clear=False)")
-    assert re.fullmatch(r"the parts of \d+ threads are added up each turn", said.chosen)
+    assert re.fullmatch(r"the parts of \d+ threads are added up in each iteration", said.chosen)
     assert said.severity == "info"
 
 

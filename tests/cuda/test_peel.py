@@ -168,7 +168,7 @@ def test_branch(seen):
     (branch,) = (o for o in loop.body.ops if isinstance(o, ir.If))
     assert (has_mask(branch.then), has_mask(branch.otherwise)) == (False, True)
     ((chosen, rejected),) = said(program)
-    assert chosen.endswith("run without, by a branch")
+    assert chosen.endswith("without it, by a branch")
     assert rejected == ("loops in turn", "fragments need all registers of a thread")
     check(kernel, program)
 
@@ -208,10 +208,10 @@ def test_remarks():
     """Each says which iterations, and the line of the mask."""
     line = masked.__code__.co_firstlineno + 29
     cases = (
-        (causal, f"the last iterations have the mask of line {line}, those before run without"),
-        (tail, f"iterations from 12 on have the mask of line {line}, those before run without"),
-        (window, f"the first and the last iterations have the mask of line {line}, those between"
-         " run without"),
+        (causal, f"the last iterations have the mask of line {line}, the others run without it"),
+        (tail, f"iterations from 12 on have the mask of line {line}, those before without it"),
+        (window, f"the first and last iterations have the mask of line {line}, the others run"
+         " without it"),
     )  # fmt: skip
     for seen, expected in cases:
         assert said(lowered(masked(seen=seen))[2]) == [(expected,)]

@@ -36,7 +36,7 @@ PLAIN = Controls(overlap=False)
 """Loops as they are written: where products stand in a row is part of what is tested."""
 FORCED = Controls(overlap=False, ping_pong=True)
 ADDED = {"turn_start", "turn_wait", "turn_pass", "wait"}
-TAKEN = "consumer warp groups take turns: products of one run under the exponentials of the other"
+TAKEN = "consumer warp groups take turns: products of one run under the exponentials of the others"
 
 
 def kernel(words: str = "", **more: Any) -> ir.Kernel:

@@ -24,11 +24,12 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Matrices, Tma, Wgmma
 from tileprof.ir.memory import base
 from tileprof.remarks import Candidate, Reason, Severity
-from tileprof.remarks.common import Asked, InLayout
+from tileprof.remarks.common import Asked
 from tileprof.remarks.layouts import (
     AnySwizzle,
     BetterLayout,
     CostsWavefronts,
+    OtherSharedLayout,
     SharedLayoutOf,
     SwizzledRead,
     UsedOtherShape,
@@ -206,7 +207,7 @@ class _Chooser:
             self.solution.known.update(known)
         if counts[options[0]].ways > 1 and counts[best].requests:
             lost = [
-                (InLayout(str(o)), CostsWavefronts(counts[o].ways))
+                (OtherSharedLayout(str(o)), CostsWavefronts(counts[o].ways))
                 for o in options
                 if counts[o].cost > counts[best].cost
             ]
