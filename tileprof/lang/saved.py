@@ -30,6 +30,7 @@ from tileprof.compiler.remarks import refuse_missed
 from tileprof.compiler.untrusted import prove_anew
 from tileprof.errors import ArgumentError, OutputError, TileprofError, UsageError
 from tileprof.files import file_risk, folder_risk, is_own, replace_file
+from tileprof.remarks.older import with_codes
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.launch import LoadedKernel, load
@@ -41,7 +42,7 @@ from .trace import Evaluator, Traced
 
 __all__ = ["load_kernel", "save"]
 
-_VERSION = 3
+_VERSION = 4
 """1: the report of a kernel had no word for notes.  2: no digests."""
 _JSON, _IR = "kernel.json", "kernel.ir"
 _ADVICE = "Write it anew with `kernel.save(path)`."
@@ -259,12 +260,21 @@ def _stated(path: Path, members: Mapping[str, bytes]) -> dict[str, Any]:
         )
     if not isinstance(held.get("variants"), list):
         raise ValueError("it has no list of variants")
+    if version < 4:
+        _with_codes(held["variants"])
     if version >= 3:
         digests = read_as(dict[str, str], held.get("sha256"), "sha256")
         for name, content in members.items():
             if name != _JSON and digests.get(name) != hashlib.sha256(content).hexdigest():
                 raise ValueError(f"`{name:.80}` is not what was saved with it")
     return held
+
+
+def _with_codes(variants: list[Any]) -> None:
+    """Give remarks of earlier versions, which are sentences, the codes that carry these."""
+    for each in variants:
+        if isinstance(each, dict) and isinstance(each.get("remarks"), list):
+            each["remarks"] = [with_codes(remark) for remark in each["remarks"]]
 
 
 def _binary(
