@@ -144,7 +144,9 @@ def compiled(kernel: ir.Kernel, target: str) -> tuple[Compiled, CudaProgram | No
         sum(r.spill_stores + r.spill_loads for r in used),
         tuple(sorted({f"{n.kind}{': ' + n.reason if n.kind == 'serialized' else ''}"
                       for n in cubin.notes if n.kind not in ("spill", "local")})),
-        tuple(sorted({_choice(r.chosen) for r in program.remarks if r.op == "gemm"} & _UNITS)),
+        tuple(sorted(
+            {_choice(str(r.decision)) for r in program.remarks if r.op == "gemm"} & _UNITS
+        )),
     ), program  # fmt: skip
 
 

@@ -296,7 +296,7 @@ def test_backward_masks_behind_a_branch() -> None:
         r.chosen for r in described(program.remarks) if r.op == "loop turn" and "mask" in r.chosen
     ]
     assert [re.sub(r"\d+", "N", each) for each in said] == [
-        "the first iterations have the mask of line N, those after run without, by a branch"
+        "the first iterations have the mask of line N, the others run without it, by a branch"
     ]
 
 

@@ -20,6 +20,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import UnknownOperation
+from tileprof.remarks import CODES, Reason, Statement
+from tileprof.remarks.statement import FIELD, parts_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "language.md").read_text()
@@ -66,7 +68,8 @@ def test_every_control_is_in_the_table() -> None:
 
 
 def reasons(file: str, functions: tuple[str, ...] = ()) -> Iterator[str]:
-    """Patterns of the sentences that functions of a pass return or yield."""
+    """Yield a pattern for each reason that functions of a pass build."""
+    known = {code.__name__: code for code in CODES.values() if issubclass(code, Reason)}
     tree = ast.parse((PASSES / file).read_text())
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
@@ -74,20 +77,16 @@ def reasons(file: str, functions: tuple[str, ...] = ()) -> Iterator[str]:
         if functions and function.name not in functions:
             continue
         for node in ast.walk(function):
-            if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
-                held = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-                yield from filter(None, map(sentence, held))
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Name) and called.id in known:
+                yield sentence(known[called.id])
 
 
-def sentence(node: ast.expr) -> str:
-    """A text of several words as a pattern, with anything for what is filled in; '' for others."""
-    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    words = [p.value if isinstance(p, ast.Constant) else None for p in parts]
-    if not all(w is None or isinstance(w, str) for w in words):
-        return ""
-    if sum(len(str(w).split()) for w in words if w is not None) < 2:
-        return ""
-    return "".join("[^;,]+?" if w is None else re.escape(spaced(str(w))) for w in words)
+def sentence(code: type[Statement]) -> str:
+    """Return the text of a code as a pattern, with anything for its facts."""
+    always = "".join(part.text for part in parts_of(code.text) if not part.asked)
+    fixed = FIELD.sub("\0", spaced(always)).split("\0")
+    return "[^;,]+?".join(map(re.escape, fixed))
 
 
 UNHEARD = {"a scan goes through shared memory"}

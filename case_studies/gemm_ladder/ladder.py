@@ -83,7 +83,7 @@ def described(step: Step, size: int) -> Row:
         launch.shared + held.shared,
         held.spill_stores + held.spill_loads,
         [told(str(r)) for r in remarks],
-        [f"{r.op}: {r.chosen}" for r in remarks if r.severity == "missed"],
+        [f"{r.subject}: {r.decision}" for r in remarks if r.severity == "missed"],
     )
 
 

@@ -149,7 +149,7 @@ def test_remarks(cli: Any) -> None:
     lines = [line for line in found.out.splitlines() if not line.startswith("  ")]
     assert lines == [
         "copy A: loads",
-        "/author/kernel.py:10: ptxas: 624 bytes of registers of `f` are spilled to local memory "
+        "/author/kernel.py:10: ptxas: 624 bytes of registers are spilled to local memory "
         "and 624 bytes read back by each thread",
         "/author/kernel.py:10: occupancy: 2 blocks of 1024 threads per SM, limited by threads and "
         "registers (32 a thread)",
@@ -183,7 +183,7 @@ def test_strict(cli: Any) -> None:
         "tileprof: /author/kernel.py:10: 2 faster forms are missed, which `strict` does not allow"
     )
     assert lines[0] == "copy A: loads"
-    assert "bytes of registers of `f` are spilled" in found.err
+    assert "bytes of registers are spilled" in found.err
 
 
 def test_timing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

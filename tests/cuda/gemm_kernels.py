@@ -226,7 +226,7 @@ class Product:
     @property
     def lowering(self) -> str:
         """The instruction that was chosen."""
-        return self.op.lowering
+        return str(self.op.lowering)
 
     @property
     def remark(self) -> str:

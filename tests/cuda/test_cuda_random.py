@@ -144,4 +144,4 @@ def test_masked(words: tuple[str, ...]) -> None:
     remarks = compile_cuda(pipeline.kernel(), find_target("sm_90a")).remarks
     said = [str(r.decision) for r in remarks if r.subject == "loop k"]
     assert len(said) == 1
-    assert said[0].startswith("the first and the last iterations have the mask")
+    assert said[0].startswith("the first and last iterations have the mask")

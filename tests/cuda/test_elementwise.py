@@ -171,7 +171,7 @@ def shared(layout: str, width: int, dtype: str = "bfloat16") -> str:
       %v = load %s, [%j, %i] {{in_bounds = true}} : {dtype}
       store %v, %y, [%i, %j] {{in_bounds = true}}
     }}""",
-    ).replace("threads = [128]", "threads = [128], hints = [[shared, 32768]]")
+    ).replace("threads = [128]", "threads = [128], schedule = [[shared, 32768]]")
 
 
 @pytest.mark.parametrize("layout", ["rows", "pad=16", "swizzle=128", "swizzle=64", "swizzle=32"])
@@ -387,7 +387,7 @@ OUTSIDE = launch(
       store %t, %y, [%i] {in_bounds = true}
     }""",
     before="  %seven = constant 7 : int32",
-).replace("threads = [128]", "threads = [128], hints = [[shared, 1024]]")
+).replace("threads = [128]", "threads = [128], schedule = [[shared, 1024]]")
 
 
 def test_one_thread_writes_and_all_know_the_result() -> None:
@@ -433,7 +433,7 @@ def loops(draw: st.DrawFn) -> tuple[str, tuple[int, int], bool]:
     }}""",
         symbols="%m",
         threads=32 * warps,
-    ).replace("threads = [", "hints = [[shared, 65536]], threads = [")
+    ).replace("threads = [", "schedule = [[shared, 65536]], threads = [")
     return text, shape, draw(st.booleans())
 
 

@@ -12,7 +12,6 @@ from tests.cuda.gemm_kernels import Product
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import RegisterLayout
-from tileprof.compiler.cuda.layouts.instruction import parse_instruction, pieces
 from tileprof.compiler.cuda.layouts.matrix import (
     accumulator_layout,
     operand_layout,
@@ -22,6 +21,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.choice.operands import emit_product
 from tileprof.compiler.cuda.target import find_target
+from tileprof.ir.instructions import pieces, product_instruction
 
 Place = Callable[[int, int, int], tuple[int, int]]
 """Row and column by warp, lane and register."""
@@ -195,7 +195,7 @@ def test_warps_divide_tiles_as_asked(policy: Any, lowering: str) -> None:
 def test_operands_in_registers_are_held_once(fragments: str, warps: str) -> None:
     """Warps divide the side of an operand that lies in a fragment, so that none holds a copy."""
     product = Product(128, 128, 64, threads=256, target="sm_80", fragments=fragments)
-    assert product.lowering == f"mma m16n8k16 warps={warps}"
+    assert str(product.lowering) == f"mma m16n8k16 warps={warps}"
 
 
 def test_pieces_are_wide_and_even() -> None:
@@ -347,7 +347,7 @@ def test_choices_are_told_with_reasons(name: str) -> None:
         assert reason in said
     if not reasons:
         assert "not " not in said
-    assert str(parse_instruction(product.lowering)) == product.lowering
+    assert str(product_instruction(product.lowering)) == product.lowering
 
 
 def test_shared_layouts_have_panels_that_instructions_read_whole() -> None:
@@ -419,4 +419,4 @@ def test_products_in_a_row_divide_rows_alone() -> None:
         emit_product(ir.Gemm(a, b, c), 128, lowering, builder, chained=chained)
         (product,) = builder.block.ops
         assert isinstance(product, ir.Gemm)
-        assert product.lowering == f"mma m16n8k16 warps={warps}"
+        assert str(product.lowering) == f"mma m16n8k16 warps={warps}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.remarks.layouts import SumsEachTime
 from tileprof.runtime.launch import described
 
 Parts = tuple[tuple[str, tuple[str, ...]], ...]
@@ -202,10 +202,10 @@ def test_refused(name: str) -> None:
     given, expected = REFUSED[name]
     program = check(SumKernel(**given))
     assert reasons(program) == [expected]
-    said = next(r for r in program.remarks if r.subject == "reduce sum" and r.rejected)
+    said = next(r for r in described(program.remarks) if r.op == "reduce sum" and r.rejected)
     assert said.location is not None
     assert said.location.line == line_of("T.reduce_sum(x, total, dim=1, clear=False)")
-    assert isinstance(said.decision, SumsEachTime)
+    assert re.fullmatch(r"the parts of \d+ threads are added up in each iteration", said.chosen)
     assert said.severity == "info"
 
 

@@ -165,7 +165,7 @@ def test_layouts(name: str, golden: Callable[[str], None]) -> None:
     kernel, lowering = lowered(KERNELS[name])
     words = ("alloc", "parallel", "reduce", "gemm", "convert_layout", "copy")
     lines = [line for line in ir.print_kernel(kernel).splitlines() if any(w in line for w in words)]
-    remarks = [str(r) for r in lowering.remarks.all() if r.op == "buffer"]
+    remarks = [str(r) for r in lowering.remarks.all() if r.op.startswith("buffer")]
     golden("\n".join([*lines, *remarks]) + "\n")
 
 

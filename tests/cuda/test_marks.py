@@ -20,8 +20,8 @@ from tileprof import ir
 from tileprof.compiler import Options, compile_kernel
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.marks import role_registers
-from tileprof.compiler.cuda.passes.pipeline.pipeline import ROLE_REGISTERS
 from tileprof.compiler.cuda.pipeline import CudaProgram
+from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
 from tileprof.instrument import Mode
 from tileprof.instrument.decode.queues import flights_of
 from tileprof.instrument.decode.timeline import timeline_of

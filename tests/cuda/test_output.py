@@ -33,7 +33,7 @@ PRINTS = launch(
     print "here" _""",
     symbols="%m",
     threads=64,
-).replace("threads = [64]", "threads = [64], hints = [[shared, 1024]]")
+).replace("threads = [64]", "threads = [64], schedule = [[shared, 1024]]")
 
 
 def test_prints() -> None:
@@ -107,7 +107,7 @@ OUTSIDE = (
         threads=32,
     )
     .replace("cast %a :", "cast %a {dtype = index} :")
-    .replace("threads = [32]", "threads = [32], hints = [[shared, 1024]]")
+    .replace("threads = [32]", "threads = [32], schedule = [[shared, 1024]]")
 )
 
 

@@ -185,9 +185,9 @@ def test_what_prevents_it(word, op, line, reason):
 
 def test_registers(monkeypatch):
     """Fragments that fill a thread's registers are not held longer, unless it is forced."""
-    monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 32)
+    monkeypatch.setattr(overlap, "FRAGMENT_REGISTERS", 32 + 16 + 32)
     assert rotated(made()[1])
-    monkeypatch.setattr(overlap, "REGISTERS", 32 + 16 + 31)
+    monkeypatch.setattr(overlap, "FRAGMENT_REGISTERS", 32 + 16 + 31)
     _, program = made()
     assert not rotated(program)
     (said,) = [r for r in described(program.remarks) if r.op == "for"]

@@ -22,8 +22,7 @@ from tileprof.compiler.cuda.passes.peel.peel import peel
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
-from tileprof.remarks import Rejection
-from tileprof.remarks.loops import LoopsInTurn, MaskFrom, MaskPeeled, NeedsAllRegisters
+from tileprof.ir.schedule import LoopSchedule
 from tileprof.runtime.interpreter import InterpreterExecutable
 from tileprof.runtime.launch import described
 
@@ -168,10 +167,9 @@ def test_branch(seen):
     (loop,) = (o for o in peeled.ops() if isinstance(o, ir.For))
     (branch,) = (o for o in loop.body.ops if isinstance(o, ir.If))
     assert (has_mask(branch.then), has_mask(branch.otherwise)) == (False, True)
-    (remark,) = (r for r in program.remarks if r.op == "loop")
-    assert isinstance(remark.decision, MaskFrom | MaskPeeled)
-    assert remark.decision.by_branch
-    assert remark.rejected == (Rejection(LoopsInTurn(), NeedsAllRegisters()),)
+    ((chosen, rejected),) = said(program)
+    assert chosen.endswith("without it, by a branch")
+    assert rejected == ("loops in turn", "fragments need all registers of a thread")
     check(kernel, program)
 
 
@@ -210,13 +208,13 @@ def test_remarks():
     """Each says which iterations, and the line of the mask."""
     line = masked.__code__.co_firstlineno + 29
     cases = (
-        (causal, MaskPeeled("last", (line,), False)),
-        (tail, MaskFrom(12, (line,), False)),
-        (window, MaskPeeled("first and last", (line,), False)),
-    )
+        (causal, f"the last iterations have the mask of line {line}, the others run without it"),
+        (tail, f"iterations from 12 on have the mask of line {line}, those before without it"),
+        (window, f"the first and last iterations have the mask of line {line}, the others run"
+         " without it"),
+    )  # fmt: skip
     for seen, expected in cases:
-        remarks = lowered(masked(seen=seen))[2].remarks
-        assert [r.decision for r in remarks if r.op == "loop"] == [expected]
+        assert said(lowered(masked(seen=seen))[2]) == [(expected,)]
     again = said(lowered(masked(keys=192, seen=tail))[2])
     assert again == [(f"no iteration needs the mask of line {line}",)]
 
@@ -290,7 +288,7 @@ def test_control_and_hint():
 def _with_hint(op, builder):
     if not isinstance(op, ir.For):
         return None
-    return builder.emit(replace(op, hints=(*op.hints, ("peel", False)))).results
+    return builder.emit(replace(op, schedule=LoopSchedule(whole=True))).results
 
 
 # -- which iterations, for any condition

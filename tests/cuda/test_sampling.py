@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 def sampled(program: CudaProgram, values: list[Any], **given: Any) -> tuple[list[Any], Counts]:
     """Copies of the values after a launch, and what was seen."""
     (launch,) = [op for op in program.kernel.body.ops if isinstance(op, ir.Launch)]
-    warps = int(dict(launch.hints)["sampled_warps"])
+    warps = launch.schedule.sampled_warps
     words = np.zeros(counted_words(warps, len(program.source.states)), np.uint64)
     argument = sampling(words.ctypes.data, shift=0, **given)
     held = [v.copy() for v in values]

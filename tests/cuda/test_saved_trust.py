@@ -125,7 +125,8 @@ def deep(members: dict[str, bytes], held: dict[str, Any]) -> None:
     place: dict[str, Any] | None = None
     for _ in range(300):
         place = {"file": "a", "line": 1, "caller": place}
-    remark = {"op": "a", "location": place, "decision": {"code": "loads-and-stores", "facts": {}}}
+    decision = {"code": "loads-and-stores", "facts": {}}
+    remark = {"decision": decision, "op": "a", "location": place}
     held["variants"][0]["remarks"] = [remark]
 
 
@@ -148,6 +149,10 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     "other code": (other_image, "its machine code is for sm_90a, not for sm_80"),
     "cut code": (damaged_image, "its machine code is damaged"),
     "device op": (replaced("parallel", "mark {state = 0}\n  parallel"), "no `mark`"),
+    "schedule": (
+        replaced("threads = [", "schedule = [[shared, 64]], threads = ["),
+        "says how it is scheduled",
+    ),
     "attribute": (replaced("threads = [", "threads = [true, "), "`threads` cannot be"),
     "grid of no axes": (
         lambda members, held: held["variants"][0].update(host="kernel @k() {\n}"),

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import get_args
+from dataclasses import fields
+from typing import Any, get_args
 
 import pytest
 
 from tileprof import ir
 from tileprof.errors import KernelError
+from tileprof.ir.instructions import (
+    CopyInstruction,
+    CpAsync,
+    Fma,
+    Matrices,
+    Mma,
+    ProductInstruction,
+    Tma,
+    Wgmma,
+)
+from tileprof.ir.schedule import (
+    LaunchSchedule,
+    LoopSchedule,
+    decisions,
+    launch_schedule,
+    loop_schedule,
+)
 
 EVERY_OP = """\
 kernel @every(%x: global<m, 128, float32, strides = [s0, 1]>, %y: out global<m, 128, float32> safe(-inf), %alpha: float32, %n: int32) symbols(%m, %s0) {
@@ -108,6 +126,10 @@ def test_rewriting_with_no_rule_changes_nothing() -> None:
         ("%1 = add %x ; %x", "<ir>:2: `;` is not part of the text form"),
         ("%1 = load %x", "<ir>:3: expected `,`, found `}`"),
         ("copy %x, %x {colour = 3}", "<ir>:2: `copy` has no attribute `colour`"),
+        ("copy %x, %x {lowering = 3}", "<ir>:2: `lowering`: `3` is no instruction for a copy"),
+        ("launch [%x] {schedule = [[colour, 3]]}", "<ir>:2: `schedule`: `('colour', 3)` is no dec"),
+        ("launch [%x] {schedule = [[raster, true]]}", "<ir>:2: `schedule`: `('raster', True)` is"),
+        ("launch [%x] {schedule = raster}", "<ir>:2: `schedule`: `'raster'` is no decision"),
     ],
 )
 def test_bad_text_says_where(line: str, message: str) -> None:
@@ -115,6 +137,37 @@ def test_bad_text_says_where(line: str, message: str) -> None:
     with pytest.raises(KernelError) as caught:
         ir.parse(f"kernel @k(%x: index) {{\n  {line}\n}}\n")
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        *(Tma(), Tma(multicast=2), Tma(reduce="add"), CpAsync(16), Matrices()),
+        *(Wgmma(256, 16, True, 2, 1), Wgmma(8, 32, False, 1, 2), Mma(8, 2, 4), Fma(4, 8, 2, 4, 1)),
+    ],
+    ids=str,
+)
+def test_instructions_survive_the_text(instruction: CopyInstruction | ProductInstruction) -> None:
+    """Every chosen instruction is read back as the value that was printed."""
+    tile = ir.Alloc("shared", (16, 16), ir.dtype("float16"))
+    held = tile.result
+    match instruction:
+        case Tma() | CpAsync() | Matrices():
+            op: ir.OpBase = ir.Copy(held, held, (), instruction)
+        case Wgmma() | Mma() | Fma():
+            op = ir.Gemm(held, held, held, lowering=instruction)
+    read = ir.parse(ir.print_kernel(ir.Kernel("k", (), (), ir.Block([], [tile, op]))))
+    assert [o.lowering for o in read.ops() if isinstance(o, ir.Copy | ir.Gemm)] == [instruction]
+
+
+@pytest.mark.parametrize("schedule", [LaunchSchedule, LoopSchedule])
+def test_every_decision_survives_the_text(schedule: Any) -> None:
+    """Each field of a schedule that differs from its default is read back with its type."""
+    read = {LaunchSchedule: launch_schedule, LoopSchedule: loop_schedule}[schedule]
+    for each in fields(schedule):
+        made = schedule(**{each.name: True if each.default is False else 7})
+        assert decisions(made) == ((each.name, getattr(made, each.name)),)
+        assert read(decisions(made)) == made
 
 
 @pytest.mark.parametrize("value", [0.1, -0.0, math.inf, 1e300, 5e-324, 3.0])

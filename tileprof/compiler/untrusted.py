@@ -10,6 +10,7 @@ Attributes that claim a fact, and what becomes of each:
     in_bounds of load, store, atomic, view     proved anew; a guard where it is not
     offset of alloc                            refused: where shared memory lies is planned anew
     lowering of copy and gemm                  refused: instructions are chosen anew
+    schedule of launch and for                 refused: it is decided anew
     partial, scratch of reduce and scan        refused: these are chosen anew
     fast of exp2, policy, hints, layout        kept: they change speed and rounding, not addresses
     shape of reinterpret                       compared with the size of the base
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location
+from tileprof.ir.schedule import decisions
 
 from .passes import prove_bounds
 
@@ -105,8 +107,10 @@ def _own(op: ir.OpBase) -> str:
                 return f"{op!r} is a part of a part, or of negative size"
         case ir.Reinterpret(base=base, shape=shape, dtype=dtype):
             return _seen_otherwise(base, shape, dtype)
-        case ir.Copy(lowering=lowering) | ir.Gemm(lowering=lowering) if lowering:
+        case ir.Copy(lowering=lowering) | ir.Gemm(lowering=lowering) if lowering is not None:
             return f"{op!r} says how it is lowered"
+        case ir.Launch(schedule=schedule) | ir.For(schedule=schedule) if decisions(schedule):
+            return f"{op!r} says how it is scheduled"
         case ir.Reduce(scratch=scratch, partial=partial) if partial or scratch is not None:
             return f"{op!r} says how it is lowered"
         case ir.Scan(scratch=scratch) if scratch is not None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from .core import Block, OpBase, Value, attribute, op, operand, operands, region
 from .effects import Effect
+from .schedule import LaunchSchedule, LoopSchedule, launch_schedule, loop_schedule
 from .tile import Hints
 from .types import Type, bool_, index
 
@@ -16,6 +17,7 @@ __all__ += ["Yield"]
 
 LoopKind = Literal["serial", "unroll", "vectorized", "pipelined", "persistent"]
 Edge = Literal["begin", "end"]
+Origin = Literal["", "copy", "fill", "atomic"]
 
 
 def _verify_args(body: Block, count: int) -> Iterator[str]:
@@ -33,11 +35,17 @@ class Launch(OpBase):
     threads: tuple[int, ...] = attribute()
     body: Block = region()
     hints: Hints = attribute(default=())
+    schedule: LaunchSchedule = attribute(default=LaunchSchedule(), read=launch_schedule)
 
     @property
     def block_threads(self) -> int:
         """Threads of a block, as the author asked for."""
         return math.prod(self.threads)
+
+    def scheduled(self, schedule: LaunchSchedule, body: Block | None = None) -> Launch:
+        """Return the launch with these decisions, and with `body` where one is given."""
+        held = self.grid, self.threads, self.body if body is None else body, self.hints
+        return Launch(*held, schedule, span=self.span)
 
     def verify(self) -> Iterator[str]:
         """One block index for each extent of the grid."""
@@ -60,6 +68,7 @@ class For(OpBase):
     body: Block = region()
     num_stages: int = attribute(default=0)
     hints: Hints = attribute(default=())
+    schedule: LoopSchedule = attribute(default=LoopSchedule(), read=loop_schedule)
 
     def verify(self) -> Iterator[str]:
         """Bounds are `index` and the body takes one."""
@@ -81,6 +90,8 @@ class Parallel(OpBase):
     hints: Hints = attribute(default=())
     layout: str = attribute(default="")
     """Which thread runs which points, as text; '' leaves it to the backend."""
+    origin: Origin = attribute(default="")
+    """The tile op that a GPU backend made the loop of; '' for a loop of the author."""
 
     def verify(self) -> Iterator[str]:
         """Extents are `index`, one argument for each."""

@@ -116,9 +116,13 @@ def operands(effect: Effect | None = None) -> Any:
     return field(metadata={"role": "operands", "effect": effect, "at": "", "unless": ""})
 
 
-def attribute(*, default: Any = MISSING, positional: bool = False) -> Any:
-    """A field known at compile time; a positional one is printed without its name."""
-    meta = {"role": "attribute", "positional": positional}
+def attribute(
+    *, default: Any = MISSING, positional: bool = False, read: Callable[[Any], Any] | None = None
+) -> Any:
+    """A field known at compile time; a positional one is printed without its name.  `read` makes
+    its value of what the text form holds, where that is text or a list for a type of its own; it
+    raises ValueError for what it cannot read."""
+    meta = {"role": "attribute", "positional": positional, "read": read}
     return field(metadata=meta) if default is MISSING else field(default=default, metadata=meta)
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from .core import Block, OpBase, Value, attribute, op, operand, operands, region
 from .effects import Effect, Queue
+from .instructions import CpAsync, ProductInstruction, Tma, copy_instruction, product_instruction
 from .tile import Gemm, Hints, Policy, ReduceKind
 from .types import Type, index, ring, token
 
@@ -25,15 +26,14 @@ __all__ += ["Wait"]
 class AsyncCopy(OpBase):
     """Start to copy a tile between global and shared memory.
 
-    `lowering` is `tma` (a box of a tensor map), `bulk` (contiguous bytes) or `cp.async N` (N bytes
-    a thread and instruction).  With a `ring` its completion counts on the barrier of the ring's
-    slot; without one it belongs to the next group of its queue.
+    With a `ring` its completion counts on the barrier of the ring's slot; without one it belongs to
+    the next group of its queue.
     """
 
     source: Value = operand(Effect.READ)
     target: Value = operand(Effect.WRITE)
     ring: Value | None = operand(Effect.WRITE, optional=True)
-    lowering: str = attribute(default="tma")
+    lowering: Tma | CpAsync = attribute(default=Tma(), read=copy_instruction)
     hints: Hints = attribute(default=())
     multicast: int = attribute(default=1)
     """Blocks of the cluster that get the tile, each at the same place, each on its own barrier."""
@@ -62,7 +62,7 @@ class AsyncGemm(OpBase):
     clear: bool = attribute(default=False)
     policy: Policy = attribute(default="square")
     hints: Hints = attribute(default=())
-    lowering: str = attribute(default="")
+    lowering: ProductInstruction | None = attribute(default=None, read=product_instruction)
 
     @property
     def runs_in(self) -> Queue:

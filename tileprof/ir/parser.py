@@ -15,7 +15,7 @@ from typing import Any, NoReturn, cast, get_args
 from tileprof.errors import KernelError, Location
 
 from .attribute_types import is_shape, problem_of
-from .core import OPS, Block, OpBase, OpSpec, Value
+from .core import OPS, Block, OpBase, Value
 from .kernel import Kernel, Param, Role, Site, SiteKind, State
 from .types import DTYPES, HANDLES, BufferType, Dim, DType, Space, Type, index
 
@@ -240,7 +240,7 @@ class _Parser:
                     break
                 self._expect(",")
             held[field] = self._operand(many)
-        held |= self._named_attributes(spec)
+        held |= self._named_attributes(cls)
         types = self._result_types() if names else []
         if any(n == "dtype" for n, _ in spec.attributes):
             if len(types) != 1:
@@ -315,7 +315,8 @@ class _Parser:
             self._fail(f"{text} is used before it is defined", token)
         return self._values[text]
 
-    def _named_attributes(self, spec: OpSpec) -> dict[str, Any]:
+    def _named_attributes(self, cls: type[OpBase]) -> dict[str, Any]:
+        spec = cls.SPEC
         held: dict[str, Any] = {}
         if self._take("{"):
             for _ in self._many("}"):
@@ -325,8 +326,19 @@ class _Parser:
                         f"`{spec.name}` has no attribute `{name:.80}`, or has it twice", token
                     )
                 self._expect("=")
-                held[name] = self._attribute()
+                held[name] = self._read(cls, name)
         return held
+
+    def _read(self, cls: type[OpBase], name: str) -> Any:
+        """An attribute, made into its own type where it has one."""
+        token, held = self._token, self._attribute()
+        read = cls.__dataclass_fields__[name].metadata["read"]
+        if read is None:
+            return held
+        try:
+            return read(held)
+        except ValueError as error:
+            self._fail(f"`{name}`: {error}", token)
 
     def _attribute(self, depth: int = 0) -> Any:
         token = self._token

@@ -8,6 +8,12 @@ from typing import Literal
 
 from .core import OpBase, Value, attribute, op, operand
 from .effects import Effect
+from .instructions import (
+    CopyInstruction,
+    ProductInstruction,
+    copy_instruction,
+    product_instruction,
+)
 from .types import BufferType, bool_
 
 __all__ = ["Annotate", "Assert", "Copy", "Fill", "Gemm", "Print", "Reduce", "Scan", "TileAtomic"]
@@ -33,8 +39,8 @@ class Copy(OpBase):
     source: Value = operand(Effect.READ)
     target: Value = operand(Effect.WRITE)
     hints: Hints = attribute(default=())
-    lowering: str = attribute(default="")
-    """The instruction that a GPU backend chose; '' before it chose."""
+    lowering: CopyInstruction | None = attribute(default=None, read=copy_instruction)
+    """The instruction that a GPU backend chose; None before it chose, and for loads and stores."""
 
     def verify(self) -> Iterator[str]:
         """Shapes agree."""
@@ -72,8 +78,8 @@ class Gemm(OpBase):
     clear: bool = attribute(default=False)
     policy: Policy = attribute(default="square")
     hints: Hints = attribute(default=())
-    lowering: str = attribute(default="")
-    """The instruction that a GPU backend chose; '' before it chose."""
+    lowering: ProductInstruction | None = attribute(default=None, read=product_instruction)
+    """The instruction that a GPU backend chose; None before it chose."""
 
     @property
     def mnk(self) -> tuple[int, int, int]:

@@ -86,8 +86,13 @@ class IndexTwice(Reason):
 # -- shared memory, and accesses; `ways`: wavefronts for each that the bytes need
 
 
+class OtherSharedLayout(Candidate):
+    text = "{layout}"
+    layout: str
+
+
 class SharedLayoutOf(Decision):
-    text = "layout {layout}[[, {ways:.3g} wavefronts for each that its bytes need]]"
+    text = "{layout}[[, {ways:.3g} wavefronts for each that its bytes need]]"
     layout: str
     ways: float = 0.0
 

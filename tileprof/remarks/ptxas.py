@@ -23,7 +23,7 @@ class SameRegisters(Decision):
 
 class Spilled(Decision):
     text = (
-        "{stores} bytes of registers[[ of `{function}`]] are spilled to local memory and {loads}"
+        "{stores} bytes of registers are spilled to local memory and {loads}"
         " bytes read back by each thread"
     )
     stores: Bytes

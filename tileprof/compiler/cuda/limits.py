@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from tileprof import ir
+from tileprof.ir.instructions import Wgmma
 from tileprof.ir.memory import base
 
 from .emit.turns import named_barriers
@@ -31,7 +32,7 @@ def check_launches(kernel: ir.Kernel, source: CudaSource, lowering: Lowering) ->
         check(spec, lowering.target, location=launch.span, barriers=barriers)
         limit = _registers(launch, spec.threads, lowering)
         for op in ir.walk(launch.body):
-            if isinstance(op, ir.Gemm | ir.AsyncGemm) and op.lowering.startswith("wgmma"):
+            if isinstance(op, ir.Gemm | ir.AsyncGemm) and isinstance(op.lowering, Wgmma):
                 _check_product(op, launch.block_threads, limit)
 
 

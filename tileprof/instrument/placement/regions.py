@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 from tileprof.errors import Location
+from tileprof.ir.instructions import CpAsync
 from tileprof.ir.kernel import SiteKind
 
 from .insertion import Mode
@@ -310,7 +311,7 @@ def _guarded_load(op: ir.OpBase) -> ir.OpBase | None:
     if not isinstance(op, ir.If):
         return None
     inside = [o for o in _leaves(op) if o.SPEC.effect and not is_glue(o)]
-    loads = [o for o in inside if isinstance(o, ir.AsyncCopy) and o.lowering.startswith("cp.async")]
+    loads = [o for o in inside if isinstance(o, ir.AsyncCopy) and isinstance(o.lowering, CpAsync)]
     scopes = {o.span.scope if o.span is not None else None for o in loads}
     return loads[0] if len(loads) == len(inside) and len(scopes) == 1 else None
 

@@ -209,11 +209,10 @@ class Steps:
         inside = list(ir.walk(op.body))
         reads = [o.buffer for o in inside if isinstance(o, ir.Load)]
         writes = [o.buffer for o in inside if isinstance(o, (ir.Store, ir.Atomic))]
-        made_from = dict(op.hints).get("from")
-        if made_from == "copy" and reads and writes:
+        if op.origin == "copy" and reads and writes:
             return self._copy(buffer_name(reads[0]), buffer_name(writes[0]), reads[0], writes[0])
         targets = listed(map(buffer_name, writes))
-        if made_from == "fill" and writes:
+        if op.origin == "fill" and writes:
             return self._to(writes[0], "fill")
         functions = dict.fromkeys(name for name in map(_function, inside) if name)
         known = list(functions)[:_FUNCTIONS_SHOWN]

@@ -6,9 +6,10 @@ from typing import cast
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
-from tileprof.compiler.cuda.passes.choice.copies import REDUCE, kept_in_l2
+from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
 from tileprof.compiler.cuda.source import TensorMapSpec
 from tileprof.errors import InternalError
+from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.types import Dim
 
 from .buffers import GlobalBuffer, SharedBuffer
@@ -24,15 +25,15 @@ def emit(ctx: Context, op_: ir.OpBase) -> None:
     """A copy, the end of a group, or a wait."""
     op = cast(ir.AsyncCopy | ir.Commit | ir.Wait, op_)
     match op:
-        case ir.AsyncCopy(lowering="tma"):
+        case ir.AsyncCopy(lowering=Tma()):
             ctx.headers.add("async.cuh")
             if op.ring is None:
                 _store(ctx, op)
             else:
                 _load(ctx, op)
-        case ir.AsyncCopy():
+        case ir.AsyncCopy(lowering=CpAsync(bytes=width)):
             ctx.headers.add("async.cuh")
-            _chunks(ctx, op, int(op.lowering.split()[-1]))
+            _chunks(ctx, op, width)
         case ir.Commit(queue="bulk"):
             ctx.writer.line("if (tp_thread == 0) tp_bulk_commit();")
         case ir.Commit():
@@ -133,7 +134,7 @@ def _load(ctx: Context, op: ir.AsyncCopy) -> None:
 def _store(ctx: Context, op: ir.AsyncCopy) -> None:
     """One thread of the role stores the boxes of a tile, or joins them with what is there."""
     name, boxes = _boxes(ctx, op, ctx.tile(op.target), ctx.tile(op.source))
-    kind = dict(op.hints).get(REDUCE)
+    kind = op.lowering.reduce if isinstance(op.lowering, Tma) else ""
     call, more = f"tp_tma_reduce_{kind}" if kind else "tp_tma_store", ""
     if policy := "" if kind else kept_in_l2(op):
         call, more = f"{call}_hint", f", tp_{policy}()"

@@ -15,9 +15,9 @@ COUNTER = "tiles_taken"
 
 
 def emit_indices(ctx: Context, op: ir.Launch) -> None:
-    """`bx`, `by`, `bz` of tile `tp_tile`, the first axis fastest; with the hint `raster` in groups
-    of rows, so that blocks that run together share operands in L2.  The blocks of a cluster take
-    neighbouring tiles along its axis."""
+    """`bx`, `by`, `bz` of tile `tp_tile`, the first axis fastest.  Where the schedule has a
+    `raster`, tiles are walked in groups of so many rows: blocks that run together then share
+    operands in L2.  The blocks of a cluster take neighbouring tiles along its axis."""
     extents = [ctx.index(g) for g in op.grid]
     for variable, extent in zip(op.body.args, op.grid, strict=True):
         # As few tiles of 64 as extents of 31 bits have: `bx * 64` then fits, too.
@@ -30,7 +30,7 @@ def emit_indices(ctx: Context, op: ir.Launch) -> None:
     cluster = cluster_of(op)
     if cluster.size == 1:
         ctx.writer.line("const int tp_tile = blockIdx.x;")
-        _walk(ctx, names, extents, int(dict(op.hints).get("raster", 0)))
+        _walk(ctx, names, extents, op.schedule.raster)
         return
     name, size = names[cluster.axis], cluster.size
     names[cluster.axis] = ctx.names.fresh(f"{name}_cluster")

@@ -30,7 +30,7 @@ class Sampling:
     choice = "tp_block_is_sampled(sampling)"
 
     def __init__(self, launch: ir.Launch, states: int) -> None:
-        self._at, self._states = int(dict(launch.hints)["sample_counts"]), states
+        self._at, self._states = launch.schedule.sample_counts, states
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """None is counted so far."""

@@ -7,6 +7,7 @@ until the group before it has passed: 128 threads wait there, 128 arrive and go 
 from __future__ import annotations
 
 from tileprof import ir
+from tileprof.compiler.cuda.target import WARP_GROUP
 
 from .context import Context
 
@@ -14,7 +15,6 @@ __all__ = ["emit", "named_barriers"]
 
 FIRST = 2
 """The first barrier of turns, as `prelude/barriers.cuh` has it."""
-WARP_GROUP = 128
 
 
 def emit(ctx: Context, op: ir.TurnStart | ir.TurnWait | ir.TurnPass) -> None:

@@ -7,7 +7,7 @@ grid.  A persistent function loops over numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -16,18 +16,18 @@ from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage, value_type
 from tileprof.compiler.codegen.writer import Line, Names, Writer
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.passes.dependents import RELEASES, WAITS
 from tileprof.compiler.cuda.prelude import with_dependencies
-from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
-from tileprof.compiler.cuda.target import Target
+from tileprof.compiler.cuda.source import Argument, ArgumentKind, CudaSource, LaunchSpec
+from tileprof.compiler.cuda.target import WARP_GROUP, Target
 from tileprof.errors import KernelError
 from tileprof.instrument import Mode
+from tileprof.ir.schedule import LaunchSchedule
 
 from .buffers import GlobalBuffer
 from .context import INT32, Context
 from .gemm.wgmma_header import WgmmaShape, header
 from .grid import COUNTER, emit_indices, takes_tiles
-from .marks import PRODUCER_THREADS, Marks, marks_of
+from .marks import Marks, marks_of
 from .statements import emit_block
 from .text import render, uses, without_unused
 
@@ -56,7 +56,6 @@ def emit(
 class _Function:
     """What the launch of one function needs."""
 
-    name: str
     lines: list[Line]
     spec: LaunchSpec
 
@@ -124,14 +123,35 @@ class _Unit:
             raise KernelError(
                 f"a grid of {len(op.grid)} axes", location=op.span, hint="A grid has up to three."
             )
-        hints = dict(op.hints)
-        threads = 1
-        for extent in op.threads:
-            threads *= extent
+        ctx = self._context(op)
+        candidates = self._parameters(ctx, op)
+        body = self._body(ctx, op)
+        # What is copied through a tensor map needs no pointer, what is proven no extent.
+        needed = [each for each in candidates if uses(body, each.name)]
+        passed = [(f"{each.type} {each.name}", self._argument(each)) for each in needed]
+        passed += self._implicit(ctx, op)
+        spec = LaunchSpec(
+            function=f"{self.name}_{number}",
+            arguments=tuple(argument for _, argument in passed),
+            maps=tuple(ctx.maps),
+            grid=tuple(op.grid),
+            threads=ctx.threads + (WARP_GROUP if _has_roles(op) else 0),
+            shared=op.schedule.shared,
+            cluster=op.schedule.cluster,
+            persistent=op.schedule.persistent,
+            in_order=not (op.schedule.persistent or op.schedule.raster or op.schedule.cluster > 1),
+            consumer_warps=ctx.threads // 32,
+            sampled_warps=op.schedule.sampled_warps,
+            waits=op.schedule.waits,
+        )
+        head = _head(op, spec, [text for text, _ in passed])
+        return _Function([*head, *body, Line("}")], spec)
+
+    def _context(self, op: ir.Launch) -> Context:
+        """What the emission of a launch shares."""
         # Layouts go by whole warps: threads that fill the last one hold copies or padding.
-        threads = -(-threads // 32) * 32
-        marks = marks_of(op, self.instrument, len(self.kernel.states))
-        ctx = Context(
+        threads = -(-op.block_threads // 32) * 32
+        return Context(
             Writer(),
             Names(),
             self.places,
@@ -142,68 +162,36 @@ class _Unit:
             threads=threads,
             wgmma=self.wgmma,
             aliased=self.aliased,
-            marks=marks,
+            marks=marks_of(op, self.instrument, len(self.kernel.states)),
         )
-        name = f"{self.name}_{number}"
-        candidates = self._parameters(ctx, op)
-        whole = threads
-        roles = any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
-        if roles:
-            whole += PRODUCER_THREADS
+
+    def _body(self, ctx: Context, op: ir.Launch) -> list[Line]:
+        """The statements of a function."""
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
         with ctx.writer.deeper():
             emit_indices(ctx, op)
-            _emit_body(ctx, op.body, roles=roles)
-        body = without_unused(ctx.writer.lines)
-        # What is copied through a tensor map needs no pointer, what is proven no extent.
-        needed = [each for each in candidates if uses(body, each.name)]
-        parameters = [f"{each.type} {each.name}" for each in needed]
-        arguments = [self._argument(each) for each in needed]
-        for at, _ in enumerate(ctx.maps):
-            parameters.append(f"const __grid_constant__ TpTensorMap map{at}")
-            arguments.append(Argument("map", at))
-        if takes_tiles(op):
-            parameters.append(f"uint32_t *const {COUNTER}")
-            arguments.append(Argument("counter", 0))
-        if ctx.tells:
-            parameters.append("TpReport *const report")
-            arguments.append(Argument("report" if "report" in ctx.tells else "notes", 0))
-        if ctx.marks:
-            self.marks = ctx.marks
-            parameters.append(ctx.marks.parameter)
-            arguments.append(ctx.marks.argument)
+            _emit_body(ctx, op.body, roles=_has_roles(op))
+        return without_unused(ctx.writer.lines)
+
+    def _implicit(self, ctx: Context, op: ir.Launch) -> list[tuple[str, Argument]]:
+        """Parameters that the author's kernel has not, each with what the launch passes."""
+        made = [
+            (f"const __grid_constant__ TpTensorMap map{at}", Argument("map", at))
+            for at, _ in enumerate(ctx.maps)
+        ]
         if ctx.maps:
             self.headers.add("async.cuh")
-        minimum = max(int(hints.get("blocks", 1)), 1)
-        cluster = int(hints.get("cluster", 1))
-        attribute = f"__launch_bounds__({whole}, {minimum}) "
-        if cluster > 1:
-            attribute += f"__cluster_dims__({cluster}, 1, 1) "
-        head = Writer()
-        head.location = op.span
-        head.line(f'extern "C" __global__ void {attribute}{name}(')
-        for at, text in enumerate(parameters):
-            head.line(f"    {text}{',' if at < len(parameters) - 1 else ') {'}")
-        if not parameters:
-            head.line("    ) {")
-        lines = [*head.lines, *body, Line("}")]
-        spec = LaunchSpec(
-            name,
-            tuple(arguments),
-            tuple(ctx.maps),
-            tuple(op.grid),
-            whole,
-            int(hints.get("shared", 0)),
-            cluster,
-            int(hints.get("persistent", 0)),
-            not any(hints.get(each) for each in ("persistent", "raster", "cluster")),
-            threads // 32,
-            int(hints.get("sampled_warps", 0)),
-            bool(hints.get(WAITS)),
-        )
-        return _Function(name, lines, spec)
+        if takes_tiles(op):
+            made.append((f"uint32_t *const {COUNTER}", Argument("counter", 0)))
+        if ctx.tells:
+            kind: ArgumentKind = "report" if "report" in ctx.tells else "notes"
+            made.append(("TpReport *const report", Argument(kind, 0)))
+        if ctx.marks:
+            self.marks = ctx.marks
+            made.append((ctx.marks.parameter, ctx.marks.argument))
+        return made
 
     # -- parameters
 
@@ -229,7 +217,7 @@ class _Unit:
                 ctx.buffers[value] = buffer
                 if value in used:
                     # What is said to change never could be read before the launch may read.
-                    plain = self.aliased or WAITS in dict(op.hints)
+                    plain = self.aliased or op.schedule.waits
                     kind = f"{buffer.type} {'*' if plain else '*__restrict__'} const"
                     made.append(_Parameter(kind, buffer.pointer, Argument("pointer", at)))
             elif value in used:
@@ -281,22 +269,41 @@ class _Unit:
         """Names that every statement may use."""
         writer = ctx.writer
         with writer.deeper():
-            if dict(op.hints).get("shared"):
+            if op.schedule.shared:
                 writer.line("TP_SHARED_MEMORY(tp_shared);")
-            self._dependencies(writer, dict(op.hints))
+            self._dependencies(writer, op.schedule)
             writer.line("const int tp_thread = threadIdx.x;")
             writer.line("const int tp_lane = tp_thread & 31;")
             # The same in all lanes, and the compiler may know it.
             writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
 
-    def _dependencies(self, writer: Writer, hints: Mapping[str, object]) -> None:
+    def _dependencies(self, writer: Writer, schedule: LaunchSchedule) -> None:
         """Let the next launch start; wait for the one before."""
-        if RELEASES in hints:
+        if schedule.releases:
             writer.line("tp_launch_dependents();")
-        if WAITS in hints:
+        if schedule.waits:
             writer.line("tp_wait_dependencies();")
-        if RELEASES in hints or WAITS in hints:
+        if schedule.releases or schedule.waits:
             self.headers.add("barriers.cuh")
+
+
+def _has_roles(op: ir.Launch) -> bool:
+    return any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
+
+
+def _head(op: ir.Launch, spec: LaunchSpec, parameters: Sequence[str]) -> list[Line]:
+    """The declaration of a function, up to its opening brace."""
+    minimum = max(int(dict(op.hints).get("blocks", 1)), 1)
+    attribute = f"__launch_bounds__({spec.threads}, {minimum}) "
+    if spec.cluster > 1:
+        attribute += f"__cluster_dims__({spec.cluster}, 1, 1) "
+    head = Writer()
+    head.location = op.span
+    head.line(f'extern "C" __global__ void {attribute}{spec.function}(')
+    for text in parameters[:-1]:
+        head.line(f"    {text},")
+    head.line(f"    {parameters[-1]}) {{" if parameters else "    ) {")
+    return head.lines
 
 
 def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:

@@ -21,8 +21,8 @@ from typing import Literal, TypeGuard
 
 from tileprof import ir
 from tileprof.errors import InternalError
+from tileprof.ir.instructions import Fma, ProductInstruction, Wgmma, pieces
 
-from .instruction import Fma, Instruction, Wgmma, parse_instruction, pieces
 from .registers import Digit, RegisterLayout
 from .shared import Swizzle
 
@@ -36,7 +36,7 @@ SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
 
 def is_of_warp_groups(op: ir.OpBase) -> TypeGuard[ir.Gemm]:
     """Whether an op is a product that tensor cores do for whole warp groups, by themselves."""
-    return isinstance(op, ir.Gemm) and op.lowering.startswith("wgmma")
+    return isinstance(op, ir.Gemm) and isinstance(op.lowering, Wgmma)
 
 
 def matrix_dims(value: ir.Value) -> tuple[int, int]:
@@ -54,6 +54,13 @@ def is_k_major(op: Product, which: Operand) -> bool:
     return not op.transpose_a if which == "a" else op.transpose_b
 
 
+def _instruction(op: Product) -> ProductInstruction:
+    """The instruction that was chosen; InternalError before one was."""
+    if op.lowering is None:
+        raise InternalError(f"no instruction was chosen for {op!r}")
+    return op.lowering
+
+
 def _mnk(op: Product) -> tuple[int, int, int]:
     return op.mnk if isinstance(op, ir.Gemm) else op.gemm.mnk
 
@@ -64,7 +71,7 @@ def _mnk(op: Product) -> tuple[int, int, int]:
 def accumulator_layout(op: Product, threads: int) -> RegisterLayout:
     """How the threads hold `c`, in the shape of the operand."""
     m, n, _ = _mnk(op)
-    instruction = parse_instruction(op.lowering)
+    instruction = _instruction(op)
     warps = _warps(instruction, m, n, threads)
     if isinstance(instruction, Fma):
         return _placed(op.c, *_fma_tile(instruction, m, n), warps)
@@ -76,7 +83,7 @@ def accumulator_layout(op: Product, threads: int) -> RegisterLayout:
 
 def operand_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
     """How the threads hold an operand that lies in a fragment, in the operand's shape."""
-    instruction = parse_instruction(op.lowering)
+    instruction = _instruction(op)
     if isinstance(instruction, Fma) or (which == "b" and isinstance(instruction, Wgmma)):
         raise InternalError(f"operand {which} of `{op.lowering}` lies in a fragment")
     return _operand(op, threads, which, _mnk(op)[2])
@@ -91,7 +98,7 @@ def step_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
 def _operand(op: Product, threads: int, which: Operand, k: int) -> RegisterLayout:
     """The layout of the first `k` elements along K."""
     m, n, _ = _mnk(op)
-    instruction = parse_instruction(op.lowering)
+    instruction = _instruction(op)
     assert not isinstance(instruction, Fma)
     value = op.a if which == "a" else op.b
     e = max(4 // value.dtype.bytes, 1)
@@ -118,7 +125,7 @@ def _count(extent: int, step: tuple[int, int]) -> Digit:
     return Digit(extent // max(step), step)
 
 
-def _warps(instruction: Instruction, m: int, n: int, threads: int) -> list[Digit]:
+def _warps(instruction: ProductInstruction, m: int, n: int, threads: int) -> list[Digit]:
     """What the number of a warp adds to rows and columns."""
     inner = [Digit(4, (16, 0))] if isinstance(instruction, Wgmma) else []
     units = threads // (128 if isinstance(instruction, Wgmma) else 32)
@@ -171,7 +178,7 @@ def shared_layout(op: Product, which: Operand) -> str:
     """The layout that an operand in shared memory should have, as text for its allocation."""
     value = op.a if which == "a" else op.b
     held = _buffer(value).buffer
-    instruction = parse_instruction(op.lowering)
+    instruction = _instruction(op)
     limits: tuple[int, ...] = ()
     if isinstance(instruction, Wgmma):
         limits = panel_limits(op, which, instruction.columns)

@@ -13,14 +13,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 
+from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
+
 from .registers import Digit, RegisterLayout
 
 __all__ = ["Shuffles", "Swap", "plan_shuffles"]
 
 WORD = 4
 """Bytes that a shuffle moves."""
-BARRIERS = 16.0
-"""What two barriers cost, in words that a warp stores or loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +137,4 @@ def _cost(source: RegisterLayout, made: Shuffles) -> float:
 
 def _memory_cost(source: RegisterLayout, target: RegisterLayout, size: int) -> float:
     moved = source.registers_per_thread + target.registers_per_thread
-    return moved * size / WORD + BARRIERS
+    return moved * size / WORD + SHUFFLE_BARRIERS

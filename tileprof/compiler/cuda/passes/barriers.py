@@ -18,10 +18,10 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, per_launch
 
-from .choice.copies import REDUCE
 from .control_flow import Flow
 from .pipeline.roles import written_globals
 
@@ -125,7 +125,7 @@ class _Barriers(Flow[_State]):
             if place is None:
                 continue
             unit = isinstance(op, ir.AsyncGemm) or (
-                isinstance(op, ir.AsyncCopy) and op.lowering in ("tma", "bulk")
+                isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, Tma)
             )
             if touch.reads:
                 (use.fetched if unit else use.read).add(place)
@@ -191,7 +191,7 @@ class _Barriers(Flow[_State]):
     def _guard(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         """A barrier in front of an op that conflicts with what was touched before."""
         use = self._use(op)
-        arriving = isinstance(op, ir.AsyncCopy) and op.lowering.startswith("cp.async")
+        arriving = isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, CpAsync)
         arriving |= isinstance(op, ir.If) and bool(
             [o for b in op.blocks() for o in b.ops if isinstance(o, ir.AsyncCopy)]
         )
@@ -276,7 +276,7 @@ def _shared_tensors(launch: ir.Launch) -> set[ir.Value]:
 def _is_atomic(op: ir.OpBase) -> bool:
     """Whether an op joins what it has with what is in memory, in any order."""
     if isinstance(op, ir.Copy | ir.AsyncCopy):
-        return any(name == REDUCE for name, _ in op.hints)
+        return isinstance(op.lowering, Tma) and op.lowering.reduce != ""
     return isinstance(op, ir.Atomic | ir.TileAtomic)
 
 

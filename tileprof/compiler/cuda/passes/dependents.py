@@ -1,8 +1,8 @@
 """Launches that start while the one before them in the kernel ends.
 
-    launch [splits, batch]        launch [splits, batch] … {releases = 1}
+    launch [splits, batch]        launch [splits, batch] … releases
       … → Parts              ⇒      … → Parts
-    launch [heads, batch]         launch [heads, batch] … {waits = 1}
+    launch [heads, batch]         launch [heads, batch] … waits
       Parts → Out                   Parts → Out
 
 As soon as all blocks of the first run, those of the second take the room that is left and wait at
@@ -14,20 +14,17 @@ something else on the stream knows nothing of it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.remarks.launches import EarlyStart, StartsEarly, StartsLate, TargetCannot
 
-__all__ = ["RELEASES", "WAITS", "start_early"]
-
-RELEASES = "releases"
-"""The hint of a launch whose successor may start while it runs."""
-WAITS = "waits"
-"""The hint of a launch that may start while the one before it runs, and waits for its end."""
+__all__ = ["start_early"]
 
 
 def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """Hints on the launches of a kernel that has several, where the author asks for it."""
+    """Let the launches of a kernel that has several overlap, where the author asks for it."""
     launches = [o for o in kernel.body.ops if isinstance(o, ir.Launch)]
     if not lowering.controls.early_launch or len(launches) < 2:
         return kernel
@@ -36,16 +33,13 @@ def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             rejected = (EarlyStart(), TargetCannot(lowering.target.name))
             lowering.remarks.add("launch", "", launch.span, StartsLate(), rejected)
         return kernel
-    ops = [_hinted(op, launches, lowering) if op in launches else op for op in kernel.body.ops]
+    ops = [_overlapping(op, launches, lowering) if op in launches else op for op in kernel.body.ops]
     return kernel.with_body(ir.Block(kernel.body.args, ops))
 
 
-def _hinted(op: ir.OpBase, launches: list[ir.Launch], lowering: Lowering) -> ir.OpBase:
+def _overlapping(op: ir.OpBase, launches: list[ir.Launch], lowering: Lowering) -> ir.OpBase:
     assert isinstance(op, ir.Launch)
-    hints = dict(op.hints)
-    if op is not launches[-1]:
-        hints[RELEASES] = 1
-    if op is not launches[0]:
-        hints[WAITS] = 1
+    releases, waits = op is not launches[-1], op is not launches[0]
+    if waits:
         lowering.remarks.add("launch", "", op.span, StartsEarly())
-    return ir.Launch(op.grid, op.threads, op.body, tuple(hints.items()), span=op.span)
+    return op.scheduled(replace(op.schedule, releases=releases, waits=waits))

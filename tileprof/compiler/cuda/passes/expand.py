@@ -14,18 +14,20 @@ In: a kernel after `choose`.  Out: no fill, tile_atomic or copy without a loweri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import scan_scratch
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
+from tileprof.ir.control import Origin
+from tileprof.ir.instructions import Matrices
 from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.ir.tile import Hints
 from tileprof.ir.types import Dim, index
 
-__all__ = ["MATRIX", "as_parallel", "expand"]
+__all__ = ["as_parallel", "expand"]
 
-MATRIX = "matrix"
-"""The lowering of copies that move 8×8 matrices between fragments and shared memory."""
 Symbols = Mapping[str, ir.Value]
 Point = Callable[[ir.Builder, list[ir.Value]], None]
 """Emits the ops of one point, given the loop variables."""
@@ -39,10 +41,10 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         match op:
-            case ir.Copy(lowering="") if not _is_matrix(op):
+            case ir.Copy(lowering=None) if not _is_matrix(op):
                 as_parallel(op, builder, symbols)
-            case ir.Copy(lowering=""):
-                builder.emit(ir.Copy(op.source, op.target, op.hints, MATRIX))
+            case ir.Copy(lowering=None):
+                builder.emit(ir.Copy(op.source, op.target, op.hints, Matrices()))
             case ir.Fill():
                 _fill(op, builder, symbols)
             case ir.TileAtomic():
@@ -71,6 +73,15 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 # -- elementwise ops
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a loop over the elements of a tile has besides them: see `Parallel`."""
+
+    origin: Origin
+    hints: Hints = ()
+    layout: str = ""
+
+
 def as_parallel(
     op: ir.Copy, builder: ir.Builder, symbols: Symbols | None = None, layout: str = ""
 ) -> None:
@@ -80,15 +91,15 @@ def as_parallel(
         value = _load(inner, op.source, at)
         _store(inner, _converted(inner, value, op.target.dtype), op.target, at)
 
-    hints = (("from", "copy"), *op.hints)
-    _loop(builder, op.target, symbols or {}, hints, point, layout)
+    form = _Form("copy", op.hints, layout)
+    _loop(builder, op.target, symbols or {}, form, point)
 
 
 def _fill(op: ir.Fill, builder: ir.Builder, symbols: Symbols) -> None:
     def point(inner: ir.Builder, at: list[ir.Value]) -> None:
         _store(inner, op.value, op.target, at)
 
-    _loop(builder, op.target, symbols, (("from", "fill"),), point)
+    _loop(builder, op.target, symbols, _Form("fill"), point)
 
 
 def _tile_atomic(op: ir.TileAtomic, builder: ir.Builder, symbols: Symbols) -> None:
@@ -97,16 +108,15 @@ def _tile_atomic(op: ir.TileAtomic, builder: ir.Builder, symbols: Symbols) -> No
         buffer, indices, inside = _element(inner, op.target, at)
         inner.emit(ir.Atomic(op.kind, value, buffer, indices, inside))
 
-    _loop(builder, op.target, symbols, (("from", "atomic"), *op.hints), point)
+    _loop(builder, op.target, symbols, _Form("atomic", op.hints), point)
 
 
 def _loop(
     builder: ir.Builder,
     tile: ir.Value,
     symbols: Symbols,
-    hints: tuple[tuple[str, bool | int | float | str], ...],
+    form: _Form,
     point: Point,
-    layout: str = "",
 ) -> None:
     """A loop over the elements of a tile; one over a single element has one iteration."""
     shape: tuple[Dim, ...] = ir.squeeze(tile) or (1,)
@@ -117,7 +127,7 @@ def _loop(
     body = ir.Block([ir.Value(index, "ijklmn"[d % 6]) for d in range(len(shape))])
     inner = ir.Builder(body, builder.span)
     point(inner, body.args)
-    builder.emit(ir.Parallel(extents, body, hints, layout))
+    builder.emit(ir.Parallel(extents, body, form.hints, form.layout, form.origin))
 
 
 def _serial(builder: ir.Builder, extents: list[ir.Value], point: Point, at: list[ir.Value]) -> None:
@@ -252,6 +262,6 @@ def _give_back(held: ir.Value, tile: ir.Value, builder: ir.Builder, symbols: Sym
 def _copy(source: ir.Value, target: ir.Value, builder: ir.Builder, symbols: Symbols) -> None:
     copy = ir.Copy(source, target, span=builder.span)
     if _is_matrix(copy):
-        builder.emit(ir.Copy(source, target, (), MATRIX))
+        builder.emit(ir.Copy(source, target, (), Matrices()))
     else:
         as_parallel(copy, builder, symbols)

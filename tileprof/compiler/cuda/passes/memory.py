@@ -76,8 +76,7 @@ def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         return list(builder.emit(made).results)
 
     made = with_originals(launch, rule)
-    hints = (*made.hints, ("shared", end)) if end else made.hints
-    return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+    return made.scheduled(replace(made.schedule, shared=end))
 
 
 def _alive(launch: ir.Launch) -> list[_Span]:

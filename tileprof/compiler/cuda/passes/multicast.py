@@ -15,7 +15,7 @@ load have to go the same way in all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tileprof import ir
@@ -23,6 +23,7 @@ from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Tma
 from tileprof.ir.rewrite import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AuthorLoops, BlocksNamed, TargetHasNone
@@ -43,14 +44,10 @@ from tileprof.remarks.launches import (
     TileNotShared,
 )
 
-from .choice.choose import ROLES
 from .pipeline.roles import is_ring_load
 
 __all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "reports"]
 __all__ += ["shared_slice", "sharers"]
-
-SIZE, AXIS = "cluster", "cluster_axis"
-MULTICAST = "tma multicast="
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,7 @@ class Cluster:
 
 def cluster_of(launch: ir.Launch) -> Cluster:
     """The clusters of a launch; of one block where it has none."""
-    hints = dict(launch.hints)
-    return Cluster(int(hints.get(SIZE, 1)), int(hints.get(AXIS, 0)))
+    return Cluster(launch.schedule.cluster, launch.schedule.cluster_axis)
 
 
 def reports(launch: ir.Launch) -> bool:
@@ -78,7 +74,7 @@ def in_clusters(launch: ir.Launch) -> tuple[int, int]:
     cluster = cluster_of(launch)
     extent = launch.grid[cluster.axis].owner
     assert isinstance(extent, ir.Constant)
-    group = int(dict(launch.hints).get("raster", 0))
+    group = launch.schedule.raster
     if group and cluster.axis == 1:
         group = max(group // cluster.size, 1)
     return int(extent.value) // cluster.size, group
@@ -86,7 +82,7 @@ def in_clusters(launch: ir.Launch) -> tuple[int, int]:
 
 def sharers(copy: ir.Copy) -> int:
     """The blocks that load a tile together."""
-    return int(copy.lowering.removeprefix(MULTICAST)) if MULTICAST in copy.lowering else 1
+    return copy.lowering.multicast if isinstance(copy.lowering, Tma) else 1
 
 
 def shared_slice(
@@ -114,8 +110,8 @@ def _row_axis(shape: tuple[int, ...]) -> int:
 
 
 def form_clusters(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """The hints `cluster` and `cluster_axis` on launches that want and can use them, and the tiles
-    that their blocks share marked."""
+    """Form clusters in launches that want and can use them, and mark the tiles that their blocks
+    share."""
     return per_launch(kernel, lambda launch: _Clusters(launch, lowering).formed())
 
 
@@ -142,8 +138,8 @@ class _Clusters:
         self._note(chosen)
         shared = {c for c, _ in self.loads if not self._load_reason(c, chosen)}
         made = with_originals(launch, partial(_marked, shared, chosen.size))
-        hints = (*made.hints, (SIZE, chosen.size), (AXIS, chosen.axis))
-        return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+        clusters = replace(made.schedule, cluster=chosen.size, cluster_axis=chosen.axis)
+        return made.scheduled(clusters)
 
     def _wishes(self) -> list[Cluster]:
         """The clusters that are asked for: of one size along any axis, or along one."""
@@ -166,7 +162,7 @@ class _Clusters:
         """Why no clusters are formed."""
         if not self.lowering.target.has_tma:
             return TargetHasNone(self.lowering.target.name)
-        if not dict(self.launch.hints).get(ROLES):
+        if not self.launch.schedule.warp_roles:
             return NoTmaProducer()
         if any(isinstance(o, ir.GridPosition) for o in ir.walk(self.launch.body)) or any(
             isinstance(o, ir.For) and o.kind == "persistent" for o in ir.walk(self.launch.body)
@@ -262,5 +258,5 @@ def _marked(
 ) -> list[ir.Value] | None:
     if before not in shared or not isinstance(op, ir.Copy):
         return None
-    builder.emit(ir.Copy(op.source, op.target, op.hints, f"{MULTICAST}{size}", span=op.span))
+    builder.emit(ir.Copy(op.source, op.target, op.hints, Tma(multicast=size), span=op.span))
     return []

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.layouts.instruction import Wgmma, parse_instruction
 from tileprof.compiler.cuda.layouts.matrix import matrix_dims
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import OPERAND_SLICES
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Wgmma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, rewrite_block, with_originals
 from tileprof.remarks.products import SlicedProduct
@@ -30,9 +31,6 @@ from tileprof.remarks.products import SlicedProduct
 from .layout.once import fills
 
 __all__ = ["slice_operands"]
-
-SLICES = 4
-"""More would add waits; with fewer, more registers wait for one product."""
 
 
 def slice_operands(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -85,14 +83,16 @@ def _computed(block: ir.Block, uses: Counter[ir.Value]) -> Iterator[_Computed]:
 
 def _slices(loop: ir.Parallel, op: ir.Gemm, uses: Counter[ir.Value]) -> int:
     """Into how many slices a product is divided; 1 where it stays whole."""
-    instruction = parse_instruction(op.lowering)
+    instruction = op.lowering
     if not isinstance(instruction, Wgmma) or not instruction.a_in_registers:
         return 1
     if not isinstance(op.a.owner, ir.Alloc) or op.transpose_a or uses[op.a] != 2:
         return 1
     if base(op.b).buffer.space != "shared" or not _fills(loop, op.a):
         return 1
-    whole = (n for n in (SLICES, SLICES // 2) if op.mnk[2] % (n * instruction.k) == 0)
+    whole = (
+        n for n in (OPERAND_SLICES, OPERAND_SLICES // 2) if op.mnk[2] % (n * instruction.k) == 0
+    )
     return next(whole, 1)
 
 
@@ -176,7 +176,8 @@ def _compute(loop: ir.Parallel, fragment: ir.Value, start: int, builder: ir.Buil
     mapping = dict(zip(loop.body.args, [*args[:-1], last]))
     body.ops += rewrite_block(ir.Block([], loop.body.ops), mapping, rule).ops
     extents = [builder.constant(e) for e in fragment.buffer.static_shape]
-    builder.emit(ir.Parallel(extents, body, loop.hints, loop.layout, span=loop.span))
+    held = loop.hints, loop.layout, loop.origin
+    builder.emit(ir.Parallel(extents, body, *held, span=loop.span))
 
 
 def _part(op: ir.Gemm, start: int, width: int, builder: ir.Builder) -> ir.Value:

@@ -1,15 +1,17 @@
 """Where in shared memory the warps of a kernel count in which states they were.
 
-In: a kernel with marks that are to be sampled.  Out: the same with hints on each launch:
+In: a kernel with marks that are to be sampled.  Out: the same with a schedule of each launch:
 `sampled_warps`, how many warps count; `sample_counts`, where in shared memory they do.  Where there
 is no room the launch loses its marks, and a remark says what is missing.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.ir.rewrite import clone, per_launch, with_rule
+from tileprof.ir.rewrite import per_launch, with_rule
 from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
 __all__ = ["CYCLES_BYTES", "plan_sample_counts"]
@@ -29,8 +31,7 @@ def plan_sample_counts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
     if not any(isinstance(op, ir.Mark) for op in ir.walk(launch.body)):
         return launch
-    hints = dict(launch.hints)
-    taken = int(hints.get("shared", 0))
+    taken = launch.schedule.shared
     offset = -(-taken // ALIGNMENT) * ALIGNMENT
     # Warps that work, and the one that loads for them.
     loads = any(isinstance(op, ir.Roles) for op in ir.walk(launch.body))
@@ -41,8 +42,5 @@ def _planned(launch: ir.Launch, states: int, lowering: Lowering) -> ir.Launch:
         rejected = (StateCounts(), SharedMissing(shared - taken, left))
         lowering.remarks.add("launch", "", launch.span, NotSampled(), rejected, severity="missed")
         return with_rule(launch, lambda op, _: () if isinstance(op, ir.Mark) else None)
-    made = {"shared": shared, "sample_counts": offset, "sampled_warps": warps}
-    planned = clone(launch, {}, {"body": ir.Block(launch.body.args, launch.body.ops)})
-    assert isinstance(planned, ir.Launch)
-    planned.hints = tuple((hints | made).items())
-    return planned
+    counted = replace(launch.schedule, shared=shared, sample_counts=offset, sampled_warps=warps)
+    return launch.scheduled(counted)

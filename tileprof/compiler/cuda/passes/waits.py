@@ -20,6 +20,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, per_launch
 from tileprof.remarks.products import RunsWhile
@@ -201,8 +202,8 @@ class _Waits(Flow[_State]):
                 self._roles(op, made)
             case ir.Gemm() if is_of_warp_groups(op):
                 self._product(op, made, state)
-            case ir.Copy(lowering="tma"):
-                self._store(op, made, state)
+            case ir.Copy(lowering=Tma() as tma):
+                self._store(op, tma, made, state)
             case _:
                 if op in self.starts and state.wgmma:
                     # Otherwise the assembler runs all products of the kernel one by one.
@@ -251,13 +252,13 @@ class _Waits(Flow[_State]):
         reads = frozenset({base(op.a), base(op.b)})
         state.wgmma = _committed(state.wgmma, _Group(op, 0, result, reads, new.result))
 
-    def _store(self, op: ir.Copy, made: ir.Block, state: _State) -> None:
+    def _store(self, op: ir.Copy, tma: Tma, made: ir.Block, state: _State) -> None:
         """A tile stored by TMA: its source may be overwritten once it has been read."""
         for touch in op.accesses():
             self._before(touch, op, made, state)
         held = clone(op, self.mapping, {})
         assert isinstance(held, ir.Copy)
-        new = ir.AsyncCopy(held.source, held.target, None, "tma", op.hints, span=op.span)
+        new = ir.AsyncCopy(held.source, held.target, None, tma, op.hints, span=op.span)
         made.ops += [new, ir.Commit("bulk", span=op.span)]
         group = _Group(op, 0, None, frozenset({base(op.source)}), new.result)
         state.stores = _committed(state.stores, group)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.emit.context import Context
-from tileprof.compiler.cuda.layouts.instruction import Fma, Wgmma, parse_instruction
 from tileprof.compiler.cuda.layouts.matrix import accumulator_layout
+from tileprof.ir.instructions import Fma, Wgmma
 
 from .fma import emit_fma
 from .matrices import registers_of
@@ -30,7 +30,7 @@ def emit_async_gemm(ctx: Context, op: ir.AsyncGemm) -> None:
 
 
 def _emit(ctx: Context, op: ir.Gemm, *, wait: bool) -> None:
-    instruction = parse_instruction(op.lowering)
+    instruction = op.lowering
     layout = accumulator_layout(op, ctx.threads)
     sums = registers_of(ctx, op.c, layout)
     ctx.writer.line(f"// {op.lowering}")

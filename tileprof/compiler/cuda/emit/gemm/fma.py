@@ -20,9 +20,9 @@ from tileprof.compiler.codegen.buffers import Extent, plus, times
 from tileprof.compiler.codegen.types import value_type
 from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.emit.loops.points import thread_coordinates
-from tileprof.compiler.cuda.layouts.instruction import Fma
 from tileprof.compiler.cuda.layouts.matrix import Operand, accumulator_layout, matrix_dims
 from tileprof.compiler.cuda.passes.choice.copies import multiple
+from tileprof.ir.instructions import Fma
 
 from .matrices import SharedTile, shared_tile
 

@@ -16,7 +16,6 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import plus, times
 from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.emit.loops.points import thread_coordinates
-from tileprof.compiler.cuda.layouts.instruction import Fma, parse_instruction
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
     is_k_major,
@@ -24,6 +23,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     operand_layout,
     step_layout,
 )
+from tileprof.ir.instructions import Mma, Wgmma
 
 from .matrices import find_matrices, gather_words, load_matrices, registers_of, shared_tile
 
@@ -47,8 +47,8 @@ UNROLLED = 512
 def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
     """`sums += a b` by warps; for accumulators of wgmma too, which lie alike."""
     ctx.headers.add("matrix.cuh")
-    instruction = parse_instruction(op.lowering)
-    assert not isinstance(instruction, Fma)
+    instruction = op.lowering
+    assert isinstance(instruction, Wgmma | Mma)
     m, n, k = op.mnk
     down, across = m // instruction.rows // instruction.m, n // instruction.columns // 8
     steps = k // instruction.k

@@ -19,7 +19,6 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.emit.buffers import SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
-from tileprof.compiler.cuda.layouts.instruction import Wgmma, pieces
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
     is_k_major,
@@ -28,6 +27,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     panel_limits,
 )
 from tileprof.compiler.cuda.passes.choice.copies import multiple
+from tileprof.ir.instructions import Wgmma, pieces
 
 from .matrices import registers_of
 from .mma import TYPES

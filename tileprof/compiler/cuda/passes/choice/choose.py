@@ -8,12 +8,14 @@ stored, or added to a tensor, goes through shared memory and TMA where it holds 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reason
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir import instructions
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals, with_rule
 from tileprof.remarks import Candidate, Decision, Reason, Severity
@@ -40,19 +42,17 @@ from tileprof.remarks.copies import (
     TmaStore,
 )
 
-from .copies import REDUCE, bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .operands import emit_product
 
-__all__ = ["ROLES", "choose"]
+__all__ = ["choose"]
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
 """Types that TMA adds (PTX ISA, "cp.reduce.async.bulk.tensor")."""
-ROLES = "warp_roles"
-"""The hint of a launch whose loads a producer warp group issues."""
 
 
 def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """`lowering` on every product and copy; the hint `warp_roles` on launches that specialise."""
+    """Choose the `lowering` of every product and copy, and which launches have warp roles."""
     return per_launch(kernel, lambda launch: _Launch(kernel, launch, lowering).chosen())
 
 
@@ -78,8 +78,7 @@ class _Launch:
     def chosen(self) -> ir.Launch:
         """The launch with every choice made."""
         made = with_originals(self.launch, self._copy)
-        hints = made.hints if self.no_roles else (*made.hints, (ROLES, True))
-        return ir.Launch(made.grid, made.threads, made.body, hints, span=made.span)
+        return made.scheduled(replace(made.schedule, warp_roles=not self.no_roles))
 
     def _gemm(self, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if not isinstance(op, ir.Gemm):
@@ -109,13 +108,15 @@ class _Launch:
                 return None
         return []
 
-    def _load(self, op: ir.Copy, loop: ir.For | None) -> str:
-        """The instruction of a copy from global to shared memory."""
+    def _load(
+        self, op: ir.Copy, loop: ir.For | None
+    ) -> instructions.Tma | instructions.CpAsync | None:
+        """The instruction of a copy from global to shared memory; None for loads and stores."""
         tensor = tensor_of(op.source, self.kernel)
         bulk = load_reason(self.launch, op, self._can_bulk)
         if bulk is None and self.no_roles is None:
             self._note(op, TmaLoad(kept_in_l2(op)))
-            return "tma"
+            return instructions.Tma()
         against = bulk
         if against is None:
             assert self.no_roles is not None
@@ -127,14 +128,14 @@ class _Launch:
         if width and stages > 1:
             missed = self._could_bulk(loop, bulk)
             self._note(op, CpAsync(width), (Tma(), against), missed=missed)
-            return f"cp.async {width}"
+            return instructions.CpAsync(width)
         if width:
             reason = NothingOverlaps()
         assert reason is not None
         rejected = ((Tma(), against), (CpAsyncCandidate(), reason))
         missed = stages > 1 and not isinstance(reason, AskedReason)
         self._note(op, LoadsAndStores(), *rejected, missed=missed)
-        return ""
+        return None
 
     def _could_bulk(self, loop: ir.For | None, reason: Reason | None) -> bool:
         """Whether a loop that feeds warp groups loads without TMA, by the kernel's own doing."""
@@ -148,14 +149,14 @@ class _Launch:
         asked = self.lowering.controls.stages
         return loop.num_stages if asked is None else asked
 
-    def _store(self, op: ir.Copy) -> str:
-        """The instruction of a copy from shared to global memory."""
+    def _store(self, op: ir.Copy) -> instructions.Tma | None:
+        """The instruction of a copy from shared to global memory; None for loads and stores."""
         reason = self._store_reason(op.target, op.source)
         if reason:
             self._note(op, LoadsAndStores(), (Tma(), reason))
-            return ""
+            return None
         self._note(op, TmaStore(kept_in_l2(op)))
-        return "tma"
+        return instructions.Tma()
 
     def _store_reason(self, target: ir.Value, tile: ir.Value) -> Reason | None:
         """Why TMA cannot store a tile."""
@@ -178,7 +179,7 @@ class _Launch:
             return
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, op.hints, span=op.span))
-        builder.emit(ir.Copy(staged.result, op.target, op.hints, "tma", span=op.span))
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, instructions.Tma(), span=op.span))
         self._note(op, StagedTma(kept_in_l2(op)))
 
     # -- one tile that is added
@@ -196,8 +197,8 @@ class _Launch:
             return None
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, span=op.span))
-        hints = (*op.hints, (REDUCE, op.kind))
-        builder.emit(ir.Copy(staged.result, op.target, hints, "tma", span=op.span))
+        added = instructions.Tma(reduce=op.kind)
+        builder.emit(ir.Copy(staged.result, op.target, op.hints, added, span=op.span))
         self._note(op, TmaAdds())
         return []
 
@@ -228,7 +229,7 @@ class _Launch:
         self.lowering.remarks.add(kind, name, op.span, decision, *rejected, severity=severity)
 
 
-def _lowered(op: ir.Copy, lowering: str) -> ir.Copy:
+def _lowered(op: ir.Copy, lowering: instructions.CopyInstruction | None) -> ir.Copy:
     return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)
 
 

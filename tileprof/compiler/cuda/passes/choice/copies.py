@@ -49,8 +49,6 @@ __all__ += ["wish_against"]
 
 MAX_BOX = 256
 MAX_RANK = 5
-REDUCE = "reduce"
-"""The hint of a copy by TMA that is joined with what is there, each element at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts.instruction import Fma, Instruction, Mma, Wgmma, pieces
 from tileprof.compiler.cuda.layouts.matrix import (
     Operand,
     is_k_major,
@@ -27,6 +26,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     widest_swizzle,
 )
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.ir.instructions import Fma, Mma, ProductInstruction, Wgmma, pieces
 from tileprof.ir.memory import base
 from tileprof.remarks import Candidate, Reason
 from tileprof.remarks.common import TargetHasNone, TurnedOff
@@ -71,7 +71,7 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
     """
     rejected: Rejected = []
     missed = False
-    chosen: Instruction | None = None
+    chosen: ProductInstruction | None = None
     for name, check, make in _FASTEST_FIRST:
         reasons = list(check(op, threads, lowering))
         if not reasons:
@@ -101,7 +101,7 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
         op.clear,
         op.policy,
         op.hints,
-        str(instruction),
+        instruction,
         span=op.span,
         hint=op.hint,
     )
@@ -115,7 +115,7 @@ def adds_up_in(dtype: ir.DType) -> ir.DType:
     return ir.dtype("int32") if dtype.bits <= 32 else dtype
 
 
-def _described(op: ir.Gemm, instruction: Instruction) -> GemmInstruction:
+def _described(op: ir.Gemm, instruction: ProductInstruction) -> GemmInstruction:
     tf32 = op.a.dtype.name == "float32" and not isinstance(instruction, Fma)
     _, _, form = str(instruction).partition(" ")
     match instruction:
@@ -130,13 +130,13 @@ def _described(op: ir.Gemm, instruction: Instruction) -> GemmInstruction:
             return GemmInstruction("wgmma", form, tf32, *parts)
 
 
-def _rounding(op: ir.Gemm, instruction: Instruction) -> Rejected:
+def _rounding(op: ir.Gemm, instruction: ProductInstruction) -> Rejected:
     if op.a.dtype.name != "float32" or isinstance(instruction, Fma):
         return []
     return [(Float32Operands(), Tf32Rounds())]
 
 
-def _repeated(instruction: Instruction, threads: int) -> Rejected:
+def _repeated(instruction: ProductInstruction, threads: int) -> Rejected:
     """Units of threads that do what others do too."""
     if isinstance(instruction, Fma):
         return []
@@ -376,7 +376,7 @@ _FASTEST_FIRST: tuple[
     tuple[
         Literal["wgmma", "mma"],
         Callable[[ir.Gemm, int, Lowering], Reasons],
-        Callable[[ir.Gemm, int], Instruction],
+        Callable[[ir.Gemm, int], ProductInstruction],
     ],
     ...,
 ] = (("wgmma", _no_wgmma, _wgmma), ("mma", _no_mma, _mma))

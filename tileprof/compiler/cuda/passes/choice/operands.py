@@ -14,6 +14,7 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Fma, ProductInstruction
 from tileprof.ir.memory import base
 from tileprof.ir.tile import Policy
 
@@ -46,8 +47,8 @@ def emit_product(
         value if base(value).buffer.space in ("shared", "fragment") else _in_shared(value, builder)
         for value in (op.a, op.b)
     )
-    chosen = choose_gemm(_with(op, a, b, total, policy, ""), threads, lowering)
-    if chosen.lowering.startswith("fma"):
+    chosen = choose_gemm(_with(op, a, b, total, policy, None), threads, lowering)
+    if isinstance(chosen.lowering, Fma):
         a, b = (
             value if base(value).buffer.space == "shared" else _in_shared(value, builder)
             for value in (a, b)
@@ -72,7 +73,12 @@ def _temporary(
 
 
 def _with(
-    op: ir.Gemm, a: ir.Value, b: ir.Value, c: ir.Value, policy: Policy, lowering: str
+    op: ir.Gemm,
+    a: ir.Value,
+    b: ir.Value,
+    c: ir.Value,
+    policy: Policy,
+    lowering: ProductInstruction | None,
 ) -> ir.Gemm:
     return ir.Gemm(
         a,

@@ -21,6 +21,12 @@ from tileprof.compiler.cuda.layouts.cost import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout
 from tileprof.compiler.cuda.layouts.shuffles import plan_shuffles
+from tileprof.compiler.cuda.tuning import (
+    BARRIER_CYCLES,
+    CROWDED_REGISTERS,
+    SECTOR_CYCLES,
+    SPILL_CYCLES,
+)
 from tileprof.once import cached_property
 
 from .flow import Known
@@ -32,12 +38,6 @@ __all__ += ["loop_cost", "requests"]
 
 Array = npt.NDArray[np.int64]
 
-SECTOR_CYCLES = 1.5
-"""32 bytes at a multiprocessor's share of the memory bandwidth."""
-BARRIER_CYCLES = 30.0
-SPILL_CYCLES = 100.0
-REGISTERS = 160
-"""Registers of a thread beyond which fragments leave too little for everything else."""
 WIDEST = 16
 """Bytes of the widest access of one thread."""
 
@@ -277,4 +277,4 @@ def component_cost(graph: Graph, known: Known, nodes: Sequence[Node], bad: Seque
         needed = known[link.parent].select(link.dims, graph.shapes[link.child])
         both = link.reads + link.writes
         total += link.weight * both * convert_cost(known[link.child], needed)
-    return total + max(registers - REGISTERS, 0.0) * SPILL_CYCLES
+    return total + max(registers - CROWDED_REGISTERS, 0.0) * SPILL_CYCLES

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tileprof import ir
-from tileprof.compiler.cuda.passes.expand import MATRIX, as_parallel
+from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.errors import Location
+from tileprof.ir.instructions import Matrices, Wgmma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import with_rule
 from tileprof.remarks import Reason
@@ -137,7 +138,7 @@ def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Demotion]) -> ir.Launch:
                 moved[op.result] = op.result
             case ir.Gemm() | ir.Reduce():
                 return _staged(op, builder, moved)
-            case ir.Copy(source=source, target=target, lowering=lowering) if lowering == MATRIX:
+            case ir.Copy(source=source, target=target, lowering=Matrices()):
                 if source in moved or target in moved:
                     as_parallel(op, builder)
                     return []
@@ -161,7 +162,9 @@ def _staged(
     used = [n for n in names if base(getattr(op, n)) in moved]
     # A matrix product takes its factors from shared memory as they are.
     if isinstance(op, ir.Gemm):
-        used = [n for n in used if n == "c" or (n == "a" and "rs" in op.lowering.split())]
+        instruction = op.lowering
+        in_registers = isinstance(instruction, Wgmma) and instruction.a_in_registers
+        used = [n for n in used if n == "c" or (n == "a" and in_registers)]
     if not used:
         return None
     written = names[-1]

@@ -20,15 +20,16 @@ from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.expand import MATRIX
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import CpAsync, Matrices, Tma, Wgmma
 from tileprof.ir.memory import base
 from tileprof.remarks import Candidate, Reason, Severity
-from tileprof.remarks.common import Asked, InLayout
+from tileprof.remarks.common import Asked
 from tileprof.remarks.layouts import (
     AnySwizzle,
     BetterLayout,
     CostsWavefronts,
+    OtherSharedLayout,
     SharedLayoutOf,
     SwizzledRead,
     UsedOtherShape,
@@ -104,14 +105,14 @@ def _tile_op(op: ir.OpBase, weight: int, uses: dict[ir.Value, _Uses], solution: 
                 if held is not None:
                     text = matrix.shared_layout(op, "a" if which == "a" else "b")
                     held.wanted.append(text)
-                    held.fixed |= op.lowering.startswith("wgmma")
-        case ir.Copy(source=source, target=target, lowering=text) if text:
+                    held.fixed |= isinstance(op.lowering, Wgmma)
+        case ir.Copy(source=source, target=target, lowering=instruction) if instruction is not None:
             for value, other in ((source, target), (target, source)):
                 held = uses.get(base(value))
                 if held is not None:
-                    held.bulk |= text == "tma"
-                    held.chunked |= text.startswith("cp.async")
-                    if text == MATRIX:
+                    held.bulk |= isinstance(instruction, Tma)
+                    held.chunked |= isinstance(instruction, CpAsync)
+                    if isinstance(instruction, Matrices):
                         held.patterns.append(_matrix_pattern(value, solution.known[other], weight))
                         held.chunked = True
         case ir.Reinterpret(base=value):
@@ -206,7 +207,7 @@ class _Chooser:
             self.solution.known.update(known)
         if counts[options[0]].ways > 1 and counts[best].requests:
             lost = [
-                (InLayout(str(o)), CostsWavefronts(counts[o].ways))
+                (OtherSharedLayout(str(o)), CostsWavefronts(counts[o].ways))
                 for o in options
                 if counts[o].cost > counts[best].cost
             ]

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering, line_of
-from tileprof.compiler.cuda.passes.choice.choose import ROLES
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, is_ring_load, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers
+from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals
@@ -54,9 +54,6 @@ from .rotation import Parts, rotate
 
 __all__ = ["overlap"]
 
-REGISTERS = 200
-"""That fragments may take of a thread's 240: addresses, counters and descriptors need the rest."""
-
 
 def overlap(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with such loops rotated, where warp groups multiply and others load."""
@@ -66,7 +63,7 @@ def overlap(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 
 def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    if not dict(launch.hints).get(ROLES):
+    if not launch.schedule.warp_roles:
         return launch
     written = written_globals(launch, aliased=lowering.aliased)
     parts: dict[ir.OpBase, Parts] = {}
@@ -208,6 +205,6 @@ def _crowded(launch: ir.Launch) -> _Missed | None:
     """Whether fragments, of which more are alive at once than before, may not fit in registers."""
     held = [o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc)]
     registers = int(fragment_registers(held, launch.block_threads))
-    if registers <= REGISTERS:
+    if registers <= FRAGMENT_REGISTERS:
         return None
     return _Missed(FragmentRegisters(registers), launch)

@@ -12,15 +12,13 @@ are computed from stands before them in each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof import ir
-from tileprof.compiler.cuda.passes.peel.peel import HINT as PEEL
-from tileprof.compiler.cuda.passes.pipeline.split import ONCE
 from tileprof.compiler.passes.identities import folded
 from tileprof.ir.rewrite import clone, clone_block
 from tileprof.ir.scalar import BinaryKind
-from tileprof.ir.tile import Hints
+from tileprof.ir.schedule import LoopSchedule
 
 __all__ = ["Parts", "rotate"]
 
@@ -54,24 +52,25 @@ class _Rotation:
         one = self.builder.constant(1)
         second = self._computed("add", start, one)
         last = self._computed("max", start, self._computed("sub", stop, one))
-        # With its mask, wherever it is.
-        whole = (PEEL, False)
+        once = replace(self.loop.schedule, once=True)
         first = (*parts.head, *parts.middle)
-        self._over(start, self._computed("min", second, stop), first, hints=(whole, ONCE))
-        self._over(second, stop, parts.head, parts.tail, parts.middle)
-        self._over(last, stop, parts.tail, hints=(ONCE,))
+        # With its mask, wherever it is.
+        whole = replace(once, whole=True)
+        self._over(whole, start, self._computed("min", second, stop), first)
+        self._over(self.loop.schedule, second, stop, parts.head, parts.tail, parts.middle)
+        self._over(once, last, stop, parts.tail)
 
     def _computed(self, kind: BinaryKind, a: ir.Value, b: ir.Value) -> ir.Value:
         return folded(ir.Binary(kind, a, b), self.builder)
 
     def _over(
         self,
+        schedule: LoopSchedule,
         start: ir.Value,
         stop: ir.Value,
         now: Sequence[int],
         before: Sequence[int] = (),
         then: Sequence[int] = (),
-        hints: Hints = (),
     ) -> None:
         """One loop: ops of this iteration, of the iteration before, and of this iteration again."""
         loop = self.loop
@@ -86,8 +85,8 @@ class _Rotation:
             earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
             _Part(loop, {counter: earlier}, body).place(before)
         this.place(then)
-        hints = (*loop.hints, *hints)
-        made = ir.For(loop.kind, start, stop, loop.step, body, loop.num_stages, hints)
+        held = loop.num_stages, loop.hints, schedule
+        made = ir.For(loop.kind, start, stop, loop.step, body, *held)
         self.builder.emit(made).span = loop.span
 
 

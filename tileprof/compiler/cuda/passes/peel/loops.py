@@ -120,4 +120,5 @@ def _emit(
     builder: ir.Builder,
 ) -> None:
     start, stop, step = (values.get(v, v) for v in (start, stop, loop.step))
-    builder.emit(ir.For(loop.kind, start, stop, step, body, loop.num_stages, loop.hints))
+    held = loop.num_stages, loop.hints, loop.schedule
+    builder.emit(ir.For(loop.kind, start, stop, step, body, *held))

@@ -10,7 +10,7 @@
 A mask at the begin and at the end of a range of keys (a sliding window) gives three loops, one
 that is proved to change nothing gives one.  The loops load the same tiles in turn, which a producer
 warp group does without a pause; copies by cp.async run ahead within one loop only, so loops with
-them stay, as a loop does that has the hint ("peel", False).
+them stay, as a loop does whose schedule says `whole`.
 
 What a mask is, `peel_masks.py` says; where it changes nothing, `peel_turns.py` finds, with values
 by `peel_numbers.py`; the loops are made by `peel_loops.py`.
@@ -23,13 +23,14 @@ from collections.abc import Sequence
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering, line_of
-from tileprof.compiler.cuda.passes.choice.choose import ROLES
-from tileprof.compiler.cuda.passes.pipeline.pipeline import ROLE_REGISTERS, WARP_GROUP
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers, registers_available
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
 from tileprof.compiler.passes.affine import is_nonnegative
 from tileprof.compiler.passes.identities import number_of
 from tileprof.compiler.passes.ranges import Ranges
+from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch
 from tileprof.remarks import Candidate, Decision, Reason
@@ -55,9 +56,6 @@ from .loops import Plan, planned
 from .masks import Mask, masks_of
 
 __all__ = ["peel"]
-
-HINT = "peel"
-"""Of a loop: False leaves it one loop."""
 
 
 def peel(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -164,7 +162,7 @@ class _Finder:
         launch = self._launch
         threads = launch.block_threads
         used = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses()}
-        roles = dict(launch.hints).get(ROLES, False)
+        roles = launch.schedule.warp_roles
         _, most = ROLE_REGISTERS.get(threads // WARP_GROUP, (0, 0)) if roles else (0, 0)
         most = most or registers_available(threads, self._lowering.target)
         return fragment_registers(used, threads) > min(
@@ -198,9 +196,9 @@ class _Finder:
         asked = self._lowering.controls.stages
         stages = loop.num_stages if asked is None else asked
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
-        if stages > 1 and any(c.lowering.startswith("cp.async") for c in copies):
+        if stages > 1 and any(isinstance(c.lowering, CpAsync) for c in copies):
             return CopiesAhead()
-        if not _may_part(loop):
+        if loop.schedule.whole:
             return OneIteration()
         if not {loop.start, loop.stop} <= self._free:
             return BoundsComputed()
@@ -210,7 +208,7 @@ class _Finder:
 
     def _refused(self, loop: ir.For, reasons: list[tuple[Mask, Reason]]) -> None:
         lines = _lines([mask for mask, _ in reasons])
-        if not _may_part(loop):
+        if loop.schedule.whole:
             self._add_remark(loop, FirstHasMask(lines))
             return
         said = dict.fromkeys(reason for _, reason in reasons)
@@ -239,10 +237,6 @@ class _Finder:
         self, loop: ir.For, said: Decision, *rejected: tuple[Candidate, Reason]
     ) -> None:
         self._lowering.remarks.add("loop", loop.body.args[0].name, loop.span, said, *rejected)
-
-
-def _may_part(loop: ir.For) -> bool:
-    return bool(dict(loop.hints).get(HINT, True))
 
 
 def _lines(masks: Sequence[Mask]) -> tuple[int, ...]:

@@ -11,12 +11,13 @@ this one, and barriers and tensor maps are set up once.
                                               C_local = …
                                               copy C_local → C, 64 columns at a time
 
-Where a loop's turns depend on the tile, a block that has loaded its tile takes the next one that no
-other has taken (the hint `order` of the loop): tiles then start in the order of the grid, and all
-blocks end at about the same time.
+Where the iterations of a loop depend on the tile, a block that has loaded its tile takes the next
+one that no other has taken (`dynamic` in the loop's schedule): tiles then start in the order of the
+grid, and all blocks end at about the same time.
 
 What a tile loads once and is small has two slots where they fit: the producer then need not wait
-until consumers have read the last before it goes on to the loop inside (the hint `slots`).
+until consumers have read the last before it goes on to the loop inside (`slots` in the
+loop's schedule).
 
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
 128 or 64 bytes a row in turn where the whole does not fit.  Tiles of one shape share them.
@@ -24,14 +25,17 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.choice.choose import ROLES
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
+from tileprof.compiler.cuda.tuning import RASTER_ROWS, SMALL_TILE
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch
+from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff
 from tileprof.remarks.launches import (
@@ -54,19 +58,17 @@ from tileprof.remarks.launches import (
 )
 
 from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
-from .tile_order import DYNAMIC, SMALL, TWO_SLOTS, indices_of
+from .tile_order import indices_of
 from .tile_work import uneven_work
 
 __all__ = ["persist"]
 
-RASTER = 8
-"""Rows of blocks that run together by default."""
 RESERVE = 1024
 """Bytes for the barriers of rings."""
 
 
 def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """The hint `raster` on launches that want it; persistent loops where they pay."""
+    """Put blocks in an order that shares L2, and let them loop over tiles where that pays."""
 
     def change(launch: ir.Launch) -> ir.Launch:
         launch = _ordered(launch, lowering)
@@ -76,7 +78,7 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 
 def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """With the hint `raster`: the author's wish, or groups of rows for products of matrices, whose
+    """Decide its `raster`: the author's wish, or groups of rows for products of matrices, whose
     operands are shared by the blocks of a row and of a column."""
     asked = int(dict(launch.hints).get("swizzle", 0)) or None
     products = any(isinstance(o, ir.Gemm) for o in ir.walk(launch.body))
@@ -85,18 +87,16 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if reports(launch):
         lowering.remarks.add("launch", "", launch.span, GridOrder(), (RowGroups(), BlocksNamed()))
         return launch
-    group = asked or RASTER
+    group = asked or RASTER_ROWS
     why = AsAsked() if asked else SharedInL2()
     lowering.remarks.add("launch", "", launch.span, GroupedRows(group, why))
-    hints = (*launch.hints, ("raster", group))
-    return ir.Launch(launch.grid, launch.threads, launch.body, hints, span=launch.span)
+    return launch.scheduled(replace(launch.schedule, raster=group))
 
 
 class _Persistent:
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         self.launch = launch
         self.lowering = lowering
-        self.hints = dict(launch.hints)
         self.stores = stores_of(launch)
         self.chunk = 0
         """Bytes of a row of what is stored at once; 0: all of it."""
@@ -106,12 +106,12 @@ class _Persistent:
         """The launch, persistent where that pays."""
         reason = self._reason()
         if reason:
-            if self.hints.get(ROLES):
+            if self.launch.schedule.warp_roles:
                 self._tell(BlockPerTile(), (PersistentCandidate(), reason))
             return self.launch
         self._tell(Persistent())
         if self.two_slots:
-            self._tell(TwoSlots(SMALL))
+            self._tell(TwoSlots(SMALL_TILE))
         return self._looped(dynamic=self._is_dynamic())
 
     def _tell(self, decision: Decision, *rejected: tuple[Candidate, Reason]) -> None:
@@ -125,7 +125,7 @@ class _Persistent:
             return TurnedOff()
         if reports(self.launch):
             return BlocksNamed()
-        if not self.hints.get(ROLES):
+        if not self.launch.schedule.warp_roles:
             return NoLoadsAhead()
         total = 1
         for value in self.launch.grid:
@@ -179,7 +179,7 @@ class _Persistent:
         """Bytes of the small tiles that are loaded outside of all loops."""
         loads = (o for o in self.launch.body.ops if is_ring_load(o))
         sizes = [tile_bytes(o.target) for o in loads if isinstance(o, ir.Copy)]
-        return sum(size for size in sizes if size <= SMALL)
+        return sum(size for size in sizes if size <= SMALL_TILE)
 
     # -- the order
 
@@ -220,14 +220,7 @@ class _Persistent:
             indices = indices_of(self.launch, tile, rank, builder)
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
-        order = (DYNAMIC,) if dynamic else ()
-        slots = (TWO_SLOTS,) if self.two_slots else ()
-        builder.emit(
-            ir.For(
-                "persistent", block, total, blocks, inner, hints=(*order, *slots), span=launch.span
-            )
-        )
-        hints = tuple((k, v) for k, v in self.hints.items() if k != "raster")
-        return ir.Launch(
-            launch.grid, launch.threads, body, (*hints, ("persistent", 1)), span=launch.span
-        )
+        tiles = LoopSchedule(dynamic=dynamic, slots=2 if self.two_slots else 1)
+        loop = ir.For("persistent", block, total, blocks, inner, schedule=tiles, span=launch.span)
+        builder.emit(loop)
+        return launch.scheduled(replace(launch.schedule, raster=0, persistent=1), body)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
-from tileprof.compiler.cuda.passes.expand import MATRIX
+from tileprof.ir.instructions import Matrices, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import with_originals
 
@@ -73,7 +73,8 @@ def stores_of(launch: ir.Launch) -> list[Store]:
 
 def _is_store(staged: ir.Alloc, into: ir.Copy, out: ir.Copy) -> bool:
     return (
-        (into.lowering, out.lowering) == (MATRIX, "tma")
+        isinstance(into.lowering, Matrices)
+        and isinstance(out.lowering, Tma)
         and into.target is staged.result
         and out.source is staged.result
         and isinstance(out.target.owner, ir.View)
@@ -152,8 +153,8 @@ def _store(buffers: list[ir.Value], source: ir.Value, op: ir.Copy, builder: ir.B
         part = builder.emit(ir.View(source, [zero, at], (rows, width), in_bounds=True)).result
         buffer = buffers[0]
         buffers.reverse()
-        builder.emit(ir.Copy(part, buffer, op.hints, MATRIX))
+        builder.emit(ir.Copy(part, buffer, op.hints, Matrices()))
         last = builder.emit(ir.Binary("add", view.offsets[-1], at)).result
         offsets, sizes = [*view.offsets[:-1], last], (*view.sizes[:-1], width)
         target = builder.emit(ir.View(view.base, offsets, sizes, view.in_bounds)).result
-        builder.emit(ir.Copy(buffer, target, op.hints, "tma"))
+        builder.emit(ir.Copy(buffer, target, op.hints, op.lowering))

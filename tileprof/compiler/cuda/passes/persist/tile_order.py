@@ -1,7 +1,7 @@
 """The author's block indices of the tile that a persistent block is at.
 
-In: a launch with its hints `raster` and `cluster`, and the number of a tile.  Out: one index for
-each axis of the grid, as `emit/grid.py` computes them for blocks that have one tile each.
+In: a launch with its schedule, and the number of a tile.  Out: one index for each axis of the grid,
+as `emit/grid.py` computes them for blocks that have one tile each.
 """
 
 from __future__ import annotations
@@ -12,14 +12,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
 from tileprof.ir.scalar import BinaryKind
 
-__all__ = ["DYNAMIC", "SMALL", "TWO_SLOTS", "indices_of"]
-
-DYNAMIC = ("order", "dynamic")
-"""The hint of a loop over tiles whose next tile is the first that no block has taken."""
-TWO_SLOTS = ("slots", 2)
-"""The hint of a loop over tiles whose small loads have a slot for the next tile, too."""
-SMALL = 8 << 10
-"""Bytes of such loads: little beside the rings of the loops inside."""
+__all__ = ["indices_of"]
 
 
 def indices_of(
@@ -29,7 +22,7 @@ def indices_of(
     tiles with neighbouring indices along its axis."""
     names = [a.name for a in launch.body.args]
     if rank is None:
-        group = int(dict(launch.hints).get("raster", 0))
+        group = launch.schedule.raster
         return _walked(names, launch.grid, group, tile, builder)
     cluster = cluster_of(launch)
     axis, size = cluster.axis, builder.constant(cluster.size)

@@ -47,6 +47,8 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.pipeline.roles import written_globals
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import PING_PONG_SHARE
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import per_launch, with_originals
 from tileprof.remarks import Reason
@@ -61,11 +63,9 @@ from tileprof.remarks.loops import (
     ThreadsDecide,
 )
 
-from .plan import LEAST, Plan, plan_turn, work_of
+from .plan import Plan, plan_turn, work_of
 
 __all__ = ["take_turns"]
-
-WARP_GROUP = 128
 
 _Around = tuple[ir.OpBase, ...]
 
@@ -104,7 +104,7 @@ class _Launch:
         plan = plan_turn(loop, self.launch, self.groups)
         if asked or isinstance(plan, Reason):
             return plan
-        if plan.share < LEAST:
+        if plan.share < PING_PONG_SHARE:
             return FewExponentials(plan.share)
         if plan.wraps:
             return ExponentialsBetween()

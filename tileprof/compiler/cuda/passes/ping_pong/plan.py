@@ -14,8 +14,14 @@ from itertools import pairwise
 from math import prod
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts.instruction import Wgmma, parse_instruction
 from tileprof.compiler.cuda.lowering import line_of
+from tileprof.compiler.cuda.tuning import (
+    ORDINARY_PER_CYCLE,
+    PING_PONG_STRAY,
+    SPECIAL_PER_CYCLE,
+    TENSOR_FLOPS_PER_CYCLE,
+)
+from tileprof.ir.instructions import Wgmma
 from tileprof.remarks import Reason
 from tileprof.remarks.loops import (
     ArithmeticApart,
@@ -27,16 +33,8 @@ from tileprof.remarks.loops import (
     SharesRows,
 )
 
-__all__ = ["LEAST", "Plan", "Work", "plan_turn", "work_of"]
+__all__ = ["Plan", "Work", "plan_turn", "work_of"]
 
-FLOPS, SPECIAL, ORDINARY = 4096, 16, 128
-"""Of an H100's multiprocessor in a clock: flops of dense products of 16-bit operands (989 TFLOP/s
-of 132 at 1.83 GHz), exponentials and the like, ordinary instructions of 32 bits."""
-LEAST = 3 / 8
-"""Of the time of products, what exponentials take where turns pay.  FlashAttention-3 takes turns
-for heads of 128 columns, where that is 1/2, and not for 256, where it is 1/4."""
-STRAY = 1 / 4
-"""Of a loop's arithmetic, what may stand elsewhere than with its exponentials."""
 _CHEAP = {
     "neg", "not", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite",
     "popcount", "clz",
@@ -88,7 +86,7 @@ def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
     works = [work_of(gap) for gap in gaps]
     heavy = max(range(len(gaps)), key=lambda n: works[n].special)
     total = sum(works, Work())
-    if total.clocks - works[heavy].clocks > STRAY * total.clocks:
+    if total.clocks - works[heavy].clocks > PING_PONG_STRAY * total.clocks:
         return ArithmeticApart()
     wraps = heavy != len(gaps) - 1
     first, last = products[(heavy + 1) % len(products)], products[heavy]
@@ -102,7 +100,7 @@ def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
 
 def _clocks(op: ir.AsyncGemm) -> float:
     """Of the tensor cores, for one product."""
-    return 2 * prod(op.gemm.mnk) / FLOPS * op.a.dtype.bits / 16
+    return 2 * prod(op.gemm.mnk) / TENSOR_FLOPS_PER_CYCLE * op.a.dtype.bits / 16
 
 
 # -- what the loop is made of
@@ -112,7 +110,7 @@ def _loop_reason(loop: ir.For, products: Sequence[ir.AsyncGemm], groups: int) ->
     if any(isinstance(o, ir.AsyncGemm) and o not in products for o in ir.walk(loop.body)):
         return ProductsInside()
     for product in products:
-        instruction = parse_instruction(product.lowering)
+        instruction = product.lowering
         if not isinstance(instruction, Wgmma) or instruction.rows != groups:
             return SharesRows(line_of(product))
     for op in loop.body.ops:
@@ -145,9 +143,9 @@ def _work(op: ir.OpBase) -> Work:
             points = prod(_extent(e) for e in extents)
             special = sum(map(_is_special, ir.walk(body)))
             others = sum(map(_is_ordinary, ir.walk(body)))
-            return Work(points * special / SPECIAL, points * others / ORDINARY)
+            return Work(points * special / SPECIAL_PER_CYCLE, points * others / ORDINARY_PER_CYCLE)
         case ir.Reduce(source=source):
-            return Work(0, prod(source.buffer.static_shape) / ORDINARY)
+            return Work(0, prod(source.buffer.static_shape) / ORDINARY_PER_CYCLE)
         case ir.For() | ir.While() | ir.If():
             return sum((work_of(b.ops) for b in op.blocks()), Work())
         case _:

@@ -13,6 +13,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import CpAsync
 from tileprof.ir.rewrite import clone, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
@@ -103,11 +104,12 @@ class _Grouping:
 
 
 def _is_async(op: ir.OpBase) -> bool:
-    return isinstance(op, ir.Copy) and op.lowering.startswith("cp.async")
+    return isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync)
 
 
 def _in_place(op: ir.Copy, builder: ir.Builder) -> None:
     """A copy that nothing overlaps with."""
+    assert isinstance(op.lowering, CpAsync)
     builder.emit(ir.AsyncCopy(op.source, op.target, None, op.lowering, op.hints))
     builder.emit(ir.Commit("cp.async"))
     builder.emit(ir.Wait("cp.async", [], [], 0, reason="nothing to overlap with"))
@@ -151,7 +153,17 @@ class _Loop:
             self._load(self._step(here, distance), free)
             self._work(block, here, slot)
         builder.emit(
-            ir.For("serial", loop.start, loop.stop, loop.step, block, 0, loop.hints, span=loop.span)
+            ir.For(
+                "serial",
+                loop.start,
+                loop.stop,
+                loop.step,
+                block,
+                0,
+                loop.hints,
+                loop.schedule,
+                span=loop.span,
+            )
         )
 
     def _step(self, start: ir.Value, distance: ir.Value) -> ir.Value:
@@ -169,6 +181,7 @@ class _Loop:
             for copy in self.copies:
                 source = self._replayed(copy.source, mapping)
                 target = slot_view(copy.target, slot, then.ops)
+                assert isinstance(copy.lowering, CpAsync)
                 builder.emit(
                     ir.AsyncCopy(source, target, None, copy.lowering, copy.hints, span=copy.span)
                 )

@@ -1,6 +1,6 @@
 """Loads that run ahead of their use.
 
-Warp roles (the launch has the hint `warp_roles`): every load by TMA goes to a producer warp group,
+Warp roles (`warp_roles` in the launch's schedule): every load by TMA goes to a producer warp group,
 which fills the slots of a ring; the consumers wait for a slot before its first use and free it
 after its last.  Ring positions live outside of all loops, so the scheme needs no prologue and no
 drain, and a persistent block goes from tile to tile without a pause.
@@ -16,10 +16,13 @@ cp.async: all threads start the load of iteration k + stages − 1 before they w
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.choice.choose import ROLES
 from tileprof.compiler.cuda.resources import registers_available
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
 from tileprof.ir.rewrite import per_launch, with_rule
 from tileprof.remarks.launches import ProducerLoads
 
@@ -27,11 +30,6 @@ from .grouped_copies import group_copies
 from .split import split_roles
 
 __all__ = ["pipeline"]
-
-WARP_GROUP = 128
-ROLE_REGISTERS = {2: (24, 240), 3: (32, 160)}
-"""By consumer warp groups: what `setmaxnreg` leaves to a thread of the producer and of a consumer;
-with one consumer warp group all threads have enough without."""
 
 
 def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -45,8 +43,7 @@ def _no_wish(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
 
 
 def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    hints = dict(launch.hints)
-    if not hints.pop(ROLES, False):
+    if not launch.schedule.warp_roles:
         return group_copies(launch, lowering)
     body = split_roles(launch, lowering)
     groups = launch.block_threads // WARP_GROUP
@@ -58,7 +55,7 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         span=roles.span,
     )
     lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
-    return ir.Launch(launch.grid, launch.threads, body, tuple(hints.items()), span=launch.span)
+    return launch.scheduled(replace(launch.schedule, warp_roles=False), body)
 
 
 def _registers(groups: int, lowering: Lowering) -> tuple[int, int]:

@@ -13,7 +13,9 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
 from tileprof.remarks import Reason
 from tileprof.remarks.common import (
@@ -41,8 +43,6 @@ __all__ += ["role_reason", "written_globals"]
 
 CanBulk = Callable[[ir.Copy], Reason | None]
 """Says why TMA cannot do a copy; None where it can."""
-PRODUCER_THREADS = 128
-"""Of the warp group that only loads."""
 
 
 def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Reason | None:
@@ -52,7 +52,7 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
     if not lowering.controls.warp_specialization:
         return SpecialisationOff()
     threads, limit = launch.block_threads, lowering.target.threads_per_block
-    if threads + PRODUCER_THREADS > limit:
+    if threads + WARP_GROUP > limit:
         return NoRoomForProducer(threads, limit)
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
     stages = lowering.controls.stages
@@ -116,7 +116,7 @@ def is_ring_load(op: ir.OpBase) -> bool:
     """Whether an op of a launch with roles is a load that the producer issues."""
     return (
         isinstance(op, ir.Copy)
-        and op.lowering.startswith("tma")
+        and isinstance(op.lowering, Tma)
         and base(op.target).buffer.space == "shared"
     )
 

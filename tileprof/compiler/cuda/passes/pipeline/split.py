@@ -25,21 +25,19 @@ from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
-from tileprof.compiler.cuda.passes.persist.tile_order import DYNAMIC, SMALL, TWO_SLOTS
+from tileprof.compiler.cuda.tuning import SMALL_TILE, TILES_AHEAD
 from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewrite import clone, rewrite_block
+from tileprof.ir.schedule import LoopSchedule
 
 from .roles import is_ring_load, written_globals
 
-__all__ = ["ONCE", "Mapping", "Slots", "consumed", "slot_view", "split_roles"]
+__all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
 
 Mapping = dict[ir.Value, ir.Value]
-ONCE = ("once", True)
-"""Hint of a loop that has one iteration at most."""
-AHEAD = 2
-"""Numbers of tiles that may wait for consumers: the producer is at most two tiles ahead."""
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
 """For each tile the buffer with all its slots, and the slot it is in."""
 
@@ -176,7 +174,7 @@ class _Split:
             producer, consumer = ahead.opened(inner), here.opened(inner)
             theirs[name], ours[name] = producer.block, consumer.block
             self._block(inner, loop, producer, consumer, slots)
-        if loop is not None and DYNAMIC in loop.hints:
+        if loop is not None and loop.schedule.dynamic:
             self._hand_over(loop, theirs["body"], ours["body"], ahead)
         ahead.close(op, theirs)
         here.close(op, ours)
@@ -188,7 +186,7 @@ class _Split:
     def _hand_over(self, op: ir.For, theirs: ir.Block, ours: ir.Block, ahead: _Half) -> None:
         """Let both roles go on with the next tile that nobody has taken."""
         warps = self.launch.block_threads // 32
-        numbers = ir.Ring(AHEAD, 0, warps, span=op.span, hint="tiles")
+        numbers = ir.Ring(TILES_AHEAD, 0, warps, span=op.span, hint="tiles")
         self.before.append(numbers)
         builder = ir.Builder(theirs, op.span)
         total = ahead.mapping.get(op.stop, op.stop)
@@ -231,16 +229,16 @@ class _Split:
     def _group(
         self, block: ir.Block, copies: list[ir.Copy], first: int, last: int, loop: ir.For | None
     ) -> _Group:
-        stages, hints = self._stages(loop), loop.hints if loop is not None else ()
-        if TWO_SLOTS in hints and sum(tile_bytes(c.target) for c in copies) <= SMALL:
-            stages = 2
+        stages, schedule = self._stages(loop), loop.schedule if loop is not None else LoopSchedule()
+        if schedule.slots > 1 and sum(tile_bytes(c.target) for c in copies) <= SMALL_TILE:
+            stages = schedule.slots
         key = (stages, *((c.target, sharers(c)) for c in copies))
         if key not in self.rings:
             self.rings[key] = self._ring(copies, stages)
         ring, buffers = self.rings[key]
         # Behind its only iteration a loop leaves no product running: where ways with and without
         # one meet, the assembler would run all products of the kernel one by one.
-        lag = stages > 1 and self.lowering.controls.delayed_release and ONCE not in hints
+        lag = stages > 1 and self.lowering.controls.delayed_release and not schedule.once
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         return _Group(copies, first, last, ring, buffers, lag)
 
@@ -283,7 +281,7 @@ class _Split:
             if count > 1:
                 source, target = shared_slice(source, target, count, self.rank, builder)
             builder.emit(
-                ir.AsyncCopy(source, target, group.ring, "tma", copy.hints, count, span=copy.span)
+                ir.AsyncCopy(source, target, group.ring, Tma(), copy.hints, count, span=copy.span)
             )
         builder.emit(ir.RingCommit(group.ring))
 

@@ -1,0 +1,91 @@
+"""Numbers by which passes decide, and that were taken from a paper, measured, or chosen by hand.
+
+What an architecture has stands in `target.py` and `binary/occupancy.py`.  Here stand what its units
+do in a cycle, and the thresholds at which one form of a kernel becomes faster than another.  Each
+number says its unit, its source and the date from which it stands.  A wrong one makes kernels
+slower, never wrong.  "By hand" means that no measurement which decides between it and its
+neighbours is kept.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BARRIER_CYCLES", "CROWDED_REGISTERS", "FRAGMENT_REGISTERS", "OPERAND_SLICES"]
+__all__ += ["ORDINARY_PER_CYCLE", "PING_PONG_SHARE", "PING_PONG_STRAY", "RASTER_ROWS"]
+__all__ += [
+    "ROLE_REGISTERS",
+    "SECTOR_CYCLES",
+    "SHUFFLE_BARRIERS",
+    "SMALL_TILE",
+    "SPECIAL_PER_CYCLE",
+]
+__all__ += ["SPILL_CYCLES", "TENSOR_FLOPS_PER_CYCLE", "TILES_AHEAD"]
+
+# -- what units do
+
+TENSOR_FLOPS_PER_CYCLE = 4096
+"""Flops of dense products of 16-bit operands, per cycle of an H100's multiprocessor: 989 TFLOP/s of
+132 of them at 1.83 GHz (NVIDIA, "H100 Tensor Core GPU Architecture", 2022).  Since 2026-11-22."""
+
+SPECIAL_PER_CYCLE = 16
+"""Exponentials and the like, per cycle of a multiprocessor (CUDA C++ Programming Guide, throughput
+of native arithmetic instructions, compute capability 9.0).  Since 2026-11-22."""
+
+ORDINARY_PER_CYCLE = 128
+"""Ordinary 32-bit instructions of threads, per cycle of a multiprocessor; source and date as for
+`SPECIAL_PER_CYCLE`."""
+
+SECTOR_CYCLES = 1.5
+"""Cycles for 32 bytes at a multiprocessor's share of the memory bandwidth: 3.35 TB/s of an H100
+among 132 at 1.83 GHz give 2.3, an H200's 4.8 TB/s give 1.6.  By hand, 2026-11-21."""
+
+BARRIER_CYCLES = 30.0
+"""Cycles of a barrier of all threads of a block.  By hand, 2026-11-21."""
+
+SHUFFLE_BARRIERS = 16.0
+"""Cost of two barriers, in words that a warp stores or loads.  By hand, 2026-11-21."""
+
+SPILL_CYCLES = 100.0
+"""Cycles for each register of a thread beyond `CROWDED_REGISTERS`: more than any layout saves.  By
+hand, 2026-11-21."""
+
+# -- registers
+
+CROWDED_REGISTERS = 160
+"""Registers of a thread beyond which fragments leave too little for everything else.  By hand,
+2026-11-21."""
+
+FRAGMENT_REGISTERS = 200
+"""Registers of a thread, of its 240, that the fragments of an overlapped loop may take: addresses,
+counters and descriptors need the rest.  By hand, 2026-11-22."""
+
+ROLE_REGISTERS = {2: (24, 240), 3: (32, 160)}
+"""Registers that `setmaxnreg` leaves to a thread of the producer and of a consumer, by the number
+of consumer warp groups; with one, all threads have enough without.  They are multiples of 8, and
+are no more than the block starts with: 24 + 2 · 240 of 3 · 168, 32 + 3 · 160 of 4 · 128.
+FlashAttention-3 has the same (Shah et al., 2024).  Since 2026-11-22."""
+
+# -- thresholds
+
+OPERAND_SLICES = 4
+"""Slices along K of a product whose A is computed in registers.  More would add waits; with fewer,
+more registers wait for one product.  By hand, 2026-11-21."""
+
+RASTER_ROWS = 8
+"""Rows of blocks that run together by default, to share operands in L2.  By hand, 2026-11-21."""
+
+SMALL_TILE = 8 << 10
+"""Bytes of a tile, loaded once for each tile of the grid, up to which it gets a second slot: little
+beside the rings of the loops inside.  By hand, 2026-11-23."""
+
+TILES_AHEAD = 2
+"""Numbers of tiles that may wait for the consumers: the producer is at most so many tiles ahead.
+By hand, 2026-11-22."""
+
+PING_PONG_SHARE = 3 / 8
+"""Time of exponentials, as a share of the time of products, from which warp groups hand the tensor
+cores over to each other.  FlashAttention-3 (Shah et al., 2024) does so for heads of 128 columns,
+where the share is 1/2, and not for 256, where it is 1/4.  Since 2026-11-22."""
+
+PING_PONG_STRAY = 1 / 4
+"""Share of a loop's arithmetic that may stand elsewhere than with its exponentials.  By hand,
+2026-11-22."""
