@@ -256,7 +256,7 @@ def mapped_as(path: str) -> str:
     return "devices" if path.startswith("/dev/") else "files"
 
 
-class _Mallinfo(ctypes.Structure):
+class Mallinfo(ctypes.Structure):
     """`struct mallinfo2` of the C library."""
 
     _fields_ = tuple(
@@ -266,15 +266,21 @@ class _Mallinfo(ctypes.Structure):
     )  # fmt: skip
 
 
-def allocated_bytes() -> int:
-    """Return bytes that `malloc` has given out and that were not freed; 0 where it cannot tell."""
+def mallinfo() -> Mallinfo | None:
+    """Return what glibc says of its heaps; None with another C library."""
     try:
         mallinfo2 = ctypes.CDLL(None).mallinfo2
     except AttributeError:
-        return 0
-    mallinfo2.restype = _Mallinfo
-    told = mallinfo2()
-    return int(told.uordblks + told.hblkhd)
+        return None
+    mallinfo2.restype = Mallinfo
+    found: Mallinfo = mallinfo2()
+    return found
+
+
+def allocated_bytes() -> int:
+    """Return bytes that `malloc` has given out and that were not freed; 0 where it cannot tell."""
+    found = mallinfo()
+    return 0 if found is None else int(found.uordblks + found.hblkhd)
 
 
 def resident_mb() -> float:

@@ -1,4 +1,4 @@
-"""What the text of a kernel and its plain form share: names of values, attributes that are told.
+"""Parts that the text of a kernel and its plain form share: names of values, attributes of ops.
 
 In: values and ops in the order of the text.  Out: a name for each value, the same in both forms.
 """
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from .core import OpBase, Value
+from .instructions import CopyInstruction, ProductInstruction
+from .schedule import Schedule, decisions
 
 __all__ = ["ValueNames", "said"]
 
@@ -59,9 +61,17 @@ class ValueNames:
 
 
 def said(op: OpBase) -> Iterator[tuple[str, Any]]:
-    """Yield the named attributes that are not what they are by default."""
+    """Yield the named attributes that are not what they are by default.
+
+    Instructions are given as their text, schedules as the list of their decisions.
+    """
     for name, default in op.SPEC.attributes:
         held = getattr(op, name)
-        # The element type is in the type of the result, which is always told.
-        if name != "dtype" and held != default:
-            yield name, held
+        # The element type is in the type of the result, which is always there.
+        if name == "dtype" or held == default:
+            continue
+        if isinstance(held, CopyInstruction | ProductInstruction):
+            held = str(held)
+        elif isinstance(held, Schedule):
+            held = decisions(held)
+        yield name, held

@@ -12,10 +12,8 @@ from typing import Any
 from tileprof import kernel_ir
 
 from .core import Block, OpBase
-from .instructions import CpAsync, Fma, Matrices, Mma, Tma, Wgmma
 from .kernel import Kernel
 from .names import ValueNames, said
-from .schedule import LaunchSchedule, LoopSchedule, decisions
 from .types import BufferType, DType, Type
 
 __all__ = ["plain_kernel"]
@@ -60,10 +58,6 @@ def _attribute(held: Any) -> kernel_ir.Attribute:
     match held:
         case DType():
             return held.name
-        case Tma() | CpAsync() | Matrices() | Wgmma() | Mma() | Fma():
-            return str(held)
-        case LaunchSchedule() | LoopSchedule():
-            return _attribute(decisions(held))
         case tuple() | list():
             return tuple(map(_attribute, held))
         case float() if not math.isfinite(held):

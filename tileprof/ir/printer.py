@@ -23,10 +23,8 @@ from typing import Any
 from tileprof.errors import Location
 
 from .core import Block, OpBase, Value
-from .instructions import CpAsync, Fma, Matrices, Mma, Tma, Wgmma
 from .kernel import Kernel, Param, Site, State
 from .names import ValueNames, said
-from .schedule import LaunchSchedule, LoopSchedule, decisions
 from .types import DType
 
 __all__ = ["print_kernel", "print_location"]
@@ -148,9 +146,5 @@ def _attribute(held: Any) -> str:
             return held.name
         case tuple() | list():
             return "[" + ", ".join(_attribute(v) for v in held) + "]"
-        case Tma() | CpAsync() | Matrices() | Wgmma() | Mma() | Fma():
-            return _attribute(str(held))
-        case LaunchSchedule() | LoopSchedule():
-            return _attribute(decisions(held))
         case _:
             raise TypeError(f"an attribute cannot hold {held!r}")

@@ -10,12 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-__all__ = ["LaunchSchedule", "LoopSchedule", "decisions", "launch_schedule", "loop_schedule"]
+__all__ = [
+    "LaunchSchedule",
+    "LoopSchedule",
+    "Schedule",
+    "decisions",
+    "launch_schedule",
+    "loop_schedule",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSchedule:
-    """What was decided about the blocks of a launch."""
+    """Decisions about the blocks of a launch."""
 
     warp_roles: bool = False
     """Whether a producer warp group is to issue the loads; where it does, `Roles` says so."""
@@ -41,7 +48,7 @@ class LaunchSchedule:
 
 @dataclass(frozen=True, slots=True)
 class LoopSchedule:
-    """What was decided about the iterations of a loop."""
+    """Decisions about the iterations of a loop."""
 
     once: bool = False
     """Whether it has one iteration at most."""

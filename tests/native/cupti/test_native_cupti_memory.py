@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes as C
 from pathlib import Path
 
+from benchmarks.reliability.soak import mallinfo
 from tests.native.cupti_programs import Fake
 
 
@@ -14,21 +14,11 @@ def resident_bytes() -> int:
     return pages * 4096
 
 
-class _Malloc(C.Structure):
-    """The answer of glibc's `mallinfo2`."""
-
-    _fields_ = tuple(
-        (name, C.c_size_t)
-        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks",
-                     "uordblks", "fordblks", "keepcost")
-    )  # fmt: skip
-
-
 def free_bytes() -> int:
     """Return the bytes that malloc keeps in all heaps and nobody uses."""
-    mallinfo = C.CDLL(None).mallinfo2
-    mallinfo.restype = _Malloc
-    return int(mallinfo().fordblks)
+    found = mallinfo()
+    assert found is not None
+    return int(found.fordblks)
 
 
 def test_threads_with_own_buffers_leave_no_holes_in_the_heaps(fake: Fake) -> None:

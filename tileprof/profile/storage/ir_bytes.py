@@ -26,10 +26,10 @@ from tileprof.profile.storage import ir_text, limits
 from tileprof.profile.storage.inflate import inflated
 from tileprof.profile.storage.plain_text import clean_text
 
-__all__ = ["VERSION", "from_bytes", "programs", "rows", "to_bytes"]
+__all__ = ["VERSION", "programs", "rows"]
 
 VERSION: Final = 1
-"""Of the JSON.  A program of a later version is not read."""
+"""Version of the JSON.  A program of a later version is not read."""
 _NAME: Final = re.compile(r"%\w+|_", re.ASCII)
 """A value, or `_` for an operand that is left out."""
 _INTEGER: Final = 1 << 63
@@ -76,16 +76,6 @@ def _from_text(text: str) -> TileKernel | None:
         return _kernel(_plain(ir_text.read(text))[1], limits.IR_OPS)
     except ProfileFileError:
         return None
-
-
-def to_bytes(kernel: TileKernel) -> bytes:
-    """Return the JSON of a program, compressed."""
-    return zlib.compress(_plain(kernel)[1])
-
-
-def from_bytes(content: bytes) -> TileKernel:
-    """Return a program; raises `ProfileFileError` where it is damaged, or larger than any."""
-    return _kernel(inflated(content, "`kernel_ir.content`", limits.IR_BYTES), limits.IR_OPS)
 
 
 def _depth(kernel: TileKernel) -> int:
