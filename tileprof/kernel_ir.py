@@ -34,10 +34,10 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Of a value."""
+    """Type of a value."""
 
     dtype: str = ""
-    """Of its elements; of a single value its own."""
+    """Element type of a buffer; the type itself of a single value."""
     space: str = ""
     """`global`, `shared`, … of a buffer."""
     shape: tuple[int | str, ...] = ()
@@ -51,7 +51,7 @@ class Type:
 
     @property
     def bits(self) -> int:
-        """Of an element; a `bool` takes a byte."""
+        """Size of an element in bits; a `bool` takes a byte."""
         found = _NUMBER.search(self.dtype)
         return int(found[0]) if found else 8
 
@@ -89,14 +89,14 @@ class Op:
     """Values in brackets: indices, extents."""
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     types: tuple[Type, ...] = ()
-    """Of the results."""
+    """Types of the results, in their order."""
     blocks: tuple[Block, ...] = ()
     line: int = 0
-    """In the source of the kernel; 0 where it is not known."""
+    """Line in the source of the kernel; 0 where it is not known."""
 
     @property
     def type(self) -> Type:
-        """Of the first result; one without a name where there is none."""
+        """Type of the first result; one without a name where there is none."""
         return self.types[0] if self.types else Type()
 
     @property
@@ -121,7 +121,7 @@ class Op:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Of its first block: indices of a launch, a `parallel` or a loop."""
+        """Arguments of the first block: indices of a launch, a `parallel` or a loop."""
         return self.blocks[0].arguments if self.blocks else ()
 
     @property
@@ -170,13 +170,13 @@ class TileKernel:
 
     @cached_property
     def types(self) -> Mapping[str, Type]:
-        """By value."""
+        """Types, keyed by value."""
         found = {name: each.type for name, each in self.parameters.items()}
         return found | {op.result: op.type for op, _ in self.nested if op.results}
 
     @cached_property
     def extents(self) -> Mapping[str, tuple[int, ...]]:
-        """By tensor, those whose extents are all known when it compiles."""
+        """Extents, keyed by tensor, of those that are all known when it compiles."""
         held = {name: each.type.extents for name, each in self.parameters.items()}
         return {name: extents for name, extents in held.items() if extents}
 

@@ -33,7 +33,7 @@ from benchmarks.reliability.page import CAMPAIGNS, COMBINED, ROOT
 GRACE_S = 45
 """After its time a campaign ends what it has begun; then it is killed."""
 UNRECORDED_S = 60
-"""Of the soak, before it records: what grows there is not the recorder's."""
+"""Seconds of the soak before it records; growth in them is not the recorder's."""
 TOLD = 4_000
 """Characters of what a campaign said that are kept where it ended badly."""
 
@@ -44,7 +44,7 @@ class Part:
 
     name: str
     share: float
-    """Of the time of the lane."""
+    """Share of the lane's time, relative to the shares of the others."""
     options: tuple[str, ...] = ()
 
 

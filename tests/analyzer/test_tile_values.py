@@ -27,7 +27,7 @@ LOOPS = """kernel @k(%n: index) {
 
 
 def test_turns_of_loops() -> None:
-    """By block; of a part of a step; not known where they go with a loop, or a parameter."""
+    """Values are known by block and in parts of a step, not where a loop or a parameter decides."""
     kernel = read(LOOPS)
     values, loops = values_of(kernel), [*kernel.named("for")]
     assert values.turns["%k"].tolist() == [1, 2, 3, 4]

@@ -277,7 +277,7 @@ def test_a_long_replay_keeps_its_launch(fake: Fake) -> None:
 
 
 def test_a_late_record_of_what_nobody_recorded_is_not_the_programs(fake: Fake) -> None:
-    """As of copies that are made between sessions: also after more launches than slots."""
+    """A record of a copy between sessions is recognised after more launches than slots."""
     fake.recorder.set_epoch(0)
     early = [fake.call() for _ in range(20)]
     fake.recorder.set_epoch(1)

@@ -1,4 +1,4 @@
-"""What a tile kernel's program says: its work, what lies outside of tensors, loops, traffic.
+"""Facts of a tile kernel's program: its work, loops, traffic, and padding outside of tensors.
 
 In: text, and numbers of the device. Out: bytes, shares, lines. Nothing was measured here.
 """

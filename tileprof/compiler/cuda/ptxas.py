@@ -212,7 +212,7 @@ def _remark(note: Note, location: Location | None) -> Remark:
 
 
 def _meant(note: Note) -> tuple[Decision, Candidate, Reason]:
-    """What happens, what was wanted instead, and why it is not so with a way out."""
+    """Return the decision, the candidate that was wanted, and the reason with a way out."""
     first, second = (*note.numbers, 0, 0)[:2]
     match note.kind:
         case "serialized":

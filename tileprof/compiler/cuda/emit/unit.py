@@ -148,7 +148,7 @@ class _Unit:
         return _Function([*head, *body, Line("}")], spec)
 
     def _context(self, op: ir.Launch) -> Context:
-        """What the emission of a launch shares."""
+        """Return the context that all steps of a launch's emission share."""
         # Layouts go by whole warps: threads that fill the last one hold copies or padding.
         threads = -(-op.block_threads // 32) * 32
         return Context(

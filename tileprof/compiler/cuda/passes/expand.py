@@ -75,7 +75,7 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a loop over the elements of a tile has besides them: see `Parallel`."""
+    """Attributes of the `Parallel` loop over the elements of a tile, beside its body."""
 
     origin: Origin
     hints: Hints = ()
