@@ -15,7 +15,6 @@ on a second stream, and copies in both directions.  All launch a known number of
 from __future__ import annotations
 
 import argparse
-import ctypes
 import datetime
 import json
 import os
@@ -34,6 +33,7 @@ from typing import Any
 import torch
 
 import tileprof
+from benchmarks.reliability.heap import mallinfo
 from benchmarks.reliability.soak_kernels import shift_and_scale
 from tileprof.native import _recorder as _native
 from tileprof.profile import Profile, load
@@ -254,27 +254,6 @@ def mapped_as(path: str) -> str:
     if path.startswith("["):
         return "heap" if path == "[heap]" else "stacks and others"
     return "devices" if path.startswith("/dev/") else "files"
-
-
-class Mallinfo(ctypes.Structure):
-    """`struct mallinfo2` of the C library."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks",
-                     "uordblks", "fordblks", "keepcost")
-    )  # fmt: skip
-
-
-def mallinfo() -> Mallinfo | None:
-    """Return what glibc says of its heaps; None with another C library."""
-    try:
-        mallinfo2 = ctypes.CDLL(None).mallinfo2
-    except AttributeError:
-        return None
-    mallinfo2.restype = Mallinfo
-    found: Mallinfo = mallinfo2()
-    return found
 
 
 def allocated_bytes() -> int:

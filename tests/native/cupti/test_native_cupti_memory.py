@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.reliability.soak import mallinfo
+from benchmarks.reliability.heap import mallinfo
 from tests.native.cupti_programs import Fake
 
 
