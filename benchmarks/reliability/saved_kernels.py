@@ -10,6 +10,7 @@ than 3 s: a loop may run as often as its kernel says.  Seed n gives the same mut
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -125,7 +126,8 @@ def _change(held: Any, draw: random.Random) -> None:
             case 1:
                 held[key] = draw.choice(keys)
             case _:
-                held[key] = draw.choice(VALUES)
+                # A later change may go into a list: it must not be one that all mutants share.
+                held[key] = copy.deepcopy(draw.choice(VALUES))
         return
 
 
