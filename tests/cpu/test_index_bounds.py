@@ -101,7 +101,7 @@ def test_long_sums_are_checked_at_each_point() -> None:
 
 
 def test_bounds_of_shared_sums_are_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 accesses at an index of 100 ops take as many steps as one, but for their own additions."""
+    """100 accesses at an index of 100 ops take its steps once, and one step each."""
     steps, binary = [], ranges._binary
 
     def counted(kind: str, a: ranges.Interval, b: ranges.Interval) -> ranges.Interval:
