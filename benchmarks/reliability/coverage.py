@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -33,6 +34,7 @@ from tileprof.binary.cubin import read as read_cubin
 from tileprof.errors import TileprofError
 from tileprof.lang.saved import load_kernel
 from tileprof.profile import load
+from tileprof.profile.storage import limits
 
 __all__ = ["PROFILES", "READERS", "Lines", "Reader", "main", "reached", "read_profile"]
 
@@ -188,18 +190,23 @@ def _reads(name: str, runs: int) -> Iterator[Read]:
 
 
 def _profiles(runs: int) -> Iterator[Read]:
+    from . import stated
     from .profiles import drawn, sound_profiles
 
     kept = [zlib.decompress(path.read_bytes()) for path in sorted(CORPUS.glob("profiles/*.z"))]
-    contents = [content for _, content in sound_profiles()] + kept
+    sound = [content for _, content in sound_profiles()]
+    contents = itertools.chain(sound, kept, stated.profiles(), (drawn(n)[1] for n in range(runs)))
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/p.tprof"
-        # What is no file, or none that may be read.
-        for other in (f"{folder}/none", folder, "/dev/null", f"{folder}/a\0b"):
+        for other in itertools.chain(stated.paths(Path(folder)), [Path(f"{folder}/a\0b")]):
             yield lambda other=other: load(other)  # type: ignore[misc]
-        for number in range(-len(contents), runs):
-            Path(path).write_bytes(contents[number] if number < 0 else drawn(number)[1])
+        for content in contents:
+            Path(path).write_bytes(content)
             yield lambda: read_profile(path)
+        # Longer than any profile, and mostly a hole.
+        Path(path).write_bytes(sound[0])
+        os.truncate(path, limits.FILE_BYTES + 1)
+        yield lambda: load(path)
 
 
 class _TooLongError(Exception):

@@ -203,7 +203,7 @@ def _drop(database: sqlite3.Connection, chance: random.Random) -> None:
         case 4:
             column = columns[-1]
             database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-            database.execute(f"ALTER TABLE {table} ADD COLUMN {column} AS (abs(random()))")
+            database.execute(f"ALTER TABLE {table} ADD COLUMN {column} AS (1)")
         case 5:
             database.execute(
                 f"CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END"

@@ -1,26 +1,114 @@
 """Files that chance seldom makes, each of which meets one refusal of a reader.
 
-In: the kept files of `tests/data/fuzz`.  Out: the same ones with one stated fault each: texts of
-IR, saved kernels, cubins.  Mutants find what nobody thought of, these what is far from any mutant,
-such as a limit of 10,000 ops.
+In: the kept files of `tests/data/fuzz`.  Out: the same ones with one stated fault each:
+profiles, texts of IR, saved kernels, cubins.  Mutants find what nobody thought of, these what is
+far from any mutant, such as a limit of 10,000 ops.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
+import sqlite3
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from .saved_kernels import members_of, packed
 
-__all__ = ["cubins", "kernels", "paths", "texts"]
+__all__ = ["cubins", "kernels", "paths", "profiles", "texts"]
 
 CORPUS = Path(__file__).parents[2] / "tests" / "data" / "fuzz"
+
+# -- profiles
+
+_NUMBERS = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {}) "
+_SQL = (
+    ("ALTER TABLE files ADD COLUMN more TEXT AS ('a')",),
+    (_NUMBERS.format(1001) + "INSERT INTO timeline_tracks SELECT x + 99, 'a', 'a', x, 0 FROM n",),
+    (_NUMBERS.format(20_002) + "INSERT INTO timeline_tracks SELECT x + 99, 'a', 'a', x, 0 FROM n",),
+    (_NUMBERS.format(1_000_001) + "INSERT INTO files SELECT x + 99, 'a' FROM n",),
+    # As many values as there are nodes for each metric.
+    (_NUMBERS.format(10_000) + "INSERT INTO nodes SELECT x + 99, 0, 0 FROM n",
+     _NUMBERS.format(990)
+     + "INSERT INTO metrics SELECT x + 99, 'm' || x, '', 'sum', 0, 'dense', 0 FROM n"),
+    (_NUMBERS.format(10_050) + "INSERT INTO nodes SELECT x + 2, x + 1, 0 FROM n",),
+    (_NUMBERS.format(5_000) + "INSERT INTO nodes SELECT x + 99, 0, 0 FROM n",
+     "UPDATE symbols SET name = hex(zeroblob(9000))"),
+    (_NUMBERS.format(150)
+     + "INSERT INTO locations SELECT x + 99, 0, 1, 0, 1, 0, '', nullif(x + 98, 99) FROM n",
+     "UPDATE symbols SET location = 249"),
+    ("UPDATE kernels SET source = char(27) || 'a' WHERE id = 0",),
+    ("DELETE FROM kernel_ir", "UPDATE kernels SET ir = replace(hex(zeroblob(400)), '0', '{')"),
+    ("DELETE FROM kernel_ir",
+     "UPDATE kernels SET ir = 'kernel @k(%x: global<4, float32>) {' || char(10) "
+     "|| 'assert \"a\" %x {b = \"\\q\", c = [[1.5, x]], d = 99999999999999999999}' "
+     "|| char(10) || '}'"),
+    ("DELETE FROM kernel_ir",
+     "UPDATE kernels SET ir = 'for %i {a = ' || replace(hex(zeroblob(20)), '0', '[') || '}'"),
+)  # fmt: skip
+
+
+def _program_edits() -> Iterator[Callable[[dict[str, Any]], object]]:
+    """Yield changes of a kernel's program, of which each is refused."""
+
+    def op(place: int, value: Any) -> Callable[[dict[str, Any]], object]:
+        def change(held: dict[str, Any]) -> None:
+            held["ops"][0][place] = value
+
+        return change
+
+    deep: Any = "a"
+    for _ in range(30):
+        deep = [deep]
+    yield from (op(0, 7), op(0, 1 << 70), op(1, -1), op(2, 3), op(3, [deep]), op(3, "a"))
+    yield from (op(4, ["x"]), op(6, []), op(7, ["%q"]), op(8, [["float32", "global", [-1]]]))
+    yield from (op(8, [["float32", "global", [1.5]]]), op(6, {"a": 1e400}), op(6, {"a": 1 << 70}))
+    yield lambda held: held["parameters"].append(["%q", 3, ["float32"]])
+    yield lambda held: held["blocks"].append([0, "more", []])
+    yield lambda held: held["blocks"].append([999, "more", []])
+    yield lambda held: held["blocks"].pop()
+    yield lambda held: held.update(ops={})
+    yield lambda held: held.update(ops=held["ops"] * 200_001)
+    yield lambda held: held.pop("ops")
+
+    def nested(held: dict[str, Any]) -> None:
+        held["ops"] = [[n, 0, "a", [], [], [], {}, [], []] for n in range(400)]
+        held["blocks"] = [[n - 1, "a", []] for n in range(401)]
+
+    yield nested
+
+
+def profiles() -> Iterator[bytes]:
+    """Yield profiles, each with one fault."""
+    from .profiles import sound_profiles
+
+    content = sound_profiles()[0][1]
+    for statements in _SQL:
+        with contextlib.closing(sqlite3.connect(":memory:")) as database:
+            database.deserialize(content)
+            for each in statements:
+                database.execute(each)
+            database.commit()
+            yield database.serialize()
+    for edit in _program_edits():
+        with contextlib.closing(sqlite3.connect(":memory:")) as database:
+            database.deserialize(content)
+            ((number, packed_program),) = database.execute(
+                "SELECT kernel, content FROM kernel_ir LIMIT 1"
+            ).fetchall()
+            held = json.loads(zlib.decompress(packed_program))
+            edit(held)
+            changed = zlib.compress(json.dumps(held).encode())
+            database.execute("UPDATE kernel_ir SET content = ? WHERE kernel = ?", (changed, number))
+            database.commit()
+            yield database.serialize()
+
 
 # -- texts of IR
 
