@@ -33,6 +33,7 @@ from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 from tileprof.profiler.pcs.sampling import PcSampling
+from tileprof.runtime.cuda.driver import driver_start
 
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 """One of these is there where a GPU of NVIDIA's is (the last: in Windows Subsystem for Linux)."""
@@ -230,7 +231,8 @@ class Gpu:
             self._failed, self.problem = True, why_not()
             return
         kinds = self._kinds if self.counters.plan is None else []
-        answer = self._native.gpu_start(str(found.path), kinds, self._timeline)
+        with driver_start:
+            answer = self._native.gpu_start(str(found.path), kinds, self._timeline)
         refused = answer[0] == self._codes["other_subscriber"]
         if refused and self._others is None and who_holds() == KINETO:
             # It traces already; what is to come after its trace is recorded.
