@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tileprof import ir
-from tileprof.compiler.codegen import emit, hoisting, ranges
+from tileprof.compiler.codegen import emit, expressions, hoisting, ranges
 
 
 @pytest.mark.parametrize("kind", ["add", "mul", "max"])
@@ -72,7 +72,7 @@ def test_shared_operands_are_written_out_a_bounded_number_of_times(
     op: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each op adds as much text as the one before it, however many paths lead to its operands."""
-    rendered, render = [], hoisting.render
+    rendered, render = [], expressions.render
 
     def counted(owner: ir.OpBase, operands: list[str]) -> str:
         rendered.append(owner)
