@@ -79,9 +79,11 @@ threads are not built with it, so what they synchronise is not seen."""
 IN_PYTHON = ("python", "readers", "torch")
 """Steps that load the recorder into Python."""
 SITE = '''
-"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one."""
+"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one, and leaves the
+address space of children unlimited: a sanitizer reserves terabytes of it."""
 
 import os
+import resource
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import spec_from_file_location
@@ -98,6 +100,14 @@ class Finder:
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, file))
 
 
+prlimit = resource.prlimit
+
+
+def without_address_space(pid, kind, *limits):
+    return prlimit(pid, kind, *(() if kind == resource.RLIMIT_AS else limits))
+
+
+resource.prlimit = without_address_space
 sys.meta_path.insert(0, Finder)
 '''
 
@@ -160,7 +170,8 @@ class Build:
         """Return the environment of a Python whose C++ is checked."""
         (built,) = (self.folder / "build").glob("_recorder*.so")
         preload = [_library(LIBRARIES[self.name]), _library("libstdc++.so")]
-        common = f"log_path={self.log}:suppressions={SUPPRESSIONS}"
+        # An allocation that is too large is refused, as it is without a sanitizer.
+        common = f"log_path={self.log}:allocator_may_return_null=1"
         paths = [str(self.folder / "site"), str(ROOT)]
         return os.environ | {
             "LD_PRELOAD": " ".join(preload),
@@ -170,9 +181,10 @@ class Build:
             "TILEPROF_CACHE": str(self.folder / "cache"),
             "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[self.name]} -fno-omit-frame-pointer",
             # CPython frees little at its end, and a child of a fork is no new program.
-            "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={self.log}",
+            "ASAN_OPTIONS": f"{common}:detect_leaks=0:abort_on_error=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
-            "TSAN_OPTIONS": f"{common}:die_after_fork=0:exitcode=0:report_thread_leaks=0",
+            "TSAN_OPTIONS": f"{common}:suppressions={SUPPRESSIONS}:die_after_fork=0:exitcode=0"
+            ":report_thread_leaks=0",
         }
 
     def tests(self, paths: Sequence[str]) -> str:
