@@ -89,8 +89,8 @@ READERS = {
         }),
     ),
     "ir_text": Reader(
-        ("compiler/untrusted", "ir/attribute_types", "ir/parser", "ir/verify"),
-        frozenset({"verify.verify"}),
+        ("compiler/untrusted", "ir/attribute_types", "ir/parser", "ir/verifier"),
+        frozenset({"verifier.verify"}),
     ),
 }  # fmt: skip
 
