@@ -177,6 +177,8 @@ class Build:
             "LD_PRELOAD": " ".join(preload),
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONMALLOC": "malloc",
+            # A sanitizer's `dlopen` does not look beside the library that calls it, as NVRTC does.
+            "LD_LIBRARY_PATH": os.pathsep.join(map(str, _nvrtc_folders())),
             "TILEPROF_SANITIZED": str(built),
             "TILEPROF_CACHE": str(self.folder / "cache"),
             "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[self.name]} -fno-omit-frame-pointer",
@@ -278,6 +280,11 @@ class Build:
                 ours = re.search(r"tileprof/\S+:\d+", text[match.end() :])
                 found.append(f"{match[0]} at {ours[0] if ours else 'no place of ours'} ({file})")
         return found
+
+
+def _nvrtc_folders() -> list[Path]:
+    found = (each for path in sys.path for each in Path(path).glob("nvidia/*/lib/libnvrtc.so*"))
+    return sorted({each.parent for each in found})
 
 
 def _library(name: str) -> str:
