@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
+__all__ = ["REPORT", "environment", "main"]
 
 ROOT = Path(__file__).parents[2]
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
@@ -167,27 +167,12 @@ class Build:
         return ""
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a Python whose C++ is checked."""
+        """Return the environment of a Python that loads the recorder which was built here."""
         (built,) = (self.folder / "build").glob("_recorder*.so")
-        preload = [_library(LIBRARIES[self.name]), _library("libstdc++.so")]
-        # An allocation that is too large is refused, as it is without a sanitizer.
-        common = f"log_path={self.log}:allocator_may_return_null=1"
         paths = [str(self.folder / "site"), str(ROOT)]
-        return os.environ | {
-            "LD_PRELOAD": " ".join(preload),
-            "PYTHONPATH": os.pathsep.join(paths),
-            "PYTHONMALLOC": "malloc",
-            # A sanitizer's `dlopen` does not look beside the library that calls it, as NVRTC does.
-            "LD_LIBRARY_PATH": os.pathsep.join(map(str, _nvrtc_folders())),
-            "TILEPROF_SANITIZED": str(built),
-            "TILEPROF_CACHE": str(self.folder / "cache"),
-            "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[self.name]} -fno-omit-frame-pointer",
-            # CPython frees little at its end, and a child of a fork is no new program.
-            "ASAN_OPTIONS": f"{common}:detect_leaks=0:abort_on_error=1",
-            "UBSAN_OPTIONS": "print_stacktrace=1",
-            "TSAN_OPTIONS": f"{common}:suppressions={SUPPRESSIONS}:die_after_fork=0:exitcode=0"
-            ":report_thread_leaks=0",
-        }
+        return environment(self.name, self.folder) | {
+            "PYTHONPATH": os.pathsep.join(paths), "TILEPROF_SANITIZED": str(built),
+        }  # fmt: skip
 
     def tests(self, paths: Sequence[str]) -> str:
         """Run tests of Python; '' or the end of their output."""
@@ -280,6 +265,31 @@ class Build:
                 ours = re.search(r"tileprof/\S+:\d+", text[match.end() :])
                 found.append(f"{match[0]} at {ours[0] if ours else 'no place of ours'} ({file})")
         return found
+
+
+def environment(sanitizer: str, folder: Path) -> dict[str, str]:
+    """Return the environment of a Python whose kernels, pool, launcher and observer are checked.
+
+    They are built with the sanitizer in a cache below `folder`, which also gets its reports:
+    `report.NUMBER`.
+    """
+    preload = [_library(LIBRARIES[sanitizer]), _library("libstdc++.so")]
+    # An allocation that is too large is refused, as it is without a sanitizer.
+    common = f"log_path={folder / 'report'}:allocator_may_return_null=1"
+    return os.environ | {
+        "LD_PRELOAD": " ".join(preload),
+        # A sanitizer's `dlopen` does not look beside the library that calls it, as NVRTC does.
+        "LD_LIBRARY_PATH": os.pathsep.join(map(str, _nvrtc_folders())),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONMALLOC": "malloc",
+        "TILEPROF_CACHE": str(folder / "cache"),
+        "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[sanitizer]} -fno-omit-frame-pointer",
+        # CPython frees little at its end, and a child of a fork is no new program.
+        "ASAN_OPTIONS": f"{common}:detect_leaks=0:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "TSAN_OPTIONS": f"{common}:suppressions={SUPPRESSIONS}:die_after_fork=0:exitcode=0"
+        ":report_thread_leaks=0",
+    }
 
 
 def _nvrtc_folders() -> list[Path]:
