@@ -1,7 +1,7 @@
 """Writer of docs/advice-accuracy.md: how good the advice is, measured with PLANT.
 
-It reads those of `plant-SPLIT.json` that exist. No number is typed by hand; misses are listed as well
-as hits.
+It reads those of `plant-SPLIT.json` that exist. No number is typed by hand; misses are listed as
+well as hits.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ The benchmark PLANT (`benchmarks/plant/`) has pairs of kernels that differ in on
 Both kernels of a pair are timed, so the cost of the defect is known. `python benchmarks/plant.py
 --split dev` measures again on a GPU, `python benchmarks/page.py` writes this page.
 
-- **True gain**: time of the defective kernel divided by time of the fixed one. It is the median of
-  15 pairs of batches, measured alternately, with a bootstrap interval. Results of both kernels are
-  first compared with PyTorch's in float64. Each case runs in its own process.
-- **Findings**: what `tileprof.analyze` reports for a profile with samples of program counters. Where
-  a lowering control planted the defect, the profile is stripped of it first; compiled sources do not
-  mark the defect.
-- **Clean kernels**: the fixed kernels, kernels at the roof, and *decoys*, whose pattern is real but
-  costs nothing. Any suggestion for a clean kernel counts as false.
+- **True gain**: time of the defective kernel divided by time of the fixed one. It is the median
+  of 15 pairs of batches, measured alternately, with a bootstrap interval. Results of both kernels
+  are first compared with PyTorch's in float64. Each case runs in its own process.
+- **Findings**: what `tileprof.analyze` reports for a profile with samples of program counters.
+  Where a lowering control planted the defect, the profile is stripped of it first; compiled
+  sources do not mark the defect.
+- **Clean kernels**: the fixed kernels, kernels at the roof, and *decoys*, whose pattern is real
+  but costs nothing. Any suggestion for a clean kernel counts as false.
 - **Splits**: rules were tuned on `dev`. `test` has other combinations of kernels and defects, at
   other shapes, by an author who did not know the rules. The SHA-256 of its sources was committed
-  before its first run (`benchmarks/plant/frozen.json`); a test compares it. `valid`, `first-test`,
-  `second-test` and `third-test` were once run in the same way. Their tables date from that run;
-  rules have been tuned on them since.
-- **Gain error**: |predicted - true| / (true - 1). A missing prediction counts as 1.0×. Defects that
-  cost less than 2 % are listed but not scored.
-- **Rank** (`first`, `top three`): position among suggestions, symptoms and warnings in the report's
-  order. A rule that repeats another finding in other words takes no position.
-- **Placed**: the finding names the right operation, or a line within 2 of it. **Inside**: the true
-  gain lies in the predicted interval. **Silent after**: no finding of that rule for the fixed kernel.
+  before its first run (`benchmarks/plant/frozen.json`); a test compares it. `valid`,
+  `first-test`, `second-test` and `third-test` were once run in the same way. Their tables date
+  from that run; rules have been tuned on them since.
+- **Gain error**: |predicted - true| / (true - 1). A missing prediction counts as 1.0×. Defects
+  that cost less than 2 % are listed but not scored.
+- **Rank** (`first`, `top three`): position among suggestions, symptoms and warnings in the
+  report's order. A rule that repeats another finding in other words takes no position.
+- **Placed**: the finding names the right operation, or a line within 2 of it. **Inside**: the
+  true gain lies in the predicted interval. **Silent after**: no finding of that rule for the
+  fixed kernel.
 """
 AIMS: tuple[tuple[str, str, str, float, bool], ...] = (
     ("first", "the planted defect is ranked first", "GPA 7/17", 0.75, True),

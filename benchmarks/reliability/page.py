@@ -109,8 +109,10 @@ def section(held: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the part of the page."""
     return f"""{TITLE}
 
-Each campaign is a module of `benchmarks/reliability`. The figures, with the first failures and the machine of each run, are in
-[reliability.json](../benchmarks/results/reliability.json). `python -m benchmarks.reliability.page FOLDER` writes this table.
+Each campaign is a module of `benchmarks/reliability`. The figures, with the first failures and the
+machine of each run, are in
+[reliability.json](../benchmarks/results/reliability.json).
+`python -m benchmarks.reliability.page FOLDER` writes this table.
 
 {table(held)}
 """
