@@ -18,7 +18,7 @@ REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-ca
 
 
 def kernels() -> Iterator[Finding]:
-    """The driver, its GPUs, what compiles for them, and what makes calls fast."""
+    """Yield the driver, its GPUs, what compiles for them, and what makes calls fast."""
     remedy = "install the NVIDIA driver for your GPU"
     driver, devices = _driver()
     yield Finding("CUDA driver", driver, GPU, remedy)

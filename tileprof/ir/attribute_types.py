@@ -28,7 +28,7 @@ def problem_of(op: type[OpBase], held: Mapping[str, Any]) -> str:
 
 
 def is_shape(held: Any) -> bool:
-    """Whether this is a tuple of numbers and names."""
+    """Return whether this is a tuple of numbers and names."""
     return _fits(held, tuple[int | str, ...])
 
 

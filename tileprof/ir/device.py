@@ -46,7 +46,7 @@ class AsyncCopy(OpBase):
         return "bulk" if self.target.buffer.space == "global" else "cp.async"
 
     def result_types(self) -> tuple[Type, ...]:
-        """A token."""
+        """Return a token."""
         return (token,)
 
 
@@ -70,7 +70,7 @@ class AsyncGemm(OpBase):
         return "wgmma"
 
     def result_types(self) -> tuple[Type, ...]:
-        """A token."""
+        """Return a token."""
         return (token,)
 
     @property
@@ -167,7 +167,7 @@ class GridPosition(OpBase):
     kind: Literal["block", "blocks", "rank"] = attribute(positional=True)
 
     def result_types(self) -> tuple[Type, ...]:
-        """A number."""
+        """Return a number."""
         return (index,)
 
 
@@ -180,7 +180,7 @@ class NextTile(OpBase):
     total: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number of a tile."""
+        """Return the number of a tile."""
         return (index,)
 
 
@@ -201,7 +201,7 @@ class Ring(OpBase):
     """Bytes from the start of shared memory to its barriers; -1 before it is planned."""
 
     def result_types(self) -> tuple[Type, ...]:
-        """The ring."""
+        """Return the ring."""
         return (ring,)
 
 
@@ -212,7 +212,7 @@ class RingAcquire(OpBase):
     ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number of the slot."""
+        """Return the number of the slot."""
         return (index,)
 
 
@@ -230,7 +230,7 @@ class RingWait(OpBase):
     ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number of the slot."""
+        """Return the number of the slot."""
         return (index,)
 
 
@@ -262,7 +262,7 @@ class RingReceive(OpBase):
     ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number, the same in all threads."""
+        """Return the number, the same in all threads."""
         return (index,)
 
 

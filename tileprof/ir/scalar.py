@@ -38,7 +38,7 @@ class Constant(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The declared type."""
+        """Return the declared type."""
         return (self.dtype,)
 
 
@@ -56,7 +56,7 @@ class Binary(OpBase):
     right: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operands."""
+        """Return the type of the operands."""
         return (self.left.type,)
 
     def verify(self) -> Iterator[str]:
@@ -78,7 +78,7 @@ class Unary(OpBase):
     """Of `exp2`: whether 0 will do where the result would be denormal."""
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operand, bool for predicates."""
+        """Return the type of the operand, bool for predicates."""
         return (bool_ if self.kind in PREDICATES else self.operand.type,)
 
     def verify(self) -> Iterator[str]:
@@ -116,7 +116,7 @@ class Fma(OpBase):
     c: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operands."""
+        """Return the type of the operands."""
         return (self.a.type,)
 
     def verify(self) -> Iterator[str]:
@@ -134,7 +134,7 @@ class Select(OpBase):
     otherwise: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the two choices."""
+        """Return the type of the two choices."""
         return (self.then.type,)
 
     def verify(self) -> Iterator[str]:
@@ -155,7 +155,7 @@ class Cast(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The declared type."""
+        """Return the declared type."""
         return (self.dtype,)
 
 
@@ -167,7 +167,7 @@ class Bitcast(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The declared type."""
+        """Return the declared type."""
         return (self.dtype,)
 
     def verify(self) -> Iterator[str]:

@@ -42,8 +42,9 @@ class _Role:
             self.problems.append("a role ends with a turn that it did not pass")
 
     def _block(self, block: Block, has: bool, around: bool | None) -> bool | None:
-        """Whether the group has its turn after a block, from whether it has it before; None where
-        the end is not reached.  `around`: whether it has it between iterations of the loop."""
+        """Return whether the group has its turn after a block, from whether it has it before; None
+        where the end is not reached. `around`: whether it has it between iterations of the loop.
+        """
         for op in block.ops:
             match op:
                 case TurnStart() | TurnWait() | TurnPass():

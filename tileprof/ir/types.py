@@ -44,7 +44,7 @@ class DType:
         return max(self.bits // 8, 1)
 
     def to_numpy(self) -> np.dtype[Any]:
-        """The NumPy type that holds it (`ml_dtypes` for bfloat16 and float8)."""
+        """Return the NumPy type that holds it (`ml_dtypes` for bfloat16 and float8)."""
         return _numpy_dtype(self.name)
 
 
@@ -96,7 +96,9 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def dtype(spec: Any) -> DType:
-    """The element type named by a string, a NumPy or PyTorch type, a Python type or a `DType`."""
+    """Return the element type named by a string, a NumPy or PyTorch type, a Python type or a
+    `DType`.
+    """
     if isinstance(spec, DType):
         return spec
     if isinstance(spec, type) and spec in (bool, int, float):
@@ -115,7 +117,7 @@ def dtype(spec: Any) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type in which an operation on `a` and `b` is computed, as in TileLang.
+    """Return the type in which an operation on `a` and `b` is computed, as in TileLang.
 
     Floats win over integers, wider over narrower, `index` over other integers, unsigned over signed
     of the same width; two different floats of one width meet in float32.

@@ -163,7 +163,7 @@ def _operands(op: OpBase) -> Iterator[str]:
 
 
 def _place(op: OpBase, path: tuple[OpBase, ...], *, last: bool) -> Iterator[str]:
-    """The table of what may stand where."""
+    """Yield the table of what may stand where."""
     launched = any(isinstance(o, Launch) for o in path)
     parallel = any(isinstance(o, Parallel) for o in path)
     match op:

@@ -93,7 +93,7 @@ def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def place(specs: Sequence[TensorSpec]) -> tuple[str, hooks.Instrument]:
-    """The device and what is measured, for a call that happens now."""
+    """Return the device and what is measured, for a call that happens now."""
     listener = hooks.listener
     return choose(specs), "off" if listener is None else listener.instrument
 
@@ -114,12 +114,12 @@ class Variant:
             self.lowered = self.program().lowered(self.options.target)
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
-        """The kernel after all passes."""
+        """Return the kernel after all passes."""
         options = replace(self.options, instrument=instrument)
         return self._programs.made(instrument, lambda: compile_kernel(self.traced.kernel, options))
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
-        """The kernel ready on a device."""
+        """Return the kernel ready on a device."""
         if device.startswith("cuda") and instrument == "scopes" and not self._has_scopes():
             instrument = "off"  # the same binary, which is not to be loaded twice
         key = (device, instrument)
@@ -242,7 +242,7 @@ class Plan:
         return made
 
     def _settle(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-        """The values of all symbols and the shapes of the outputs."""
+        """Return the values of all symbols and the shapes of the outputs."""
         traced = self.variant.traced
         known = dict(self.symbols)
         for name, compute in traced.derived.items():
@@ -325,8 +325,9 @@ def _check_elements(name: str, spec: TensorSpec | None, kernel: ir.Kernel) -> No
 
 
 def _holds_elements_twice(spec: TensorSpec) -> bool:
-    """Whether two indices of an array may be one place; rows that interleave without meeting are
-    taken for such, where there are too many elements to look."""
+    """Return whether two indices of an array may be one place; rows that interleave without meeting
+    are taken for such, where there are too many elements to look.
+    """
     assert spec.strides is not None
     axes = sorted((abs(s), n) for n, s in zip(spec.shape, spec.strides) if n != 1)
     if 0 in spec.shape:
@@ -345,7 +346,7 @@ def _holds_elements_twice(spec: TensorSpec) -> bool:
 
 
 def to_scalar(value: Any, param: ir.Param, location: Location | None) -> Any:
-    """A number of the parameter's type; ArgumentError where the argument is none."""
+    """Return a number of the parameter's type; ArgumentError where the argument is none."""
     kind = param.type.dtype if isinstance(param.type, ir.BufferType) else param.type
     try:
         made: Any = float(value) if kind.is_float else int(value)

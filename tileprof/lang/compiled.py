@@ -74,7 +74,7 @@ class Kernel:
         return self._variant(frozenset())
 
     def _variant(self, strided: frozenset[str]) -> Variant:
-        """The variant for arguments of which these are not contiguous."""
+        """Return the variant for arguments of which these are not contiguous."""
 
         def make() -> Variant:
             given = {n: Given(contiguous=n not in strided) for n in self._names} if strided else {}
@@ -118,7 +118,7 @@ class Kernel:
         return self.options.controls
 
     def get_kernel_source(self) -> str:
-        """The source that is given to the compiler of the device; for which, as `remarks`."""
+        """Return the source that is given to the compiler of the device; for which, as `remarks`."""
         return self.variant.source
 
     def save(self, path: str | Path, targets: Sequence[str] = ()) -> None:
@@ -167,7 +167,7 @@ class Kernel:
         )
 
     def _variant_for(self, specs: Sequence[TensorSpec | None]) -> Variant:
-        """The variant for these arguments: those that are not contiguous have strides."""
+        """Return the variant for these arguments: those that are not contiguous have strides."""
         held = zip(self._names, specs)
         strided = frozenset(n for n, s in held if s is not None and s.strides is not None)
         return self._variant(strided)
@@ -197,8 +197,10 @@ def compile(
     target: object = "",
     **options: Any,
 ) -> Kernel:
-    """The kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.  With `debug` it
-    runs as plain Python; `strict`, `controls` and `target` are as in `jit`."""
+    """Return the kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.
+
+    With `debug` it runs as plain Python; `strict`, `controls` and `target` are as in `jit`.
+    """
     made = options_of(strict, controls, target, options)
     if not isinstance(function, PrimFunc):
         raise UsageError(
@@ -239,12 +241,12 @@ def compile(
 
 
 def _outputs(names: Sequence[str], out_idx: Sequence[int] | None) -> list[str]:
-    """The parameters that a call allocates."""
+    """Return the parameters that a call allocates."""
     return [names[at] for at in out_idx or () if -len(names) <= at < len(names)]
 
 
 def _is_complete(function: PrimFunc, out_idx: Sequence[int] | None) -> bool:
-    """Whether the signature can be used as it stands; a trace says what is wrong with it."""
+    """Return whether the signature can be used as it stands; a trace says what is wrong with it."""
     names = list(function.signature.parameters)
     outs = _outputs(names, out_idx)
     return (
@@ -294,5 +296,5 @@ def options_of(
 
 
 def debugging() -> bool:
-    """Whether kernels that are called now run as plain Python, by `TILEPROF_DEBUG`."""
+    """Return whether kernels that are called now run as plain Python, by `TILEPROF_DEBUG`."""
     return os.environ.get("TILEPROF_DEBUG", "") not in ("", "0")

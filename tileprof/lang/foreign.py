@@ -74,7 +74,7 @@ def other_name(name: str) -> str:
 
 
 def called_function(location: Location | None) -> str:
-    """The name of the function that is called at a place of the source; '' where none is."""
+    """Return the name of the function that is called at a place of the source; '' where none is."""
     if location is None or not location.end_column:
         return ""
     line = linecache.getline(location.file, location.line).encode()

@@ -111,7 +111,7 @@ class PrimFunc(Kernelized):
         self.annotations = annotations_of(function, names)
 
     def compile(self, out_idx: Any = None, **extents: int) -> Any:
-        """The kernel (see `tileprof.compile`); `extents` fixes symbols at compile time."""
+        """Return the kernel (see `tileprof.compile`); `extents` fixes symbols at compile time."""
         from .compiled import compile  # the compiler comes with it
 
         return compile(self, out_idx, extents=extents)
@@ -126,7 +126,7 @@ class PrimFunc(Kernelized):
 
 
 def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A kernel whose parameters are annotated: `def main(A: T.Tensor((M, K), dtype), …)`."""
+    """Return a kernel whose parameters are annotated: `def main(A: T.Tensor((M, K), dtype), …)`."""
     # Names of the factory around it are needed where annotations are kept as text.
     names = dict(sys._getframe(1).f_locals)
     if function is None:
@@ -135,12 +135,12 @@ def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any
 
 
 def macro(function: Callable[..., Any] | None = None) -> Any:
-    """A helper whose body goes into the kernel that calls it, control flow included."""
+    """Return a helper whose body goes into the kernel that calls it, control flow included."""
     return Macro if function is None else Macro(function)
 
 
 def annotations_of(function: Callable[..., Any], names: dict[str, Any]) -> dict[str, Any]:
-    """The annotations of a function, those kept as text evaluated."""
+    """Return the annotations of a function, those kept as text evaluated."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
     scope = {**names, **{n: c.cell_contents for n, c in cells if _filled(c)}}
     made: dict[str, Any] = {}

@@ -109,8 +109,9 @@ def _default_target() -> str:
 
 
 def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[dict[str, Any]]:
-    """The variant for aligned tensors that do not overlap and the one for all others; sm_80 also as
-    PTX, which drivers finish for later GPUs."""
+    """Return the variant for aligned tensors that do not overlap and the one for all others; sm_80
+    also as PTX, which drivers finish for later GPUs.
+    """
     from tileprof.compiler.cuda.pipeline import compile_cuda
     from tileprof.compiler.cuda.target import find_target
     from tileprof.runtime.cuda.binary_file import write_binary
@@ -171,11 +172,11 @@ class SavedVariant(Variant):
         self._file = file
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
-        """The kernel as it was saved."""
+        """Return the kernel as it was saved."""
         return self._file.program
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
-        """The kernel ready on a device; on the host it is compiled, or interpreted."""
+        """Return the kernel ready on a device; on the host it is compiled, or interpreted."""
         if not device.startswith("cuda"):
             return super().loaded(device, "off")
         key = (device, "off")
@@ -280,7 +281,7 @@ def _with_codes(variants: list[Any]) -> None:
 def _binary(
     held: Any, members: Mapping[str, bytes], kernel: ir.Kernel
 ) -> tuple[bool, bool, CudaBinary]:
-    """A variant: whether it is the general one, whether it is PTX, and its binary."""
+    """Return a variant: whether it is the general one, whether it is PTX, and its binary."""
     from tileprof.compiler.cuda.images import check_image
     from tileprof.runtime.cuda.binary_file import read_binary
     from tileprof.runtime.cuda.launch import layout_of
@@ -298,7 +299,7 @@ def _binary(
 
 
 def _traced(kernel: ir.Kernel, signature: _Signature) -> Traced:
-    """The kernel with its signature; ValueError where a call could not be made of it."""
+    """Return the kernel with its signature; ValueError where a call could not be made of it."""
     inputs = [p for p in kernel.params if p.role == "in"]
     if sorted(signature.arguments) != sorted(p.name for p in inputs):
         raise ValueError("its arguments are not those of its program")
@@ -339,11 +340,11 @@ def _evaluator(
 
 
 def load_kernel(path: str | Path, *, trust: bool = False) -> Kernel:
-    """The kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
+    """Return the kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
 
-    The file is code.  It is refused where others could have written it: where it belongs to another
+    The file is code. It is refused where others could have written it: where it belongs to another
     user than this one or root, or where others can write to it or replace it in its folder;
-    `trust=True` skips that.  UsageError for a file that is refused, is none, is damaged, or comes
+    `trust=True` skips that. UsageError for a file that is refused, is none, is damaged, or comes
     from a version that is too different.
     """
     place = Path(path)
@@ -371,7 +372,7 @@ def _damaged(place: Path, why: str) -> UsageError:
 
 
 def _content(place: Path, trust: bool) -> bytes:
-    """The bytes of a file; UsageError where others could have written them."""
+    """Return the bytes of a file; UsageError where others could have written them."""
     # What is no file, such as a pipe, is not waited for.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(place, flags), "rb") as file:
@@ -403,7 +404,9 @@ def _folder_risk(place: Path) -> str:
 
 
 def _members(content: bytes) -> dict[str, bytes]:
-    """The members of an archive, within limits; ValueError or what `zipfile` raises elsewhere."""
+    """Return the members of an archive, within limits; ValueError or what `zipfile` raises
+    elsewhere.
+    """
     made: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
@@ -429,5 +432,5 @@ def _members(content: bytes) -> dict[str, bytes]:
 
 
 def _reports(binary: CudaBinary) -> bool:
-    """Whether some launch has something to say to the host."""
+    """Return whether some launch has something to say to the host."""
     return any(each.kind == "report" for spec in binary.launches for each in spec.arguments)

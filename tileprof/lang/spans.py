@@ -26,8 +26,11 @@ _MAX_LOCATIONS = 100_000
 
 
 def here(root: CodeType | None = None) -> Location | None:
-    """The user's line that is running.  With `root`, the code of a kernel, the chain of calls from
-    that kernel down to the line (through macros and helpers) is in `caller`."""
+    """Return the user's line that is running.
+
+    With `root`, the code of a kernel, the chain of calls from that kernel down to the line (through
+    macros and helpers) is in `caller`.
+    """
     frames = _user_frames(root)
     location: Location | None = None
     for frame, function in reversed(frames):
@@ -55,7 +58,7 @@ def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file belongs to tileprof, or stands between it and the user's `with`."""
+    """Return whether a file belongs to tileprof, or stands between it and the user's `with`."""
     known = _ours.get(file)
     if known is None:
         known = file.startswith((_PACKAGE, "<frozen")) or file in _BETWEEN
@@ -90,7 +93,7 @@ def _locate(
 
 
 def traceback_location(error: BaseException) -> Location | None:
-    """The user's line where an exception left it; None where it was raised further inside."""
+    """Return the user's line where an exception left it; None where it was raised further inside."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -124,7 +127,7 @@ def function_location(code: CodeType) -> Location:
 
 
 def node_location(node: object, file: str, function: str) -> Location:
-    """The place of a syntax node."""
+    """Return the place of a syntax node."""
     return Location(
         file,
         getattr(node, "lineno", 0),

@@ -33,7 +33,7 @@ class TensorType:
 
 
 def shape_of(shape: Any) -> tuple[Any, ...]:
-    """A shape from a tuple, a list or one extent."""
+    """Return a shape from a tuple, a list or one extent."""
     if isinstance(shape, (tuple, list)):
         return tuple(shape)
     return (shape,)
@@ -43,7 +43,9 @@ class _TensorMaker:
     """`Tensor(shape, dtype)` or `Tensor[shape, dtype]`."""
 
     def __call__(self, shape: Any, dtype: Any = "float32", data: Any = None) -> Any:
-        """The annotation of a tensor; with `data` (`buffer.data`) another view of that memory."""
+        """Return the annotation of a tensor; with `data` (`buffer.data`) another view of that
+        memory.
+        """
         if data is not None:
             held = data.buffer if isinstance(data, BufferData) else data
             return current().reinterpret(held, shape_of(shape), dtype_of(dtype))
@@ -58,7 +60,7 @@ class _StridedMaker:
     """`StridedTensor(shape, strides, dtype)` or `StridedTensor[shape, strides, dtype]`."""
 
     def __call__(self, shape: Any, strides: Any, dtype: Any = "float32") -> TensorType:
-        """The annotation of a tensor with strides, in elements."""
+        """Return the annotation of a tensor with strides, in elements."""
         return TensorType(shape_of(shape), dtype_of(dtype), shape_of(strides))
 
     def __getitem__(self, spec: Any) -> TensorType:
@@ -111,7 +113,7 @@ dyn = _Dyn()
 
 
 def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """A tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`."""
+    """Return a tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`."""
     dims: Sequence[Any] = shape
     if (len(shape) == 2 and isinstance(shape[1], str)) or (
         len(shape) == 2 and isinstance(shape[0], (tuple, list))

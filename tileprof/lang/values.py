@@ -132,7 +132,7 @@ class Poison(Scalar):
         self.fail()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """An error, as for every use."""
+        """Return an error, as for every use."""
         self.fail()
 
     def __getitem__(self, key: Any) -> Any:
@@ -209,7 +209,7 @@ class Buffer(Whole):
         return BufferData(self)
 
     def scope(self) -> str:
-        """The memory space under TileLang's name."""
+        """Return the memory space under TileLang's name."""
         names = {"shared": "shared.dyn", "fragment": "local.fragment"}
         return names.get(self.type.space, self.type.space)
 

@@ -81,5 +81,5 @@ class WarmCalls:
 
 
 def _plain(given: Sequence[Any], sources: Sequence[int]) -> bool:
-    """Whether the arguments that are no parameters can be compared by identity and value."""
+    """Return whether the arguments that are no parameters can be compared by identity and value."""
     return all(type(v) in _PLAIN for at, v in enumerate(given) if at not in sources)

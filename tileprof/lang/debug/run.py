@@ -139,7 +139,7 @@ def _run(
 
 
 def _users(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of tileprof."""
+    """Return a traceback without the frames of tileprof."""
     kept = []
     while trace is not None:
         if not is_ours(trace.tb_frame.f_code.co_filename):

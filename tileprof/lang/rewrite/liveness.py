@@ -36,7 +36,7 @@ class Flow:
 
 
 def analyze(function: ast.FunctionDef) -> dict[ast.stmt, Flow]:
-    """The flow of every `for`, `while` and `if` of a function (nested functions left out)."""
+    """Return the flow of every `for`, `while` and `if` of a function (nested functions left out)."""
     finder = _Analysis(_captured(function))
     finder.block(function.body, _NONE)
     return finder.flows
