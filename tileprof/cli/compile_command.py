@@ -171,7 +171,7 @@ class _Cpu:
         return compiler.after(self.traced, self.options, step or compiler.PASSES[-1].name)
 
     def remarks(self) -> tuple[Remark, ...]:
-        """What was decided."""
+        """Return the compiler's decisions."""
         return self.program.remarks
 
     def time(self, stages: Stages) -> None:

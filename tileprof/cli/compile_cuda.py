@@ -1,4 +1,4 @@
-"""What `tileprof compile` shows of a kernel for a GPU; the CUDA side of `compile_command`.
+"""Output of `tileprof compile` for a GPU; the CUDA side of `compile_command`.
 
 In: a traced kernel, a target, lowering controls and what is measured inside.  Out: texts.  Only
 PTX, SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.

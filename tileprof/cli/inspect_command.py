@@ -133,7 +133,7 @@ def _refuse(args: argparse.Namespace, options: Mapping[str, str], what: str, hin
 
 
 def _is_kernel(name: str) -> bool:
-    """Return whether FILE:KERNEL is meant, or Python without its kernel; files may have any name."""
+    """Return whether `name` means FILE:KERNEL, or a Python file without its kernel."""
     return name.endswith(".py") or (":" in name and not Path(name).exists())
 
 

@@ -115,7 +115,7 @@ def _nesting(loops: Sequence[Loop], loop: Loop) -> int:
 
 
 def _spills(function: Function) -> Iterator[str]:
-    """By line, those in the deepest loops first."""
+    """Yield spills by line, those in the deepest loops first."""
     from tileprof.binary import place
 
     groups: dict[tuple[int, str, str], list[Spill]] = {}

@@ -35,7 +35,7 @@ _IN_PYTHON = re.compile(r"`[\w.]+\.compile\((\w+)=…\)`")
 
 
 def find(place: str) -> Compilable:
-    """Return the kernel that `FILE:KERNEL` names; `UsageError` says what is there."""
+    """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds."""
     path, _, name = place.rpartition(":")
     if not path or not name:
         raise UsageError(f"`{place}` is not FILE:KERNEL", hint="For example matmul.py:matmul.")
@@ -60,7 +60,8 @@ def _is_kernel(value: Any) -> bool:
 
 
 def _load(file: Path) -> Mapping[str, Any]:
-    """What the file defines, run as an import does; what it prints goes to standard error."""
+    """Run the file as an import does and return what it defines; its output goes to standard
+    error."""
     spec = importlib.util.spec_from_file_location(_MODULE, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{file} is not a Python file", hint="Its name has to end in .py.")

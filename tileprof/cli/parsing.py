@@ -1,4 +1,4 @@
-"""Reading a command's arguments: wrong use is a `UsageError` that says what was meant.
+"""Parser of a command's arguments: wrong use is a `UsageError` with a suggestion.
 
 In: the declarations of a command's options.  Out: parsed arguments, or an error with its way out.
 """
@@ -19,7 +19,7 @@ __all__ = ["Command", "Parser", "number", "one_of", "suggestion"]
 
 
 _MISSING = "the following arguments are required"
-"""How argparse begins its message about arguments that it has not got."""
+"""Begin of argparse's message about missing arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class Parser(argparse.ArgumentParser):
         self._refuse(rest[0])
 
     def _is_unknown(self, argument: str) -> bool:
-        """Return whether it is an option that does not exist; `-m1` is one with its value."""
+        """Return whether an argument is an option that does not exist; `-m1` is an option with its
+        value."""
         name = argument.partition("=")[0]
         known = name in self._option_string_actions
         attached = not name.startswith("--") and name[:2] in self._option_string_actions

@@ -69,13 +69,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """What the declaration of an op says: the order of its fields and their roles."""
+    """Declaration of an op: the order of its fields and their roles."""
 
     name: str
     effect: Effect
-    """What the op does to anything, its operands' memory included."""
+    """Effect of the op on anything, its operands' memory included."""
     resource: Resource | None
-    """What it reads or writes besides memory that operands name."""
+    """Resource that it reads or writes besides the memory that operands name."""
     declared: bool
     """Whether the declaration says what the op reads and writes, or that it is nothing."""
     accesses: tuple[DeclaredAccess, ...]
@@ -148,7 +148,7 @@ class Access:
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class OpBase:
-    """What every op carries: where it came from and what was decided about it."""
+    """Base of all ops: source location, and decisions of the compiler."""
 
     SPEC: ClassVar[OpSpec]
 

@@ -66,7 +66,7 @@ class AsyncGemm(OpBase):
 
     @property
     def runs_in(self) -> Queue:
-        """That of matrix products."""
+        """Return the queue of matrix products."""
         return "wgmma"
 
     def result_types(self) -> tuple[Type, ...]:
@@ -109,14 +109,14 @@ class Wait(OpBase):
     pending: int = attribute(default=0)
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
-    """What needs the result, for remarks."""
+    """Op that needs the result, for remarks."""
     after: Value | None = operand(Effect.PURE, default=None)
     """A fragment whose sums are there first: what they are of is computed beside the products."""
 
 
 @op("barrier", effect=Effect.READ | Effect.WRITE, on="threads")
 class Barrier(OpBase):
-    """All threads of the role (of the block, outside of roles) arrive before any goes on."""
+    """A barrier of all threads of the role, or of the block outside of roles."""
 
     reason: str = attribute(default="")
 
@@ -192,7 +192,7 @@ class Ring(OpBase):
 
     stages: int = attribute()
     bytes: int = attribute()
-    """That arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
+    """Bytes that arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
     consumers: int = attribute()
     """Arrivals of one block that free a slot."""
     cluster: int = attribute(default=1)
@@ -300,6 +300,6 @@ class TurnPass(OpBase):
 
 @op("mark", effect=Effect.READ | Effect.WRITE, on="sites")
 class Mark(OpBase):
-    """From here on the calling warp is in this state of the kernel's table."""
+    """A mark: from here on, the calling warp is in this state of the kernel's table."""
 
     state: int = attribute()

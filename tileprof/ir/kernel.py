@@ -48,7 +48,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a mark says: the innermost site that the warp is in, and which visits go on."""
+    """State that a mark sets: the innermost site that the warp is in, and which visits go on."""
 
     site: int
     """-1: in the kernel, outside of all sites."""
@@ -72,7 +72,7 @@ class Kernel:
     sites: tuple[Site, ...] = ()
     location: Location | None = None
     states: tuple[State, ...] = ()
-    """What its `mark` ops name by position; the first is `State(-1)`."""
+    """States that `mark` ops name by position; the first is `State(-1)`."""
 
     def param_values(self) -> list[Value]:
         """Return the values of the parameters, in order."""

@@ -139,7 +139,7 @@ class Atomic(OpBase):
         return (self.buffer.dtype,)
 
     def verify(self) -> Iterator[str]:
-        """As a store; bool has no atomics."""
+        """Check what a store checks; bool has no atomics."""
         yield from _verify_indices(self.buffer, self.indices)
         if self.value.type != self.buffer.dtype or self.value.type == bool_:
             yield f"atomic {self.kind} of {self.value.type} on {self.buffer.type}"

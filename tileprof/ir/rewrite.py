@@ -22,11 +22,12 @@ __all__ += ["rewrite_block", "with_originals", "with_rule"]
 
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
-"""As `Rule`, and sees the op as it was before the op with its operands replaced."""
+"""A `Rule` that also sees the op as it was before its operands were replaced."""
 
 
 def rewrite(kernel: Kernel, rule: Rule) -> Kernel:
-    """Return the kernel with `rule` applied to every op, inner ops before the op that holds them."""
+    """Return the kernel with `rule` applied to every op, inner ops before the op that holds
+    them."""
     return kernel.with_body(rewrite_block(kernel.body, {}, rule))
 
 
@@ -36,7 +37,8 @@ def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
 
 
 def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block]) -> OpBase:
-    """Return a copy of one op with operands replaced and the given regions; results are new values."""
+    """Return a copy of one op with operands replaced and the given regions; results are new
+    values."""
     spec = op.SPEC
     held: dict[str, Any] = {"span": op.span, "hint": op.hint, **regions}
     if spec.mnemonic_field:
@@ -65,7 +67,7 @@ def rewrite_block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Bloc
 
 
 def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
-    """As `rewrite_block`, for a rule that looks its decisions up by the ops of `block`."""
+    """Apply `rewrite_block` with a rule that looks its decisions up by the ops of `block`."""
     args = [Value(a.type, a.name) for a in block.args]
     mapping.update(zip(block.args, args))
     made = Block(args)

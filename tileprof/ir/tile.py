@@ -24,7 +24,7 @@ ScanKind = Literal["sum", "max"]
 Policy = Literal["square", "full_row", "full_col"]
 TileAtomicKind = Literal["add", "max", "min"]
 Hints = tuple[tuple[str, bool | int | float | str], ...]
-"""What the author asked of the lowering, by name."""
+"""Hints of the author for the lowering, by name."""
 
 
 def squeeze(value: Value) -> tuple[int | str, ...]:

@@ -1,4 +1,4 @@
-"""Whether every way through a role passes each turn that it takes, and takes none twice.
+"""Check that each path through a role passes on every turn that it takes, and takes none twice.
 
 Which ways there are follows from control flow alone: between iterations of a loop a warp group has
 its turn always or never, and both ways of a branch end alike.  Then any number of iterations waits
@@ -19,7 +19,7 @@ _TURNS = (TurnPass, TurnStart, TurnWait)
 
 
 def misplaced_turns(body: Block) -> Iterator[str]:
-    """What is wrong with the turns of a kernel, as sentences."""
+    """Yield what is wrong with the turns of a kernel, as sentences."""
     seen: set[OpBase] = set()
     for op in walk(body):
         if isinstance(op, Roles):

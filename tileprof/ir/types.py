@@ -30,12 +30,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point type."""
+        """Whether the type is a floating-point type."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
-        """Whether it counts: signed, unsigned or index, not bool."""
+        """Whether the type is a signed, unsigned or index integer; bool is none."""
         return self.kind in ("int", "uint", "index")
 
     @property
@@ -57,7 +57,7 @@ float8_e4m3 = DType("float8_e4m3", 8, "float")
 float8_e5m2 = DType("float8_e5m2", 8, "float")
 index = DType("index", 64, "index")
 token = DType("token", 0, "handle")
-"""What an asynchronous op gives: something to wait for, that is stored nowhere."""
+"""Type of the result of an asynchronous op: something to wait for, that is stored nowhere."""
 ring = DType("ring", 0, "handle")
 """The barriers and the position of a ring of buffers."""
 

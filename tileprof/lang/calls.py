@@ -34,7 +34,7 @@ _INTERNED: dict[TensorSpec, TensorSpec] = {}
 
 
 class Located(Protocol):
-    """What stands somewhere in the user's source."""
+    """An object with a place in the user's source."""
 
     @property
     def location(self) -> Location | None:
@@ -80,7 +80,7 @@ def _location_of(place: Located | Location | None) -> Location | None:
 
 
 def given_of(spec: TensorSpec) -> Given:
-    """What a trace may know of an argument."""
+    """Return what a trace may know of an argument."""
     strides = spec.strides if spec.strides is not None else _row_major(spec.shape)
     return Given(spec.shape, strides, spec.strides is None)
 
@@ -109,7 +109,7 @@ class Variant:
         self._programs: Kept[str, Program] = Kept()
         self._loaded: Kept[tuple[str, str], LoadedKernel] = Kept()
         self.lowered: CudaProgram | None = None
-        """For the target that the author named; its mistakes are told now."""
+        """Program for the target that the author named; its errors are raised at once."""
         if self.options.target:
             self.lowered = self.program().lowered(self.options.target)
 
@@ -130,8 +130,8 @@ class Variant:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was decided: for the author's target, else for the device that it was loaded for
-        last, else for the cpu."""
+        """Decisions of the compiler: for the author's target, else for the device that it was
+        loaded for last, else for the cpu."""
         if self.lowered is not None:
             return self.lowered.known_remarks
         loaded = list(self._loaded.values())
@@ -155,7 +155,7 @@ class Plan:
     """One for each argument; kept, for their identity stands in the key of the plan."""
     symbols: dict[str, int]
     sources: tuple[int, ...]
-    """For each parameter the position of its argument, or -1 for an output."""
+    """Position of the argument of each parameter, or -1 for an output."""
     scalars: tuple[tuple[int, ir.Param], ...]
     outputs: tuple[tuple[int, ir.Param], ...]
     returned: tuple[int, ...]

@@ -53,7 +53,7 @@ class Kernel:
     ) -> None:
         self.__name__ = name
         self.options = options or Options()
-        """What it is compiled with."""
+        """Options of compilation."""
         self._retrace = retrace
         self._plain = plain
         """Runs the function as plain Python on arguments by name; gives its outputs, and the error
@@ -86,7 +86,7 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What a call takes, in order."""
+        """Names of a call's arguments, in order."""
         return self._names
 
     @property
@@ -96,7 +96,7 @@ class Kernel:
 
     @property
     def location(self) -> Location | None:
-        """Where the function stands."""
+        """Location of the function."""
         return self.traced.location
 
     ir = traced
@@ -108,17 +108,18 @@ class Kernel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided, and why: for the `target` that was given, else for the device
-        that it was loaded for last, else for the cpu."""
+        """Decisions of the compiler and their reasons: for the `target` that was given, else for
+        the device that it was loaded for last, else for the cpu."""
         return self.variant.remarks
 
     @property
     def controls(self) -> Controls:
-        """What the lowering for a GPU may do."""
+        """Lowering controls for a GPU."""
         return self.options.controls
 
     def get_kernel_source(self) -> str:
-        """Return the source that is given to the compiler of the device; for which, as `remarks`."""
+        """Return the source that is given to the compiler of the device; for which, as
+        `remarks`."""
         return self.variant.source
 
     def save(self, path: str | Path, targets: Sequence[str] = ()) -> None:
@@ -274,8 +275,8 @@ def options_of(
     target: object,
     others: Mapping[str, Any],
 ) -> Options:
-    """What a decorator was given; UsageError for an option that neither tileprof nor TileLang
-    has, or a control that does not exist.
+    """Return the options that a decorator was given; UsageError for an option that neither tileprof
+    nor TileLang has, or a control that does not exist.
 
     A target is what names one of ours, as `sm_90a` or TileLang's `cuda -arch=sm_90a`; `auto`,
     `cuda` and others say nothing.

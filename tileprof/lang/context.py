@@ -26,7 +26,8 @@ Hints = tuple[tuple[str, bool | int | float | str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What `for … in` stands on: `T.serial`, `T.Pipelined`, `T.Parallel`, `T.Persistent`, …
+    """Object that `for … in` iterates over: `T.serial`, `T.Pipelined`, `T.Parallel`,
+    `T.Persistent`, …
 
     kind `parallel`: `stop` is the tuple of extents.  kind `persistent`: the block `start` of `step`
     blocks takes its share of the tiles of the domain `stop`, in groups of `group` columns.
@@ -45,7 +46,8 @@ class Loop:
 
 
 class Context(ABC):
-    """What the operations of the language do.  Buffers and scalars are the context's own."""
+    """Interface to the meaning of the language's operations.  Buffers and scalars are the context's
+    own."""
 
     # -- scalars
 
@@ -152,7 +154,8 @@ class Context(ABC):
 
     @abstractmethod
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> AbstractContextManager[Any]:
-        """Return the blocks of a grid; gives the index of the block, or the tuple of its indices."""
+        """Return the blocks of a grid; gives the index of the block, or the tuple of its
+        indices."""
 
     @abstractmethod
     def scope(self, name: str) -> AbstractContextManager[None]:
@@ -170,7 +173,7 @@ class Context(ABC):
 
     @abstractmethod
     def safe_value(self, buffer: Any, value: Any) -> None:
-        """What a guarded read outside a global tensor gives."""
+        """Set the value of guarded reads outside a global tensor."""
 
     @abstractmethod
     def const(self, names: Sequence[str]) -> tuple[Any, ...]:

@@ -53,7 +53,8 @@ class dtype(str):
 
 
 def dtype_of(spec: Any) -> ir.DType:
-    """Return the element type that `spec` names; DTypeError at the user's line where there is none."""
+    """Return the element type that `spec` names; DTypeError at the user's line where there is
+    none."""
     try:
         return ir.dtype(spec)
     except DTypeError as error:

@@ -35,8 +35,8 @@ class Kernelized:
 
     @cached_property
     def kernel_name(self) -> str:
-        """What the kernel is called: by convention factories call each of theirs `main`, so those
-        go by the name of the factory."""
+        """Name of the kernel; `main`, as factories call theirs by convention, gives the factory's
+        name."""
         outer, inside, _ = self.function.__qualname__.partition(".<locals>.")
         own = str(self.function.__name__)
         return outer.rpartition(".")[2] if inside and own == "main" else own
@@ -53,7 +53,7 @@ class Kernelized:
 
     @cached_property
     def location(self) -> Location:
-        """Where the function stands, from its first line to its last."""
+        """Location of the function, from its first line to its last."""
         tree = self.source.tree
         start = function_location(self.source.function.__code__)
         return replace(start, line=tree.lineno, end_line=tree.end_lineno or tree.lineno)

@@ -50,7 +50,7 @@ class JitFunction(Kernelized):
         super().__init__(function)
         self._debug = debug
         self.options = options
-        """What its kernels are compiled with."""
+        """Options with which its kernels are compiled."""
         self.out_idx = (out_idx,) if isinstance(out_idx, int) else out_idx
         self._annotations = annotations_of(function, names)
         self._names = list(self.signature.parameters)

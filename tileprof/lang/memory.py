@@ -67,7 +67,7 @@ def view(src: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 class Layout:
-    """Where the elements of a buffer lie, as a function from indices; kept as a wish."""
+    """Layout of a buffer's elements as a function of indices; kept as a hint."""
 
     kind = "layout"
 
@@ -82,7 +82,7 @@ class Layout:
 
 
 class Fragment(Layout):
-    """Which thread holds which element of a fragment; kept as a wish."""
+    """Assignment of a fragment's elements to threads; kept as a hint."""
 
     kind = "fragment"
 
@@ -111,7 +111,8 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
 
 
 def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
-    """What a read outside a tensor gives: `T.annotate_safe_value({A: -T.infinity("float32")})`."""
+    """Set the value of reads outside a tensor: `T.annotate_safe_value({A:
+    -T.infinity("float32")})`."""
     for buffer, value in safe_value_map.items():
         current().safe_value(buffer, value)
 
@@ -145,5 +146,5 @@ def disable_warp_group_reg_alloc() -> None:
 
 
 def no_set_max_nreg() -> None:
-    """As `disable_warp_group_reg_alloc`, by its other name."""
+    """Do what `disable_warp_group_reg_alloc` does."""
     current().annotate("no_set_max_nreg", None, (("set_max_nreg", 0),))

@@ -134,7 +134,7 @@ def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[d
 
 
 def _expression(traced: Traced, name: str) -> str:
-    """How an extent follows from others, in the text form of the IR."""
+    """Return how an extent follows from others, in the text form of the IR."""
     from tileprof.runtime.cuda.host_values import HostProgram
 
     evaluator = traced.derived[name]
@@ -163,7 +163,7 @@ class SavedKernel(Kernel):
 
 
 class SavedVariant(Variant):
-    """What a file holds, made ready on the device of a call."""
+    """A variant of a saved kernel, made ready on the device of a call."""
 
     __slots__ = ("_file",)
 
@@ -194,7 +194,7 @@ def _no_source(arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """What `kernel.json` says beside its variants."""
+    """Content of `kernel.json` besides its variants."""
 
     arguments: tuple[str, ...]
     returned: tuple[int, ...]
@@ -202,7 +202,7 @@ class _Signature:
 
 
 class _File:
-    """What `save` wrote, checked."""
+    """Content of a file that `save` wrote, checked."""
 
     def __init__(self, path: Path, members: Mapping[str, bytes]) -> None:
         self.path = path
@@ -226,7 +226,7 @@ class _File:
         self.traced = _traced(self.kernel, signature)
 
     def builder(self, device: str) -> Callable[[Any], Any]:
-        """What gives the binary of a variant on a device."""
+        """Return the function that gives the binary of a variant on a device."""
         from tileprof.runtime.cuda.device import find_device
 
         found = find_device(int(device.removeprefix("cuda:")))
@@ -249,8 +249,8 @@ class _File:
 
 
 def _stated(path: Path, members: Mapping[str, bytes]) -> dict[str, Any]:
-    """What `kernel.json` says; UsageError where it is of another format or version, ValueError
-    where members are not those that it names."""
+    """Return the content of `kernel.json`; UsageError where it is of another format or version,
+    ValueError where members are not those that it names."""
     held = json.loads(members[_JSON])
     if not isinstance(held, dict) or held.get("format") != "tileprof kernel":
         raise UsageError(f"{path} is no kernel of tileprof", hint=_ADVICE)

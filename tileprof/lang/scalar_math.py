@@ -272,12 +272,12 @@ def _need_float(dtype: Any, name: str) -> None:
 
 
 def any_of(*conditions: Any) -> Any:
-    """Whether one of the conditions holds; all are computed."""
+    """Return whether one of the conditions holds; all are computed."""
     return _all(conditions, "or")
 
 
 def all_of(*conditions: Any) -> Any:
-    """Whether all conditions hold; all are computed."""
+    """Return whether all conditions hold; all are computed."""
     return _all(conditions, "and")
 
 

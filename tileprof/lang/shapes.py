@@ -1,4 +1,4 @@
-"""What must hold between the shapes of a tile operation's operands, and the sentence where not."""
+"""Rules for the shapes of a tile operation's operands, and the sentence for a broken one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _matrix(shape: Shape) -> tuple[int | str | None, ...]:
 def gemm_problem(
     a: Shape, b: Shape, c: Shape, transpose_a: bool, transpose_b: bool
 ) -> tuple[str, str] | None:
-    """What is wrong with `c += a @ b`, and the rule that is broken; None where nothing is."""
+    """Return what is wrong with `c += a @ b`, and the rule that is broken; None where nothing
+    is."""
     held = [_matrix(s) for s in (a, b, c)]
     if any(len(m) != 2 for m in held):
         return (

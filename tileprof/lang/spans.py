@@ -1,4 +1,4 @@
-"""Where in the user's source an op comes from: the first frame outside of tileprof, its callers."""
+"""Location of an op in the user's source: the first frame outside of tileprof, and its callers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def here(root: CodeType | None = None) -> Location | None:
 
 
 def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
-    """From the innermost outwards up to the one that runs `root`; only the innermost without it."""
+    """Return frames from the innermost outwards up to the one that runs `root`; only the innermost
+    without it."""
     found: list[tuple[FrameType, str]] = []
     frame: FrameType | None = sys._getframe(2)
     inner: FrameType | None = None
@@ -93,7 +94,8 @@ def _locate(
 
 
 def traceback_location(error: BaseException) -> Location | None:
-    """Return the user's line where an exception left it; None where it was raised further inside."""
+    """Return the user's line where an exception left it; None where it was raised further
+    inside."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -122,7 +124,7 @@ def hide_internals(error: BaseException) -> None:
 
 
 def function_location(code: CodeType) -> Location:
-    """Where a function begins."""
+    """Return the location where a function begins."""
     return Location(code.co_filename, code.co_firstlineno, function=code.co_name)
 
 

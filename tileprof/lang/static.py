@@ -75,4 +75,4 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite,
     "popcount": lambda x: int(x).bit_count(), "clz": lambda x: 32 - int(x).bit_length(),
 }  # fmt: skip
-"""What each scalar function gives for a number known at compile time (`clz` of 32 bits)."""
+"""Value of each scalar function for a number known at compile time (`clz` of 32 bits)."""

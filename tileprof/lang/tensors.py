@@ -1,4 +1,4 @@
-"""What arguments are: `T.Tensor((M, K), dtype)`, `T.const`, `T.dynamic`."""
+"""Annotations of arguments: `T.Tensor((M, K), dtype)`, `T.const`, `T.dynamic`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ dyn = _Dyn()
 
 
 def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """Return a tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`."""
+    """Return a tensor that each call allocates and the function returns: `T.empty((M, N),
+    dtype)`."""
     dims: Sequence[Any] = shape
     if (len(shape) == 2 and isinstance(shape[1], str)) or (
         len(shape) == 2 and isinstance(shape[0], (tuple, list))

@@ -1,4 +1,4 @@
-"""What names stand for while a kernel is traced: scalars, variables, symbols, buffers, regions."""
+"""Values of names while a kernel is traced: scalars, variables, symbols, buffers, regions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Var(Scalar):
         self.known = known
         """Whether it has had a value from the start."""
         self.promoted: Any = None
-        """Where it stands for a Python name that a staged loop changes: the place and the type."""
+        """Place and type, if it stands for a Python name that a staged loop changes."""
 
     def __getitem__(self, index: Any) -> Any:
         if index != 0:

@@ -29,7 +29,8 @@ _PLAIN = frozenset({int, float, str, bool, type(None), dtype})
 
 
 class WarmCalls:
-    """What one function has learnt; its kernel depends on the globals `depends` of `scope`."""
+    """Calls that one function has learnt; its kernel depends on the globals `depends` of
+    `scope`."""
 
     __slots__ = ("_depends", "_launcher", "_making", "_scope", "call")
 

@@ -1,4 +1,4 @@
-"""What a function that runs as plain Python calls: names and values; control flow is its own."""
+"""Hooks of a function that runs as plain Python: names and values; control flow stays Python's."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Hooks(Staging):
         return self.bool_next(value)
 
     def bool_next(self, value: Any) -> Any:
-        """Each further operand."""
+        """Return the truth of each further operand."""
         held = _live().pending[-1]
         assert isinstance(held, _Conjunction)
         held.at_run_time = held.at_run_time or _at_run_time(value)

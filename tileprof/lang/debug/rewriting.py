@@ -47,7 +47,7 @@ class _Direct(ControlRewriter):
         super().__init__(source)
         self._extents: list[str] = []
         self._launch: tuple[str, int] | None = None
-        """In a launch: the name that holds what `return` gives, and how many loops are around."""
+        """Name that holds the value of `return` in a launch, and the number of loops around."""
 
     # -- statements
 
@@ -161,8 +161,8 @@ class _Direct(ControlRewriter):
     # -- expressions
 
     def _choice(self, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> ast.expr:
-        """As when staging; a value that is not wanted is computed only for its type, and only where
-        it calls nothing of the author's."""
+        """Rewrite as for staging; a value that is not wanted is computed only for its type, and
+        only where it calls nothing of the author's."""
         plain = ast.Constant(_is_plain(body)), ast.Constant(_is_plain(orelse))
         made = super()._choice(node, test, body, orelse)
         assert isinstance(made, ast.Call)

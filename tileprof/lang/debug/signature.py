@@ -51,7 +51,7 @@ class Call(Live):
         self._outs = outs
         self._symbols: dict[str, int] = {}
         self.arrays: dict[ir.Value, Any] = {}
-        """What the call allocated, by buffer."""
+        """Arrays that the call allocated, by buffer."""
         self._hosts: list[Host] = []
         self._too_early = False
         """Whether an argument was annotated before the extents that it names were known."""
@@ -145,7 +145,7 @@ class Call(Live):
         return super().buffer(value, shape)
 
     def safe_value(self, buffer: Any, value: Any) -> None:
-        """What a guarded read outside a global tensor gives."""
+        """Set the value of guarded reads outside a global tensor."""
         super().safe_value(buffer, value)
         buffer.memory.safe = constant(self.safe[buffer.value], buffer.type.dtype)
 

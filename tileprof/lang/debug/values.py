@@ -1,4 +1,4 @@
-"""What names stand for while a kernel runs as plain Python: each knows and shows its value."""
+"""Values of names while a kernel runs as plain Python: each knows and shows its value."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class LiveBuffer(_Array, Buffer):
 
     @property
     def memory(self) -> Memory:
-        """What the interpreter works on."""
+        """Memory that the interpreter works on."""
         held = number_of(self.value)
         assert isinstance(held, Memory)
         return held
@@ -136,7 +136,7 @@ class LiveBuffer(_Array, Buffer):
         return held.reshape(self.memory.shape) if self.memory.lead else held
 
     def written(self) -> NDArray[np.bool_]:
-        """Which elements have been written."""
+        """Return a mask of the elements that have been written."""
         memory = self.memory
         shadow = memory.shadow
         if shadow is None:

@@ -74,7 +74,7 @@ class Branch:
         return True
 
     def take(self) -> Any:
-        """What the name is bound to from now on."""
+        """Return the value that the name is bound to from now on."""
         return self._taken
 
     def close(self) -> None:
@@ -89,8 +89,8 @@ class Branch:
         self._emit(tracer, self._then, self._otherwise, after_else)
 
     def _values(self, names: dict[str, Any]) -> dict[str, Any]:
-        """What the joined names stand for at the end of a branch.  A variable that a loop in the
-        branch made is read: it ends with the branch."""
+        """Return the values of the joined names at the end of a branch.  A variable that a loop in
+        the branch made is read: it ends with the branch."""
         assert self._tracer is not None
         found = {n: names.get(n, _MISSING) for n in self._joined}
         for name, value in found.items():

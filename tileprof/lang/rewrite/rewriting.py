@@ -28,7 +28,8 @@ __all__ = ["ControlRewriter", "rewrite", "target_names"]
 
 
 def rewrite(source: FunctionSource) -> ast.FunctionDef:
-    """Return the function with its control flow rewritten; decorators and annotations are left out."""
+    """Return the function with its control flow rewritten; decorators and annotations are left
+    out."""
     return ControlRewriter(source).function(source.fresh_tree(), root=True)
 
 
@@ -122,7 +123,7 @@ class ControlRewriter(NameRewriter):
         ]
 
     def visit_If(self, node: ast.If) -> Any:
-        """Both branches stand in place, one after the other."""
+        """Place both branches one after the other."""
         flow, token = self._flows[node], self._token()
         joined = sorted(flow.after)
         begin = self._hook("branch", self.visit(node.test), _strings(joined))

@@ -70,7 +70,7 @@ class Adoption:
         return True
 
     def take(self) -> Any:
-        """What the name is bound to from now on."""
+        """Return the value that the name is bound to from now on."""
         return self.taken
 
     def same(self, names: dict[str, Any]) -> None:
@@ -231,7 +231,8 @@ class WhileToken(LoopToken):
         return True if self.staged else bool(self._value)
 
     def more(self) -> bool:
-        """Return whether Python evaluates the condition again; in the kernel the body is complete."""
+        """Return whether Python evaluates the condition again; in the kernel the body is
+        complete."""
         if self.staged:
             assert self.region is not None
             assert self.condition_region is not None

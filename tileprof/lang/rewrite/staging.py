@@ -1,4 +1,4 @@
-"""What a rewritten function calls while it is traced: names, branches, loops.
+"""Hooks that a rewritten function calls while it is traced: names, branches, loops.
 
 A value that Python knows is decided by Python; one that only the running kernel knows opens a block
 of the program, and the body in place fills it.  Names that a staged loop changes become variables;
@@ -194,7 +194,7 @@ class Staging:
         return self.bool_next(value)
 
     def bool_next(self, value: Any) -> Any:
-        """Each further operand; gives Python a truth that lets it go on."""
+        """Take a further operand, and return a truth value that lets Python go on."""
         held = _tracer().pending[-1]
         assert isinstance(held, Conjunction)
         return held.operand(value)

@@ -258,7 +258,7 @@ class Buffers(Scalars):
         return Var(buffer, known=init is not None)
 
     def load_var(self, var: Var) -> Expr:
-        """What a variable holds now; the same value again as long as nothing was stored."""
+        """Return the value of a variable; the same value again as long as nothing was stored."""
         if var.indices:
             made: Expr = var.buffer[var.indices]
             return made

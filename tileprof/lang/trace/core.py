@@ -136,7 +136,8 @@ class Core(Context):
                 )
 
     def visible(self, expr: Expr) -> ir.Value:
-        """Return the value of an expression that is used here; an error where its block has ended."""
+        """Return the value of an expression that is used here; an error where its block has
+        ended."""
         if not expr.region.visible:
             name = f"`{expr.value.name}`" if expr.value.name else "this value"
             where = expr.region.location

@@ -86,7 +86,7 @@ class Scalars(Core):
         return method(held.kind, *held.operands)
 
     def load_var(self, var: Var) -> Expr:
-        """What a variable holds now."""
+        """Return the value of a variable."""
         raise NotImplementedError
 
     def symbol(self, name: str) -> Expr:
@@ -339,7 +339,8 @@ class Scalars(Core):
     def _settle(
         self, then: tuple[Region, Any], otherwise: tuple[Region, Any]
     ) -> tuple[ir.DType, list[ir.Value]]:
-        """What two closed blocks give, in one type, written at the end of each."""
+        """Return the types and values of two closed blocks in one type, written at the end of
+        each."""
         first, second = self.type_in(*then), self.type_in(*otherwise)
         numbers = [as_number(h) for _, h in (then, otherwise) if is_number(h)]
         if first is None and second is None:

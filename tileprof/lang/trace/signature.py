@@ -27,7 +27,7 @@ __all__ = ["Given", "Knowledge", "Traced", "Tracer"]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known about a tensor argument while its kernel is compiled; None for unknown."""
+    """Facts about a tensor argument while its kernel is compiled; None for unknown."""
 
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
@@ -36,7 +36,7 @@ class Given:
 
 @dataclass(slots=True)
 class Knowledge:
-    """What one trace of a kernel learns for the next."""
+    """Knowledge that one trace of a kernel leaves for the next."""
 
     extents: dict[str, int]
     """Values of `T.const` names, and of symbols that are fixed at compile time."""
@@ -245,7 +245,7 @@ class Tracer(Control):
         self.emit(ir.Annotate(name, self.whole(target), hints))
 
     def safe_value(self, buffer: Any, value: Any) -> None:
-        """What a guarded read outside a global tensor gives."""
+        """Set the value of guarded reads outside a global tensor."""
         if not isinstance(buffer, Buffer) or buffer.type.space != "global" or not is_number(value):
             self.fail(
                 KernelError,

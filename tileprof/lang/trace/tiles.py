@@ -320,7 +320,8 @@ def _extents(place: Buffer | BufferRegion) -> tuple[Any, ...]:
 
 
 def _without(given: Sequence[int], extents: Sequence[int | None]) -> list[int]:
-    """Return the extents of the other side that this side does not have yet, those of 1 left out."""
+    """Return the extents of the other side that this side does not have yet, those of 1 left
+    out."""
     wanted = [e for e in given if e != 1]
     for extent in extents:
         if extent is not None and extent in wanted:
