@@ -65,7 +65,8 @@ class CounterRate:
 
 
 def _count(name: str, *terms: str, unit: str = "1") -> Counter:
-    """The sum of CUPTI's counters over a device; a term with a point is one of its numbers."""
+    """Return the sum of CUPTI's counters over a device; a term with a point is one of its
+    numbers."""
     whole = tuple(term if "." in term else f"{term}.sum" for term in terms)
     return Counter(Metric(name, unit), whole)
 
@@ -182,12 +183,12 @@ def _below(name: str, terms: tuple[str, ...]) -> Counter:
 
 
 def is_part(metric: str) -> bool:
-    """Whether a metric is one of the two sums of a rate of CUPTI's."""
+    """Return whether a metric is one of the two sums of a rate of CUPTI's."""
     return metric.startswith((_ABOVE, _BELOW))
 
 
 def rate_of(metric: str) -> tuple[str, CounterRate] | None:
-    """The rate of CUPTI's that a metric is the upper sum of, with its name."""
+    """Return the rate of CUPTI's that a metric is the upper sum of, with its name."""
     if not metric.startswith(_ABOVE):
         return None
     name = metric.removeprefix(_ABOVE)
@@ -196,17 +197,17 @@ def rate_of(metric: str) -> tuple[str, CounterRate] | None:
 
 
 def is_count(name: str) -> bool:
-    """Whether one of CUPTI's metrics, by its whole name, counts what happens."""
+    """Return whether one of CUPTI's metrics, by its whole name, counts what happens."""
     return _COUNTED.fullmatch(name) is not None
 
 
 def is_percent(name: str) -> bool:
-    """Whether one of CUPTI's metrics is a percentage."""
+    """Return whether one of CUPTI's metrics is a percentage."""
     return name.endswith(".pct") or ".pct_of_" in name
 
 
 def unit_of(name: str) -> str:
-    """The unit of what one of CUPTI's metrics counts."""
+    """Return the unit of what one of CUPTI's metrics counts."""
     base = name.partition(".")[0]
     if "__time_" in base:
         return "ns"

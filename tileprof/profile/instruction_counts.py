@@ -96,7 +96,7 @@ class InstructionCounts:
         return column
 
     def by_function(self, functions: int) -> _Ints:
-        """The sums of so many functions: a row for each, a column for each metric."""
+        """Return the sums of so many functions: a row for each, a column for each metric."""
         found = np.zeros((functions, len(self.metrics)), np.int64)
         np.add.at(found, self.function, self.values)
         return found
@@ -178,8 +178,6 @@ def name_of(metric: str) -> str:
 
 
 def is_of_instructions(name: str) -> bool:
-    """Whether a name of `--metrics` asks for counts of instructions.
-
-    CUPTI has metrics of launches under such names too; those end in `.sum` or the like.
-    """
+    """Return whether a name of `--metrics` asks for counts of instructions. CUPTI has metrics of
+    launches under such names too; those end in `.sum` or the like."""
     return name == SET or _OF_INSTRUCTIONS.fullmatch(name) is not None

@@ -166,7 +166,7 @@ _TYPES = (np.int32, np.int64, np.int32, np.int32, np.int64)
 
 
 def _added(keys: Sequence[_Ints], samples: _Ints) -> tuple[_Ints, ...]:
-    """The distinct keys in order, and the samples of each."""
+    """Return the distinct keys in order, and the samples of each."""
     lows = [int(key.min()) for key in keys]
     sizes = [int(key.max()) - low + 1 for key, low in zip(keys, lows)]
     room = math.prod(sizes)
@@ -228,7 +228,7 @@ class PcSamples:
         return f"PcSamples({len(self.functions)} functions, {len(self.recordings)} recordings)"
 
     def __bool__(self) -> bool:
-        """Whether anything of instructions was asked for."""
+        """Return whether anything of instructions was asked for."""
         return bool(self.recordings or self.counts.recordings)
 
     def cubin(self, module: str) -> bytes:

@@ -50,7 +50,7 @@ class Share:
 
 
 def roles_of(profile: Profile) -> tuple[str, ...]:
-    """The roles that something of the profile was seen in."""
+    """Return the roles that something of the profile was seen in."""
     return tuple(role for role in ROLES if (_total(profile, role) > 0).any())
 
 
@@ -95,7 +95,7 @@ def line_shares(
 
 
 def _kernels(profile: Profile) -> npt.NDArray[np.int64]:
-    """The kernel of each kernel and of what lies inside of one; -1 elsewhere."""
+    """Return the kernel of each kernel and of what lies inside of one; -1 elsewhere."""
     found = np.full(len(profile), -1)
     for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
         if kind == "kernel":

@@ -184,7 +184,7 @@ def quantiles(sketches: Collection[Sketch], q: float) -> npt.NDArray[np.float64]
 
 
 def _bucket_at(sketch: Sketch, q: float) -> int:
-    """The bucket of the value at that share of the values; -1 where there are none."""
+    """Return the bucket of the value at that share of the values; -1 where there are none."""
     if not sketch.counts.size:
         return -1
     below = sketch.counts.cumsum()

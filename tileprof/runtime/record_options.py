@@ -69,13 +69,13 @@ class RecordOptions:
         return ",".join(said)
 
     def goes_round(self, launch: int, *, shown: bool) -> bool:
-        """Whether the newest records of a launch stay, by its number.  What is `shown` as a
+        """Return whether the newest records of a launch stay, by its number. What is `shown` as a
         timeline has its begin, where launches take turns."""
         return self.keep == "last" or (self.keep == "both" and launch % 2 == 0 and not shown)
 
     def warps_of(self, consumers: int, warps: int) -> tuple[int, ...]:
-        """The numbers of the warps that record, of blocks with so many warps, of which those from
-        `consumers` on only load."""
+        """Return the numbers of the warps that record, of blocks with so many warps, of which those
+        from `consumers` on only load."""
         there = (*range(consumers), *([consumers] if warps > consumers else []))
         match self.warps:
             case "all":

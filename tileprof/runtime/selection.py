@@ -22,7 +22,7 @@ _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
 
 
 def parse_device(name: str) -> str:
-    """The device's full name; UsageError for one that does not exist."""
+    """Return the device's full name; UsageError for one that does not exist."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"there is no device `{name}`", hint="Devices are: interpreter, cpu, cuda, cuda:N."
@@ -50,11 +50,9 @@ def device(name: str) -> Iterator[None]:
 
 
 def choose(specs: Iterable[TensorSpec]) -> str:
-    """The device for a call with these arguments.
-
-    First `with tileprof.device(…)`, then `TILEPROF_DEVICE`, then where the arguments are: host
-    arrays go to `cpu`, or to the interpreter where no C++ compiler is found.
-    """
+    """Return the device for a call with these arguments. First `with tileprof.device(…)`, then
+    `TILEPROF_DEVICE`, then where the arguments are: host arrays go to `cpu`, or to the interpreter
+    where no C++ compiler is found."""
     name = chosen.get() or environment_device()
     if name:
         return name

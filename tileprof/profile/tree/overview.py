@@ -44,7 +44,8 @@ def card_of(profile: Profile) -> Card:
 
 
 def _hottest(profile: Profile) -> list[tuple[str, ...]]:
-    """The symbols with the most own value, a kernel with its inside: value, share, kind, name."""
+    """Return the symbols with the most own value, a kernel with its inside: value, share, kind,
+    name."""
     metric = main_metric(profile)
     whole = float(profile.whole[metric]) if metric else 0.0
     if not whole:

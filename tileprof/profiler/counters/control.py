@@ -74,7 +74,7 @@ class CounterControl:
         self._failure = self._failure or failure
 
     def is_news(self, prepared: Prepared | None) -> bool:
-        """Whether somebody wants what is not read yet."""
+        """Return whether somebody wants what is not read yet."""
         return prepared is not None and prepared.plan is not None and prepared.plan != self.plan
 
     def want(self, prepared: Prepared) -> None:

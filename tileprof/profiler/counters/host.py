@@ -129,7 +129,7 @@ class Host:
         return (asked.name or b"").decode(errors="replace")
 
     def values(self, image: bytes, index: int, metrics: Sequence[str]) -> list[float]:
-        """The values of metrics for one range."""
+        """Return the values of metrics for one range."""
         values = (C.c_double * len(metrics))()
         asked = _EVALUATE(
             host=self._host, image=_address(image), bytes=len(image), index=index,
@@ -153,7 +153,7 @@ class Host:
 
 
 def base_metrics(host: Host) -> list[str]:
-    """All of them."""
+    """Return all of them."""
     return [name for kind in range(3) for name in host.base_metrics(kind)]
 
 

@@ -69,7 +69,7 @@ class Wanted(Protocol):
         """Metric names in CUPTI's spelling."""
 
     def of_term(self, term: str) -> str:
-        """The name by which one was asked for."""
+        """Return the name by which one was asked for."""
 
 
 def open_found() -> tuple[Path, Any]:

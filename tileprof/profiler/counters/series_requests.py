@@ -94,13 +94,13 @@ class SeriesAsked:
         return tuple(each.term for each in self.series)
 
     def of_term(self, term: str) -> str:
-        """The first name that wants a metric of CUPTI's."""
+        """Return the first name that wants a metric of CUPTI's."""
         wanting = (n for n in self.names if any(each.term == term for each in series_of(n)))
         return next(wanting, term)
 
 
 def series_of(name: str) -> tuple[Series, ...]:
-    """The series of a set, or of one of CUPTI's metrics; UsageError for no name at all."""
+    """Return the series of a set, or of one of CUPTI's metrics; UsageError for no name at all."""
     if name in SERIES_SETS:
         return SERIES_SETS[name]
     whole = metric_name(name, SERIES_SETS)

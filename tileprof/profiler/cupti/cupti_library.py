@@ -102,13 +102,13 @@ def version(path: Path) -> tuple[str, str]:
 
 
 def _loaded() -> list[CuptiLibrary]:
-    """The copies in this process; Triton's comes last."""
+    """Return the copies in this process; Triton's comes last."""
     mapped = [each for each in mapped_libraries() if each.name.startswith("libcupti")]
     return [CuptiLibrary(each, "loaded already") for each in sorted(mapped, key=_is_tritons)]
 
 
 def _installed(needed: Needed | None) -> Iterator[CuptiLibrary]:
-    """The copies on this machine other than Triton's, in order of preference."""
+    """Yield the copies on this machine other than Triton's, in order of preference."""
     if needed is not None and needed.path is not None:
         yield CuptiLibrary(needed.path, "PyTorch's")
     for folder in ("cu13/lib", "cuda_cupti/lib"):
@@ -140,7 +140,7 @@ def _needed_by_pytorch() -> Needed | None:
 
 
 def _serves(path: Path) -> bool:
-    """Whether the driver is new enough; one that is not to be seen may be."""
+    """Return whether the driver is new enough; one that is not to be seen may be."""
     series = _driver_series()
     return series is None or series >= CUDA_13_DRIVER or _major(path.name) < 13
 
@@ -191,7 +191,7 @@ def _copies(folder: Path) -> list[Path]:
 
 
 def _major(name: str) -> int:
-    """The major version of CUDA: of `libcupti.so.13`, and of `libcupti.so.2025.1.1` (12)."""
+    """Return the major version of CUDA: of `libcupti.so.13`, and of `libcupti.so.2025.1.1` (12)."""
     number = re.search(r"\.so\.(\d+)(?:\.(\d+))?", name)
     if number is None:
         return 0
@@ -202,7 +202,7 @@ def _major(name: str) -> int:
 
 
 def _driver_series() -> int | None:
-    """The driver's release series, as 580; None where there is no driver to be seen."""
+    """Return the driver's release series, as 580; None where there is no driver to be seen."""
     with suppress(OSError):
         number = re.search(r"\s(\d{3})\.\d+", DRIVER_VERSION.read_text())
         return int(number[1]) if number else None

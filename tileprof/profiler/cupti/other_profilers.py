@@ -85,7 +85,7 @@ def who_may_hold() -> str:
 
 
 def _on_gpu(activities: Iterable[object] | None) -> bool:
-    """Whether a trace of PyTorch's includes a GPU, and so CUPTI."""
+    """Return whether a trace of PyTorch's includes a GPU, and so CUPTI."""
     return any(getattr(each, "name", "") == "CUDA" for each in activities or ())
 
 

@@ -77,7 +77,7 @@ class Device:
 
 @once
 def find(number: int) -> Device | None:
-    """The device of an ordinal; None where no driver tells of it."""
+    """Return the device of an ordinal; None where no driver tells of it."""
     from tileprof.runtime.cuda import driver as cuda_driver
 
     try:

@@ -55,11 +55,9 @@ class _Chosen:
 def cta_timelines(
     sessions: Sequence[Excerpts], places: Mapping[int, int], most: int = MOST_VISITS
 ) -> tuple[CtaTimelines, dict[str, str]]:
-    """The timelines of a profile, and what provenance tells of CTAs that were left out.
-
-    Of two sessions the later one goes first.  `places`: by kernel of the recorder that in the
-    profile.
-    """
+    """Return the timelines of a profile, and what provenance tells of CTAs that were left out.
+    Of two sessions the later one goes first. `places`: by kernel of the recorder that in the
+    profile."""
     found: dict[tuple[int, str, str], Excerpt] = {}
     for session in sessions:
         found |= session.items()
@@ -100,7 +98,7 @@ def _fitting(excerpts: Sequence[Excerpt], most: int) -> tuple[list[_Chosen], int
 
 
 def _by_reason(excerpt: Excerpt) -> list[int]:
-    """The blocks of an excerpt, the median first, then the extremes."""
+    """Return the blocks of an excerpt, the median first, then the extremes."""
     order = ("median", "longest", "shortest", "first", "last", "")
     ranks = [order.index(block.chosen.split(", ")[0]) for block in excerpt.blocks]
     return sorted(range(len(ranks)), key=ranks.__getitem__)

@@ -57,7 +57,7 @@ class Late:
 
 
 def add_late(info: KernelInfo, late: LateDescription) -> KernelInfo:
-    """A kernel with what came to be known of it; what devices tell of it goes first."""
+    """Return a kernel with what came to be known of it; what devices tell of it goes first."""
     return replace(
         info,
         remarks=info.remarks
@@ -71,7 +71,7 @@ def add_late(info: KernelInfo, late: LateDescription) -> KernelInfo:
 
 
 def add_records(info: KernelInfo, launches: list[LaunchTotals]) -> KernelInfo:
-    """A kernel with how much of its launches was recorded inside, and how much was lost."""
+    """Return a kernel with how much of its launches was recorded inside, and how much was lost."""
     total = LaunchTotals()
     for each in launches:
         total.take(each)
@@ -139,7 +139,7 @@ def _of(device: list[DeviceTotals | None], index: int) -> DeviceTotals | None:
 
 
 def _below(root: Node, node: Node) -> Node | None:
-    """The node that is to `root` what a node is to the tree's root."""
+    """Return the node that is to `root` what a node is to the tree's root."""
     keys = []
     outer: Node | None = node
     while outer is not None and outer.key is not None:

@@ -48,11 +48,9 @@ _WAITING = {
 
 
 def frames_of_threads() -> dict[int, FrameType]:
-    """The innermost frame of each thread, by its number.
-
-    Before Python 3.12 a collection may begin while the interpreter holds its list of threads to
-    look at them, and one that frees a `threading.local` waits for that list: nothing would go on.
-    """
+    """Return the innermost frame of each thread, by its number. Before Python 3.12 a collection may
+    begin while the interpreter holds its list of threads to look at them, and one that frees a
+    `threading.local` waits for that list: nothing would go on."""
     if sys.version_info >= (3, 12) or not gc.isenabled():
         return sys._current_frames()
     gc.disable()

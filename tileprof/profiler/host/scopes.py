@@ -217,10 +217,8 @@ def _trace(node: Node, began: int, now: int) -> None:
 
 
 def _opened_by(scope: Scope, innermost: Entry, frame: FrameType) -> Entry | None:
-    """The entry that this exit closes: of this frame, else (an exit stack's) the innermost.
-
-    None where the scope was entered before there was a recorder, or in another thread.
-    """
+    """Return the entry that this exit closes: of this frame, else (an exit stack's) the innermost.
+    None where the scope was entered before there was a recorder, or in another thread."""
     other: Entry | None = None
     entry: Entry | None = innermost
     while entry is not None:

@@ -88,7 +88,7 @@ def files_of(held: PcSamples) -> list[str]:
 
 
 def _find(function: PcFunction, cubins: Mapping[str, bytes]) -> Function | str:
-    """The function in its cubin, or why there is none."""
+    """Return the function in its cubin, or why there is none."""
     from tileprof import binary
 
     if function.module not in cubins:
@@ -142,7 +142,7 @@ class _Places:
 
 
 def _rows_of(held: PcSamples, place: int) -> slice:
-    """The rows of a function in `by_instruction`."""
+    """Return the rows of a function in `by_instruction`."""
     begin, end = np.searchsorted(held.by_instruction.function, [place, place + 1]).tolist()
     return slice(begin, end)
 
@@ -167,7 +167,7 @@ def _listed(
 
 
 def _code(known: Function, sampled: _Counts, places: _Places) -> Iterator[PcInstruction]:
-    """The instructions up to the last one that can be reached or was seen."""
+    """Yield the instructions up to the last one that can be reached or was seen."""
     reachable = [block.end for block in known.blocks if block.is_reachable]
     end = max([*reachable, int(sampled.max(initial=-1)) + 1])
     for each in known.instructions:
@@ -272,7 +272,8 @@ def explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]
 
 
 def _fits(producer: Instruction, is_long_stall: bool) -> bool:
-    """Whether a scoreboard of that kind can be for a result; an mbarrier's answer is a long one."""
+    """Return whether a scoreboard of that kind can be for a result; an mbarrier's answer is a long
+    one."""
     from tileprof.binary import is_long
 
     return (producer.name == "SYNCS" or is_long(producer)) == is_long_stall

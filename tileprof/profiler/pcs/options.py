@@ -65,6 +65,6 @@ def _cycles(asked: object) -> int:
 
 
 def _nearest(cycles: int) -> int:
-    """The power of two that is nearest as a factor."""
+    """Return the power of two that is nearest as a factor."""
     below = cycles.bit_length() - 1
     return below + (cycles * cycles > 1 << (2 * below + 1))

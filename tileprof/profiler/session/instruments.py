@@ -34,7 +34,7 @@ class Inside:
 
 
 def parse_instrument(text: object) -> Inside:
-    """The mode and the period that a text asks for; UsageError for any other."""
+    """Return the mode and the period that a text asks for; UsageError for any other."""
     name, has_period, period = text.partition("=") if isinstance(text, str) else ("", "", "")
     for mode in MODES:
         if mode == name and not has_period:

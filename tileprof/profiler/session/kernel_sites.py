@@ -99,7 +99,7 @@ def _seen_sites(
     sites: Sequence[SiteInfo],
     groups: Collection[SampleTotals],
 ) -> dict[int, int]:
-    """The node of each site that warps were seen at, or inside of it."""
+    """Return the node of each site that warps were seen at, or inside of it."""
     seen = {
         site for samples in groups for site in np.flatnonzero(samples.seen[:, :-1].sum(0)).tolist()
     }

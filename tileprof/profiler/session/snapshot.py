@@ -223,7 +223,8 @@ def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:
 
 
 def _is_counted_above(numbers: Numbers, node: Node) -> bool:
-    """Whether an operation is one with that around it, which only calls it under the same name."""
+    """Return whether an operation is one with that around it, which only calls it under the same
+    name."""
     above, host = node.parent, numbers.host[node.index]
     if node.kind != "op" or above is None or (host is not None and host.count):
         return False

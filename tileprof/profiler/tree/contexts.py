@@ -108,7 +108,7 @@ class Contexts:
         return self._child(above, {_OP: "op", _API: "api"}[kind], name)
 
     def _known(self, number: int) -> Node:
-        """The node that Python gave a number, with that of its recording above bit 32."""
+        """Return the node that Python gave a number, with that of its recording above bit 32."""
         index = number & 0xFFFFFFFF
         known = number >> 32 == self._recording and index < len(self._tree.nodes)
         return self._tree.nodes[index] if known else self._tree.root
@@ -131,7 +131,7 @@ class Contexts:
         return _Place(self._tree.frame(above.node, place), for_us)
 
     def _captured(self, above: _Place, context: int) -> _Place:
-        """The path on which something was captured, below the launch of its graph."""
+        """Return the path on which something was captured, below the launch of its graph."""
         chain: list[Node] = []
         node: Node | None = self.node(context)
         while node is not None and node.parent is not None:

@@ -122,7 +122,7 @@ class Paths:
         return node, kept
 
     def _places(self, chain: list[FrameType]) -> list[Location]:
-        """The visible frames of a chain, innermost first."""
+        """Return the visible frames of a chain, innermost first."""
         end = next((at for at, frame in enumerate(chain) if frame is self.base), len(chain))
         places = []
         for_us = False

@@ -123,7 +123,7 @@ class SiteTotals:
         self._add_histograms(_parts(times))
 
     def copy(self) -> SiteTotals:
-        """The same numbers, to be added to."""
+        """Return the same numbers, to be added to."""
         made = SiteTotals.__new__(SiteTotals)
         for name in self.__slots__:
             setattr(made, name, getattr(self, name))
@@ -288,7 +288,7 @@ class LaunchTotals:
         return bool(self.sites or self.samples)
 
     def without_records(self) -> LaunchTotals:
-        """The same without what was read of the inside of launches."""
+        """Return the same without what was read of the inside of launches."""
         made = LaunchTotals()
         made.take(self)
         made.sites, made.samples = {}, {}

@@ -54,7 +54,7 @@ class CudaBinary:
         return self.decided if isinstance(self.decided, tuple) else self.decided()
 
     def remarking(self, remark: Remark) -> CudaBinary:
-        """The same with one more remark, in front."""
+        """Return the same with one more remark, in front."""
         before = self.decided
         return replace(
             self, decided=lambda: (remark, *(before if isinstance(before, tuple) else before()))

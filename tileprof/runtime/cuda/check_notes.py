@@ -90,8 +90,8 @@ class Notes:
     # -- launches
 
     def lend(self, origin: Origin, *, captured: bool) -> Lent:
-        """The report for a launch, which is enqueued before the caller drops it; `captured`: into a
-        graph, which may be replayed as long as the process lives."""
+        """Return the report for a launch, which is enqueued before the caller drops it; `captured`:
+        into a graph, which may be replayed as long as the process lives."""
         lent = self._lent.get(origin)
         if lent is None:
             with self._lock:
@@ -170,7 +170,7 @@ class Notes:
             raise error
 
     def _take(self, wait: Callable[[], bool]) -> TileprofError | None:
-        """The error of one note, which then is forgotten."""
+        """Return the error of one note, which then is forgotten."""
         with self._lock:
             word = self._word
             if word is None or not word.value:

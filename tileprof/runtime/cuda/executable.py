@@ -78,7 +78,7 @@ class CudaVariant:
         )
 
     def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
-        """The grid of each launch, from the results of the host's program."""
+        """Return the grid of each launch, from the results of the host's program."""
         made, at = [], len(results) - sum(self.binary.axes)
         for axes in self.binary.axes:
             made.append(tuple(int(n) for n in results[at : at + axes]))
@@ -124,7 +124,7 @@ class CudaExecutable:
         self.binary = self.variant((frozenset(), False)).binary
 
     def variant(self, need: Need) -> CudaVariant:
-        """The variant for a need, compiled and loaded when it is first asked for."""
+        """Return the variant for a need, compiled and loaded when it is first asked for."""
         return self._variants.get(need) or self._variants.made(need, lambda: self._loaded(need))
 
     def _loaded(self, need: Need) -> CudaVariant:
@@ -179,7 +179,7 @@ class CudaExecutable:
                 self.compared = self.binary.compare()
 
     def stream(self, values: Sequence[Any]) -> int:
-        """The stream of the first array on the device, else the legacy default one."""
+        """Return the stream of the first array on the device, else the legacy default one."""
         for at in self._tensors:
             if not is_host(values[at]):
                 return stream_of(values[at], self.device.number)
@@ -206,8 +206,8 @@ class CudaExecutable:
     def prepare(
         self, values: Sequence[Any], symbols: tuple[int, ...]
     ) -> tuple[list[Function], list[Call]] | None:
-        """The functions and launches for arguments on the device; None where a call has more to do
-        than to launch."""
+        """Return the functions and launches for arguments on the device; None where a call has more
+        to do than to launch."""
         if any(is_host(values[at]) for at in self._tensors):
             return None
         addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
@@ -333,7 +333,7 @@ class CudaExecutable:
                 calls[number] = replace(calls[number], sampling=given)
 
     def _is_timed(self) -> bool:
-        """Whether somebody wants the time of a launch who has no other way to get it."""
+        """Return whether somebody wants the time of a launch who has no other way to get it."""
         return hooks.listener is not None and not hooks.listener.times_gpus
 
     def _calls(
@@ -402,7 +402,7 @@ class CudaExecutable:
     # -- errors
 
     def _fault(self, failure: DriverFailure) -> ExecutionError:
-        """A fault of a running kernel, with the kernel's name and line."""
+        """Return a fault of a running kernel, with the kernel's name and line."""
         what = FAULTS.get(failure.code)
         if what is None:
             return failure

@@ -35,7 +35,7 @@ class HostProgram:
 
     @classmethod
     def of(cls, kernel: ir.Kernel, results: Sequence[ir.Value]) -> HostProgram:
-        """The ops that compute `results` from the parameters and symbols of a kernel."""
+        """Return the ops that compute `results` from the parameters and symbols of a kernel."""
         mapping: dict[ir.Value, ir.Value] = {}
         whole = ir.Block(kernel.body.args, _needed(results))
         body = ir.clone_block(whole, mapping)
@@ -46,15 +46,13 @@ class HostProgram:
         return cls(kernel.with_body(body, ()))
 
     def reads(self, at: int) -> bool:
-        """Whether the results depend on parameter `at`."""
+        """Return whether the results depend on parameter `at`."""
         value = self.kernel.body.args[at]
         return any(value in op.operand_values() for op in self.kernel.ops())
 
     def run(self, values: Sequence[Any], symbols: Sequence[int]) -> tuple[Any, ...]:
-        """The results for the arguments of a call, as Python numbers.
-
-        ExecutionError where an integer is divided by 0.
-        """
+        """Return the results for the arguments of a call, as Python numbers. ExecutionError where
+        an integer is divided by 0."""
         key = (*symbols, *[values[at] for at, _ in self._scalars])
         found = self._known.get(key)
         if found is None:
@@ -94,7 +92,7 @@ def check_host(program: ir.Kernel, kernel: ir.Kernel) -> None:
 
 
 def _needed(results: Sequence[ir.Value]) -> list[ir.OpBase]:
-    """The ops that values follow from, in an order in which they can run."""
+    """Return the ops that values follow from, in an order in which they can run."""
     found: dict[ir.OpBase, None] = {}
 
     def visit(value: ir.Value) -> None:

@@ -202,7 +202,7 @@ class Function:
                 raise self.refused(failure, blocks) from None
 
     def frame(self, call: Call) -> Frame:
-        """A frame with the parameters and the configuration of a call."""
+        """Return a frame with the parameters and the configuration of a call."""
         frame = taken(self._free) or Frame(self.layout, self.size, self._config)
         self._pack(frame.bytes, 0, *[self._value(p, call) for p in self.layout])
         frame.config.grid[:] = (self.blocks(call.grid), 1, 1)
@@ -235,7 +235,7 @@ class Function:
         return parameter.convert(held)
 
     def refused(self, failure: DriverFailure, blocks: object) -> ExecutionError:
-        """A launch that was refused, with its numbers."""
+        """Return a launch that was refused, with its numbers."""
         spec = self.spec
         if failure.code not in (INVALID_VALUE, OUT_OF_MEMORY, LAUNCH_OUT_OF_RESOURCES):
             return failure
@@ -286,7 +286,7 @@ def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], i
 
 
 def _format(layout: Sequence[Parameter]) -> str:
-    """The layout as `struct` says it."""
+    """Return the layout as `struct` says it."""
     parts, end = ["="], 0
     for parameter in layout:
         parts.append(f"{parameter.offset - end}x")

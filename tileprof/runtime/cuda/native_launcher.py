@@ -241,7 +241,7 @@ def why_not() -> str:
 
 @once
 def launcher_library() -> Any:
-    """The library, compiled where it is not yet; None where this is not possible."""
+    """Return the library, compiled where it is not yet; None where this is not possible."""
     compiler = find_compiler()
     if compiler is None or "torch" not in sys.modules or why_not():
         return None
@@ -267,7 +267,7 @@ def launcher_library() -> Any:
 
 
 def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any]] | None:
-    """The recipe of a call, and what has to live until it is taken over."""
+    """Return the recipe of a call, and what has to live until it is taken over."""
     kernel = executable.kernel
     outputs = [at for at, p in enumerate(kernel.params) if p.role == "out"]
     slots = list(known.slots)

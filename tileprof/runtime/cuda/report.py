@@ -82,7 +82,7 @@ class Origin:
     """Whether blocks are numbered in the author's order; others are not named."""
 
     def extents(self) -> list[int]:
-        """The grid where the reader looks for it: three extents for each launch."""
+        """Return the grid where the reader looks for it: three extents for each launch."""
         return [0] * (3 * self.number) + [*self.grid, 0, 0, 0][:3]
 
 
@@ -153,7 +153,8 @@ class Report:
 
 
 def _body(place: Place, words: bytes) -> bytes:
-    """A message as the `cpu` device writes it: its elements without the rest of their words."""
+    """Return a message as the `cpu` device writes it: its elements without the rest of their
+    words."""
     if not place.buffer or place.dtype is None:
         return words
     size = place.dtype.bytes

@@ -41,7 +41,7 @@ class TensorMaps:
         self._known: dict[tuple[int, int, tuple[int, ...]], bytes] = {}
 
     def get(self, number: int, address: int, symbols: tuple[int, ...]) -> bytes:
-        """The 128 bytes of map `number` for an argument at `address` (a multiple of 16)."""
+        """Return the 128 bytes of map `number` for an argument at `address` (a multiple of 16)."""
         key = (number, address, symbols)
         found = self._known.get(key)
         if found is None:
@@ -97,7 +97,7 @@ class TensorMaps:
 
 
 def value_of(dim: Dim | tuple[Dim, ...], named: Mapping[str, int]) -> int:
-    """An extent or a stride as a number; a tuple is a product."""
+    """Return an extent or a stride as a number; a tuple is a product."""
     match dim:
         case int():
             return dim

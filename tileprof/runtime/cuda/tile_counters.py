@@ -51,7 +51,7 @@ class TileCounters:
         return found
 
     def _take(self) -> int:
-        """A counter that nobody has had."""
+        """Return a counter that nobody has had."""
         if not self._free:
             self._free = self._allocated()
         address, self._free = self._free[0], self._free[1:]

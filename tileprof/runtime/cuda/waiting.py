@@ -42,8 +42,8 @@ def begin_waiting(device: CudaDevice, seconds: float) -> None:
 
 
 def wait_for(device: CudaDevice, seconds: float) -> bool:
-    """Whether the device has nothing to do any more, within so many seconds; within what is left
-    where somebody waits for it already."""
+    """Return whether the device has nothing to do any more, within so many seconds; within what is
+    left where somebody waits for it already."""
     held = _waits.get(device)
     if held is None or not held.thread.is_alive():
         begin_waiting(device, seconds)

@@ -35,14 +35,14 @@ class Memory:
     reinterpreted as the data is."""
 
     def shadowed(self) -> Array | None:
-        """The shadow; None where every element was written."""
+        """Return the shadow; None where every element was written."""
         if self.blank:
             bits = f"u{self.data.dtype.itemsize}" if self.by_bits else "?"
             self.shadow, self.blank = np.zeros(self.data.shape, bits), False
         return self.shadow
 
     def open_shadow(self) -> Array:
-        """The shadow as an array, also where every element was written."""
+        """Return the shadow as an array, also where every element was written."""
         if self.shadowed() is None:
             self.blank = True
             held = self.shadowed()
@@ -145,7 +145,7 @@ class Tile:
 
 
 def whole(buffer: Buffer) -> Tile:
-    """All of a buffer."""
+    """Return all of a buffer."""
     return Tile(buffer, (0,) * len(buffer.shape), buffer.shape)
 
 

@@ -171,7 +171,7 @@ class State:
         return at
 
     def size_of(self, parallel: Parallel) -> int:
-        """The number of its points."""
+        """Return the number of its points."""
         return math.prod(self.points[a - 1] for a in parallel.axes)
 
     @contextmanager
@@ -228,7 +228,7 @@ class State:
         return f"block {block}, point ({', '.join(point)})" if point else f"block {block}"
 
     def block_name(self, linear: int) -> str:
-        """The indices of a block from its linear index."""
+        """Return the indices of a block from its linear index."""
         indices = []
         for extent in self.grid:
             linear, at = divmod(linear, extent)
@@ -236,7 +236,7 @@ class State:
         return f"({', '.join(map(str, indices))})"
 
     def first(self, mask: Mask) -> tuple[int, ...]:
-        """The first lane of a mask in which some lane is."""
+        """Return the first lane of a mask in which some lane is."""
         spread = np.broadcast_to(np.asarray(mask), self.lanes)
         return tuple(int(i) for i in np.unravel_index(int(spread.argmax()), self.lanes))
 
@@ -261,7 +261,7 @@ class State:
         self.guarded[line] += count
 
     def at(self, scalar: Scalar, lane: tuple[int, ...]) -> Any:
-        """The value of a scalar in one lane."""
+        """Return the value of a scalar in one lane."""
         if np.ndim(scalar) == 0:
             return scalar
         return scalar[tuple(min(i, n - 1) for i, n in zip(lane, scalar.shape))]

@@ -56,7 +56,7 @@ _MOST_TURNS = 1 << 30
 
 
 def measure(device: CudaDevice, progress: Progress = lambda name: None) -> dict[str, Roof]:
-    """All roofs by name; TileprofError where kernels cannot be compiled or run."""
+    """Return all roofs by name; TileprofError where kernels cannot be compiled or run."""
     kernels = source(device.target)
     with hooks.unrecorded(), device.current(), device.driver.beside_captures():
         image = _image(device, kernels)

@@ -56,7 +56,7 @@ class Roofs:
     """By name, in the order of measuring."""
 
     def __getitem__(self, name: str) -> Roof:
-        """The roof of a name; KeyError for one that this device has not."""
+        """Return the roof of a name; KeyError for one that this device has not."""
         return self.roofs[name]
 
     def __contains__(self, name: str) -> bool:
@@ -71,7 +71,7 @@ class Roofs:
 
     @classmethod
     def from_json(cls, held: Mapping[str, Any]) -> Roofs:
-        """The reverse of `as_json`; KeyError, TypeError or ValueError for anything else."""
+        """Return the reverse of `as_json`; KeyError, TypeError or ValueError for anything else."""
         roofs = [Roof(**each) for each in held["roofs"]]
         if not all(each.value > 0 and each.best > 0 for each in roofs):
             raise ValueError("a roof is above 0")

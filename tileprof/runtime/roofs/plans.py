@@ -57,7 +57,7 @@ class Plan:
 
 
 def plans(target: Target, multiprocessors: int, memory: Memory) -> tuple[Plan, ...]:
-    """All roofs that are rates."""
+    """Return all roofs that are rates."""
     return (
         *_memory(multiprocessors, memory),
         _shared(multiprocessors, memory),
@@ -103,7 +103,7 @@ def _pointers(memory: Memory, ways: int) -> tuple[int, int, int]:
 
 
 def _one_by_one(name: str, vectors: int, memory: Memory, size: int, ways: int) -> Attempt:
-    """A block for each piece; a turn is once over the memory."""
+    """Return a block for each piece; a turn is once over the memory."""
     pieces = size // _chunk(vectors)
     return Attempt(
         f"{name}_{vectors}",

@@ -67,7 +67,7 @@ class Product:
         return 8 * _STEP // self.bits
 
     def wgmma(self) -> WgmmaShape:
-        """The largest instruction of a warp group."""
+        """Return the largest instruction of a warp group."""
         return WgmmaShape(_N, self.wgmma_k, self.operand, self.operand, self.accumulator)
 
     def operations(self, target: Target) -> int:
@@ -94,12 +94,12 @@ _ALL = (
 
 
 def products(target: Target) -> tuple[Product, ...]:
-    """The types that a target's tensor cores multiply."""
+    """Return the types that a target's tensor cores multiply."""
     return tuple(each for each in _ALL if target.has_wgmma or each.mma)
 
 
 def source(target: Target) -> CudaSource:
-    """All kernels for a target, in one text."""
+    """Return all kernels for a target, in one text."""
     made = products(target)
     kernel = _wgmma_kernel if target.has_wgmma else _mma_kernel
     parts = ("memory.cuh", "arithmetic.cuh", "clock.cuh", "tensor.cuh")

@@ -54,7 +54,7 @@ class Budget:
         return 2 * self.outstanding > self._slots
 
     def grants(self, share: Share, slots: int) -> bool:
-        """Whether a launch may have so many slots, which it then has."""
+        """Return whether a launch may have so many slots, which it then has."""
         now = time.monotonic()
         with self._lock:
             self._refill(now)

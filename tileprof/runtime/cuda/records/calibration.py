@@ -73,7 +73,7 @@ class Calibration:
         self._lock = threading.Lock()
 
     def cost(self) -> RecordCost:
-        """The number, for which it waits a while."""
+        """Return the number, for which it waits a while."""
         with self._lock:
             if self._known is None and self._thread is None:
                 self._known = self._kept()
@@ -121,7 +121,8 @@ class Calibration:
 
 
 def _place(device: CudaDevice) -> Path:
-    """The file of what is known of such devices; its name tells all that the number depends on."""
+    """Return the file of what is known of such devices; its name tells all that the number depends
+    on."""
     digest = hashlib.sha256()
     parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
     for part in (*parts, calibration.cuda_text(), slots.cuda_text()):
@@ -130,7 +131,7 @@ def _place(device: CudaDevice) -> Path:
 
 
 def read_kept(place: Path) -> float | None:
-    """The cycles in a file; None where it is not there or damaged."""
+    """Return the cycles in a file; None where it is not there or damaged."""
     try:
         cycles = json.loads(place.read_text())["cycles"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -151,7 +152,7 @@ def keep(place: Path, device: CudaDevice, cost: Cost) -> None:
 
 
 def source() -> CudaSource:
-    """The kernel that measures."""
+    """Return the kernel that measures."""
     from tileprof.compiler.cuda.prelude import with_dependencies
 
     headers = (*with_dependencies(["base.cuh"]), ("records.cuh", slots.cuda_text()))

@@ -73,7 +73,7 @@ class Room:
         return 0 if self.arena is None else 8 * self.slots * self.arena.capacity
 
     def take(self) -> tuple[list[Slots], int]:
-        """The slots that are ready, and how many claims were refused since the last time;
+        """Return the slots that are ready, and how many claims were refused since the last time;
         TileprofError where they cannot be read."""
         if self.arena is None:
             return [], 0

@@ -78,7 +78,7 @@ def _said(name: str, measured: Taken, clean: Taken) -> NotWhatRuns:
 
 
 def compare(measured: CudaProgram, clean: Callable[[], CudaProgram]) -> Comparison:
-    """Both binaries; that without marks comes from the cache, or is compiled."""
+    """Return both binaries; that without marks comes from the cache, or is compiled."""
     return Comparison(_taken(measured), _taken(clean()))
 
 

@@ -53,7 +53,7 @@ class Observed:
     def remarks(
         self, sites: Sequence[ir.Site], states: Sequence[ir.State], ns_per_cycle: float | None
     ) -> list[Remark]:
-        """The facts, each at the line of its site where it has one."""
+        """Return the facts, each at the line of its site where it has one."""
         if not self.times:
             return []
         times = SiteTimes.merge(self.times)

@@ -43,8 +43,9 @@ _MOST_PHASES = 64
 
 
 def is_kept(launch: int) -> bool:
-    """Whether an excerpt of a function's launch of that number is made: of the first, in case there
-    is no other, of the second, of others ever more seldom, for who begins to listen later."""
+    """Return whether an excerpt of a function's launch of that number is made: of the first, in
+    case there is no other, of the second, of others ever more seldom, for who begins to listen
+    later."""
     return launch & (launch + 1) == 0
 
 
@@ -75,7 +76,7 @@ class Source:
         return len(numbers), sum(1 << number for number in numbers)
 
     def decode(self, slots: Slots, cost: RecordCost) -> SiteTimes:
-        """The times of sites, under the kernel's numbers, without what records took;
+        """Return the times of sites, under the kernel's numbers, without what records took;
         ProfileFileError where there are none."""
         from tileprof.instrument.decode.warp_times import decode_slots
 
@@ -149,8 +150,8 @@ class Tag:
     _made: dict[tuple[int, ...], bytes] = field(default_factory=dict)
 
     def first(self, every: int) -> int:
-        """The first block of the next launch that records, where one of `every` does; launches take
-        turns."""
+        """Return the first block of the next launch that records, where one of `every` does;
+        launches take turns."""
         phases = min(every, _MOST_PHASES)
         return int(self.count * _GOLDEN % 1 * phases) * every // phases
 
@@ -227,7 +228,7 @@ class SiteTable:
         }
 
     def _take(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:
-        """The number here of each site; None where they are the same."""
+        """Return the number here of each site; None where they are the same."""
         with self._numbering:
             return self._numbered(sites)
 

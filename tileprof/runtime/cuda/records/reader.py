@@ -98,7 +98,7 @@ def records_of(device: CudaDevice) -> Records:
 
 
 def samples_of(device: CudaDevice) -> Samples:
-    """The same of samples."""
+    """Return the same of samples."""
     sampled = reader().sampled
     return sampled.get(device.number) or sampled.setdefault(
         device.number, Samples(device, reader().notice)

@@ -129,7 +129,7 @@ class Records:
         return made
 
     def _choose(self, options: RecordOptions, late: hooks.LateListener) -> Room:
-        """The room that options ask for; made where there is none of that size."""
+        """Return the room that options ask for; made where there is none of that size."""
         with self._reading:
             size = options.records, options.memory
             room = self.rooms.get(size)
@@ -160,7 +160,7 @@ class Records:
         return tag
 
     def _alone(self, tag: Tag, launch: int) -> Tag:
-        """A number for one launch alone: its slots are to be told from those of others."""
+        """Return a number for one launch alone: its slots are to be told from those of others."""
         self._numbered = self._numbered % 0xFFFFFFFF + 1
         made = Tag(self._numbered, tag.source, tag.late, tag.token, captured=False)
         made.launch, made.issued_ns = launch, time.perf_counter_ns()
@@ -284,7 +284,7 @@ class Records:
                 self._comparisons.pop()()
 
     def _waited(self) -> bool:
-        """Whether the device has nothing to do now; says so where it has."""
+        """Return whether the device has nothing to do now; says so where it has."""
         ended = wait_for(self.device, PATIENCE_S)
         if not ended:
             self._say(f"{self._name} was still at work at the end")

@@ -159,7 +159,7 @@ class Samples:
         )
 
     def _shift(self, period_ns: int) -> int:
-        """The power of two of cycles nearest to a period."""
+        """Return the power of two of cycles nearest to a period."""
         cycles = period_ns * (self.device.clock_khz or _USUAL_KHZ) / 1e6
         return min(max(round(math.log2(max(cycles, 1.0))), _SHIFTS.start), _SHIFTS.stop - 1)
 
