@@ -49,14 +49,14 @@ class Counter:
     factor: float = 1.0
 
     def value(self, values: Mapping[str, float]) -> float:
-        """What a launch adds, from the values of CUPTI's metrics."""
+        """Return the value that a launch adds, from the values of CUPTI's metrics."""
         total = sum(values[term] for term in self.terms) * self.factor
         return total * values[TIME] if self.by_time else total
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRate:
-    """What readers divide: `factor * above / below`, in `unit`."""
+    """A rate that readers compute: `factor * above / below`, in `unit`."""
 
     above: str
     below: str
@@ -113,7 +113,7 @@ SETS: dict[str, tuple[Counter, ...]] = {
         _count("scheduler_cycles", "smsp__cycles_active"),
     ),
 }  # fmt: skip
-"""What `--metrics` knows by one word."""
+"""Sets of counters that `--metrics` knows by one word."""
 
 RATES: dict[str, CounterRate] = {
     "dram_tbyte/s": CounterRate("dram_bytes", "time", 1e-3, "1"),
@@ -137,7 +137,8 @@ _OF_PEAK = re.compile(r"(\w+)\.(sum|avg)\.pct_of_(peak_sustained_(?:active|elaps
 
 
 def counters_of(name: str) -> tuple[Counter, ...]:
-    """What launches add for a set, or for one of CUPTI's metrics; UsageError for no name at all.
+    """Return the metrics that launches add for a set, or for one of CUPTI's metrics; UsageError for
+    no name at all.
 
     Whether a device has such a metric is not known here. A name without a way to combine the units
     of a device (`.sum`, `.avg`, …) is taken as their sum.

@@ -84,7 +84,7 @@ def _depth(kernel: TileKernel) -> int:
 
 
 def _plain(kernel: TileKernel) -> tuple[int, bytes]:
-    """How many ops a program has, and its JSON."""
+    """Return the number of a program's ops, and its JSON."""
     blocks: list[Any] = [[-1, kernel.body.name, kernel.body.arguments]]
     numbers, ops = {id(kernel.body): 0}, list[Any]()
     for block, op in _ops_of(kernel.body):

@@ -1,4 +1,4 @@
-"""Which kind of device this machine has, and what CUPTI counts of its instructions, asked in a
+"""Lookup of this machine's kind of device, and of what CUPTI counts of its instructions, in a
 process of its own.
 
 Asking starts the CUDA driver. In the process of a program that would settle which devices it sees,

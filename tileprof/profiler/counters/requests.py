@@ -1,4 +1,4 @@
-"""What `--metrics` asks for."""
+"""Requests of `--metrics`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Asked:
     """Counters of launches that a session wants."""
 
     names: tuple[str, ...]
-    """As they were given: sets and metrics of CUPTI's."""
+    """Names as the user gave them: sets, and metrics of CUPTI's."""
     counters: tuple[Counter, ...]
 
     @property
@@ -39,7 +39,7 @@ class AskedInstructions:
     """Counts of instructions that a session wants."""
 
     names: tuple[str, ...]
-    """As they were given: the set, and SASS metrics of CUPTI's."""
+    """Names as the user gave them: the set, and SASS metrics of CUPTI's."""
 
     @staticmethod
     def metrics_of(name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What GPUs did, as nodes: kernels, copies, fills, waits, overhead, allocations, idle time.
+"""Nodes for the work of GPUs: kernels, copies, fills, waits, overhead, allocations, idle time.
 
 In: totals of the native recorder, each of a calling context and a kind of work.  Out: numbers at
 nodes below those contexts. A kernel of ours has a node already; other work gets one of its own.

@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
     rows: Rows
     epochs: npt.NDArray[np.uint32]
-    """Of each row, who listened."""
+    """Epoch of each row, which says who listened."""
     overwritten: int
     """Events that gave way to these."""
 

@@ -59,7 +59,7 @@ _CONTEXT_MANAGERS = tuple(
         contextlib._AsyncGeneratorContextManager.__aenter__,
     )
 )
-"""What runs a generator up to its `yield` for a `with` block."""
+"""Code that runs a generator up to its `yield` for a `with` block."""
 
 _get_ident = threading.get_ident
 _getframe = sys._getframe
@@ -83,7 +83,7 @@ class Scope:
         self.name = name
         self.metrics = {key: _checked(key, value) for key, value in metrics.items()} or None
         self.location = location
-        """Of the decorated function; otherwise the place of the first visit is shown."""
+        """Location of the decorated function; otherwise the place of the first visit is shown."""
 
     def __call__(self, function: _Function) -> _Function:
         """Put the scope around each call of a function, generator or coroutine."""

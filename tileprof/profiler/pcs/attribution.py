@@ -1,4 +1,4 @@
-"""From counts of program counters to tables of a profile.
+"""Conversion of counts of program counters to tables of a profile.
 
 In: what the recorder counted, by module, function, offset, stall reason and call path.  Out:
 `PcSamples` whose nodes are the recorder's: functions by the digest of their cubin and their name,
@@ -30,7 +30,7 @@ _TABLE = 1 << 23
 
 Raw = RawPcSamples | RawCounts
 NodeOf = Callable[[int, str], int]
-"""From a context and a function's name to the index of a node, -1 for none."""
+"""Function from a context and a function's name to the index of a node, -1 for none."""
 
 
 class Modules:

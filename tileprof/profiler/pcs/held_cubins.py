@@ -1,4 +1,4 @@
-"""What the program's own objects hold of its kernels: cubins, and Triton's texts.
+"""Search of the program's own objects for cubins of its kernels, and Triton's texts.
 
 In: names of functions by module, for modules that were loaded before anybody asked for them, and
 who knows a cubin by its checksum.  Out: the bytes, where Triton or tileprof has that cubin, or

@@ -30,13 +30,13 @@ class HostPart:
     count: int
     own_ns: int
     claimed_ns: int
-    """Of a scope: what operations and calls right in it took, in the thread that was in it."""
+    """Time of operations and calls right in a scope, in the thread that was in it."""
     flops: float
     bytes: float
 
 
 class _Place(NamedTuple):
-    """What a context stands for."""
+    """Node that a context stands for."""
 
     node: Node
     for_us: bool = False
@@ -52,7 +52,7 @@ class Contexts:
         self._native = native
         self._tree = tree
         self._recording = recording
-        """Its number: contexts of an earlier one name nodes of a tree that is gone."""
+        """Number of the recording: contexts of an earlier one name nodes of a tree that is gone."""
         self._raw: list[tuple[int, int, Any, int]] = [(0, _ROOT, 0, 0)]
         self._places: dict[int, _Place] = {0: _Place(tree.root)}
         self._names: dict[int, str] = {}
