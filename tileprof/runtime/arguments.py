@@ -27,7 +27,8 @@ __all__ += ["outlives_its_owner", "stream_of", "word_of"]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What a kernel may depend on: element type, shape and strides in elements, and the place.
+    """Properties of a tensor that a kernel may depend on: element type, shape and strides in
+    elements, and the place.
 
     `strides` is None for row-major contiguous.  `device` is `cpu` or `cuda:N`.
     """
@@ -254,7 +255,8 @@ _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}
 
 
 def word_of(type_: ir.DType) -> Callable[[Any], int]:
-    """From a number to its bits as an element of a type, in an unsigned word of its size."""
+    """Return a function from a number to its bits as an element of a type, in an unsigned word of
+    its size."""
     if type_.is_integer:
         mask = (1 << type_.bits) - 1
         return lambda value: int(value) & mask

@@ -38,7 +38,7 @@ class _Tensor(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class ExportedTensor:
-    """What an array says of itself; strides in elements, None for row-major contiguous."""
+    """An array's description of itself; strides in elements, None for row-major contiguous."""
 
     address: int
     dtype: str

@@ -1,4 +1,4 @@
-"""Which device a call runs on: where its arguments are, unless somebody said otherwise."""
+"""Choice of the device that a call runs on: that of its arguments, unless overridden."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .arguments import TensorSpec
 __all__ = ["choose", "chosen", "device", "environment_device", "parse_device"]
 
 chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
-"""What `device` says, None outside of it."""
+"""Device that `device` names, None outside of it."""
 _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
 
 
@@ -31,7 +31,7 @@ def parse_device(name: str) -> str:
 
 
 def environment_device() -> str:
-    """What `TILEPROF_DEVICE` says, '' where it says nothing; UsageError for no device."""
+    """Return the device that `TILEPROF_DEVICE` names, '' without it; UsageError for no device."""
     name = os.environ.get("TILEPROF_DEVICE", "")
     try:
         return parse_device(name) if name else ""

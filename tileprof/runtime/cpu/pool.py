@@ -20,8 +20,8 @@ _chosen: int | None = None
 
 
 def threads() -> int:
-    """How many threads a launch may use: `set_threads`, else `TILEPROF_NUM_THREADS`, else the
-    processors that this process may run on."""
+    """Return the number of threads that a launch may use: `set_threads`, else
+    `TILEPROF_NUM_THREADS`, else the processors available to this process."""
     return _chosen if _chosen is not None else _default()
 
 

@@ -64,7 +64,7 @@ def read_binary(held: Mapping[str, Any], image: bytes, kernel: ir.Kernel) -> Cud
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What the JSON of a variant says directly."""
+    """Values of a variant that stand directly in its JSON."""
 
     places: tuple[Place, ...]
     host: str

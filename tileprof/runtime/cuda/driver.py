@@ -176,8 +176,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuThreadExchangeStreamCaptureMode": (_P,),
 }
 Resolve = Callable[[str, Any], Any]
-"""From the name and the ctypes prototype of a function to the function; AttributeError for one that
-the driver lacks."""
+"""Function from the name and the ctypes prototype of a driver function to the function;
+AttributeError for one that the driver lacks."""
 
 
 driver_start = Guard()

@@ -43,10 +43,10 @@ __all__ = ["CudaExecutable", "CudaVariant", "Need"]
 Need = tuple[frozenset[int], bool]
 """Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
 _Facts = tuple[frozenset[int], tuple[tuple[int, int, int, int], ...]]
-"""What follows from the symbols: tensors that are not aligned wherever they lie; pairs that must
+"""Facts that follow from the symbols: tensors that are unaligned at any address; pairs that must
 not overlap, and the bytes of both."""
 Heard = tuple[hooks.LateListener, int]
-"""Who takes what a launch writes about its inside, and under which token."""
+"""Listener for what a launch writes about its inside, and its token."""
 _MAX_FACTS = 4096
 _ALIGNMENT = 16
 _MOST_EXTENT = (1 << 31) - 1
@@ -66,12 +66,12 @@ class CudaVariant:
         self.maps = [m for s in binary.launches for m in s.maps]
         """Copies that need rows at multiples of 16 bytes."""
         self.sources: dict[int, Source] = {}
-        """Of launches that write records: what these mean."""
+        """Sources of launches that write records: the meaning of these records."""
         self.sampled: dict[int, SampledFunction] = {}
         """Launches that are sampled."""
 
     def origin(self, number: int, call: Call) -> Origin:
-        """What the report of a launch is read with."""
+        """Return the origin with which the report of a launch is read."""
         function = self.functions[number]
         return Origin(
             function.kernel, self, number, call.grid, call.symbols, function.spec.in_order
@@ -90,7 +90,7 @@ class CudaExecutable:
     """One kernel on one device; `build` gives the binary for a need."""
 
     device_type = 2
-    """Of DLPack: kDLCUDA."""
+    """Device type of DLPack: kDLCUDA."""
 
     def __init__(
         self, kernel: ir.Kernel, build: Callable[[Need], CudaBinary], device: CudaDevice
@@ -117,9 +117,9 @@ class CudaExecutable:
         self._reports = Reports(device.driver)
         self._events: list[tuple[int, int]] = []
         self.sites = SiteTable()
-        """Those of all variants."""
+        """Sites of all variants."""
         self.compared: Comparison | None = None
-        """What the marks cost, once it is known."""
+        """Cost of the marks, once it is known."""
         # Errors of the kernel come before its first launch.
         self.binary = self.variant((frozenset(), False)).binary
 
@@ -159,7 +159,7 @@ class CudaExecutable:
             return self._launch(values, addresses, tuple(symbols), stream, heard)
 
     def told(self) -> list[Remark]:
-        """What the records of its launches say."""
+        """Return remarks from the records of its launches."""
         found: list[Remark] = []
         for variant in list(self._variants.values()):
             for source in variant.sources.values():
@@ -168,7 +168,7 @@ class CudaExecutable:
         return found
 
     def record_cost(self) -> RecordCost | None:
-        """What a record of its launches took; None where none was decoded."""
+        """Return the cost of a record in its launches; None if none was decoded."""
         sources = (s for v in list(self._variants.values()) for s in v.sources.values())
         return next((each.cost for each in sources if each.cost is not None), None)
 
@@ -228,7 +228,7 @@ class CudaExecutable:
     # -- which variant
 
     def need(self, addresses: Sequence[int], symbols: tuple[int, ...]) -> Need:
-        """What arguments at these addresses do not fulfil."""
+        """Return the conditions that arguments at these addresses do not fulfil."""
         unaligned, overlaps = self._facts.get(symbols) or self._look_at(symbols)
         for at in self._tensors:
             if addresses[at] % _ALIGNMENT:

@@ -1,4 +1,5 @@
-"""What the host computes before a launch: extents of grids, and values that kernels are given.
+"""Values that the host computes before a launch: extents of grids, and values that kernels are
+given.
 
 In: a kernel and the values that its launches name.  Out: a `HostProgram`, which is itself a kernel
 (parameters, scalar ops, a `yield`), so that it has a text form; run on the scalars and symbols of a
@@ -27,7 +28,7 @@ class HostProgram:
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self.kernel = kernel
-        """Its body ends with the `yield` of the results."""
+        """Kernel whose body ends with the `yield` of the results."""
         self._scalars = [
             (at, v) for at, v in enumerate(kernel.param_values()) if isinstance(v.type, ir.DType)
         ]

@@ -79,7 +79,7 @@ class TensorMaps:
         return ctypes.string_at(made, BYTES)
 
     def _check(self, spec: TensorMapSpec, shape: list[int], strides: list[int]) -> None:
-        """What the driver answers with `invalid value` only, said in words."""
+        """Raise with a reason what the driver would refuse as `invalid value`."""
         for extent in shape:
             if not 1 <= extent <= 1 << 32:
                 raise self._refused(spec, f"an extent is {extent}, and 1 to 2**32 can be copied")

@@ -36,7 +36,8 @@ class TileCounters:
         self._lock = threading.Lock()
 
     def address(self, stream: int) -> int:
-        """That of the next launch on a stream; the device's context is the thread's."""
+        """Return the address of the next launch's counter on a stream; the thread's context is the
+        device's."""
         driver = self.driver
         if driver.is_capturing(stream):
             with self._lock:

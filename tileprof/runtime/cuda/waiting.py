@@ -20,14 +20,14 @@ from .driver import DriverFailure
 __all__ = ["PATIENCE_S", "begin_waiting", "wait_for"]
 
 PATIENCE_S = 10.0
-"""How long the end of a recording waits for a device."""
+"""Seconds that the end of a recording waits for a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
     thread: threading.Thread
     until: float
-    """On the monotonic clock."""
+    """Deadline on the monotonic clock."""
 
 
 _waits: WeakKeyDictionary[CudaDevice, _Wait] = WeakKeyDictionary()

@@ -129,7 +129,7 @@ def _clz(x: Array) -> Array:
 
 
 def _in_double(function: Function) -> Function:
-    """For functions that NumPy has in no better float32 version."""
+    """Compute in float64, for functions that NumPy has in no better float32 version."""
     return lambda x: function(np.asarray(x, np.float64)).astype(np.asarray(x).dtype)
 
 

@@ -1,4 +1,4 @@
-"""What can be said about a kernel before it runs; found once, used at every launch."""
+"""Facts about a kernel before it runs; found once, used at every launch."""
 
 from __future__ import annotations
 

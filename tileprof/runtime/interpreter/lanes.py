@@ -1,4 +1,4 @@
-"""What a scalar of the program is while many blocks run at once, and the algebra of masks.
+"""Values of scalars while many blocks run at once, and the algebra of masks.
 
 A *lane* is one point of a `parallel` in one block.  A scalar is either uniform (the same in all
 lanes: a Python int for `index`, a NumPy scalar otherwise) or an array of shape
@@ -21,7 +21,7 @@ __all__ += ["span", "without"]
 Array = NDArray[Any]
 Scalar = Any
 Mask = bool | NDArray[np.bool_]
-"""Which lanes take part: True for all, False for none."""
+"""Mask of active lanes: True for all, False for none."""
 
 
 def uniform(value: Scalar) -> bool:

@@ -46,7 +46,7 @@ def writers_of(buffer: Buffer) -> Array:
 
 
 def clash(state: State, before: Array, own: Array) -> Array | None:
-    """Where a new author meets another one; None where it nowhere does."""
+    """Return where a new author meets another one; None if nowhere."""
     if not before.any():
         return None
     meets = (before != 0) & ((before ^ own) >> STAMP_BITS != 0)

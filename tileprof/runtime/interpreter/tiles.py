@@ -31,11 +31,11 @@ class _Group:
     """Blocks of which equally much of the tile lies inside."""
 
     rows: Ints | slice
-    """Which blocks of the batch."""
+    """Blocks of the batch."""
     offsets: tuple[Any, ...]
-    """Where their tiles start: numbers where all start together, else one for each of `rows`."""
+    """Starts of their tiles: numbers if all start together, else one for each of `rows`."""
     sizes: tuple[int, ...]
-    """How much lies inside."""
+    """Sizes of the parts inside."""
 
     @property
     def together(self) -> bool:
@@ -45,11 +45,11 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tile lies, for the active blocks."""
+    """Position of a tile for the active blocks."""
 
     groups: list[_Group]
     exact: bool
-    """All blocks are active and all tiles are whole."""
+    """Whether all blocks are active and all tiles are whole."""
 
 
 def operand(state: State, value: ir.Value) -> Tile:
@@ -111,8 +111,9 @@ def write(
 
 
 def flat_elements(state: State, op: ir.OpBase, tile: Tile) -> tuple[Array, Array]:
-    """For combining: places in the buffer's data of the elements inside, in the order of blocks,
-    and which of (blocks, *sizes) these are.  UninitializedError where one was never written."""
+    """Return, for combining, places in the buffer's data of the elements inside, in the order of
+    blocks, and which of (blocks, *sizes) these are.  UninitializedError where one was never
+    written."""
     place = _place(state, op, tile, "written")
     buffer = tile.buffer
     numbers = np.arange(buffer.data.size).reshape(buffer.data.shape)

@@ -79,7 +79,7 @@ def known_roofs(number: int = 0, driver: Driver | None = None) -> Roofs | None:
 
 
 def uuid_of(driver: Driver, number: int) -> str:
-    """What tells this device from all others, as `nvidia-smi -L` shows it."""
+    """Return the device's unique id, as `nvidia-smi -L` shows it."""
     held = (ctypes.c_ubyte * 16)()
     handle = driver.number("cuDeviceGet", number)
     driver.call("cuDeviceGetUuid_v2", ctypes.addressof(held), handle)
@@ -102,7 +102,7 @@ def _method() -> str:
 
 
 def _read(place: Path) -> Roofs | None:
-    """What a file holds; None where it is not there or damaged."""
+    """Return the roofs in a file; None if it is missing or damaged."""
     try:
         return Roofs.from_json(json.loads(place.read_text()))
     except (OSError, ValueError, KeyError, TypeError):
