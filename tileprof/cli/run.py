@@ -17,8 +17,8 @@ from tileprof.errors import OutputError, UsageError
 from tileprof.progress import working
 
 from . import terminal
-from .later import refuse
 from .parsing import Command, Parser, number, one_of
+from .unavailable import refuse
 
 if TYPE_CHECKING:
     from tileprof.profile import Profile

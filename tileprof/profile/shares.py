@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .insides import INSIDE
+from .kernel_places import INSIDE
 from .metrics import Column
 from .tree.model import Profile
 

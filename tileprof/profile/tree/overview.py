@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprof.profile.insides import whole_kernels
+from tileprof.profile.kernel_places import whole_kernels
 from tileprof.profile.tree.cards import MOST_ROWS, Card, short
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.units import format_percent, format_value
