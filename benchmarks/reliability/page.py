@@ -67,15 +67,14 @@ CAMPAIGNS = (
              20_000, 200_000),
     Campaign("cubins", "mutated cubins", "files", 20_000, 200_000),
     Campaign("saved_kernels", "mutated saved kernels, loaded and called", "files", 20_000, 200_000),
-    Campaign("ir_text", "mutated texts of IR", "texts", 20_000, 200_000),
-    Campaign("coverage", "lines of these four readers that kept files, stated faults and mutants "
-             "reach, the fewest of the four", "of a reader's lines", 0, 0.95, key="lowest"),
-    Campaign("devices", "drawn programs on interpreter, cpu and emulated GPU, special values",
+    Campaign("ir_text", "mutated texts of the IR", "texts", 20_000, 200_000),
+    Campaign("coverage", "lines that mutants and kept files reach, the lowest of these four readers", "of a reader's lines", 0, 0.95, key="lowest"),
+    Campaign("devices", "random programs on interpreter, cpu and emulated GPU, with special values",
              "programs", 20_000, 200_000),
     Campaign("soak", "8 threads of kernels, graphs, streams, copies and scopes on a GPU",
              "seconds", 600, 1_800, key="asked_seconds"),
     Campaign("sanitizers", "native code and readers under ASan, UBSan and TSan", "steps", 17, 17),
-    Campaign("load", "load of a profile of 100,000 nodes with all checks, in s", "s", 0.35, 0.3,
+    Campaign("load", "seconds to load a profile of 100,000 nodes with all checks", "s", 0.35, 0.3,
              key="shortest", small=True),
 )  # fmt: skip
 
