@@ -15,6 +15,7 @@ import pytest
 from tests.native.cupti_programs import Fake
 from tileprof import profiler
 from tileprof.profile import Profile, load, save
+from tileprof.profiler.cupti.refusals import REFUSALS
 from tileprof.profiler.session.session import Session
 
 recorder = pytest.importorskip("tileprof.native._recorder")
@@ -86,9 +87,12 @@ def test_nothing_is_said_to_be_lost_where_all_records_came(fake: Fake, tmp_path:
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        (35, "not recorded: cannot subscribe to CUPTI: FAKE_ERROR"),
+        *(
+            (code, f"not recorded: CUPTI records no kernels {where} (cannot subscribe to CUPTI")
+            for code, (where, _) in REFUSALS.items()
+        ),
+        *((code, way) for code, (_, way) in REFUSALS.items()),
         (39, "has CUPTI already"),
-        (43, "not recorded: cannot subscribe to CUPTI: FAKE_ERROR"),
         (999, "not recorded: cannot subscribe to CUPTI: FAKE_ERROR"),
     ],
 )
