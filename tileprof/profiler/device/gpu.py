@@ -29,6 +29,7 @@ from tileprof.profiler.cupti.other_profilers import (
     who_keeps,
     who_may_hold,
 )
+from tileprof.profiler.cupti.refusals import refusal
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
@@ -285,9 +286,11 @@ class Gpu:
         if code == 0:
             self.problem = ""
             return True
-        self.problem = text
         if code == self._codes["other_subscriber"]:
             self.problem = f"{who_holds() or who_may_hold()} has CUPTI already"
+        else:
+            refused = refusal(code, f"{text}, {code}", "CUPTI records no kernels")
+            self.problem = refused or text
         # Another try would find the same, and cost as much.
         self._failed = True
         return False
