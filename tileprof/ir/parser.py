@@ -237,17 +237,10 @@ class _Parser:
             optional = cls.__dataclass_fields__[field].default is None
             if number:
                 # Optional operands at the end are left out where they are absent.
-<<<<<<< HEAD
-                if self._peek() != "," and optional:
-                    break
-                self._expect(",")
-            held[field] = self._operand(many, optional)
-=======
                 if optional and self._peek() != ",":
                     break
                 self._expect(",")
             held[field] = self._operand(many, optional=optional)
->>>>>>> main
         held |= self._named_attributes(cls)
         types = self._result_types() if names else []
         if any(n == "dtype" for n, _ in spec.attributes):
@@ -310,11 +303,7 @@ class _Parser:
 
     # -- leaves
 
-<<<<<<< HEAD
-    def _operand(self, many: bool, optional: bool) -> Value | list[Value] | None:
-=======
     def _operand(self, many: bool, *, optional: bool) -> Value | list[Value] | None:
->>>>>>> main
         if many:
             self._expect("[")
             return [self._value() for _ in self._many("]")]
