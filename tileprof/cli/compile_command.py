@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tileprof import ir
     from tileprof.compiler import Options, Program, Remark
 
-__all__ = ["COMMAND"]
-
 USAGE = (
     "FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [--instrument MODE]\n"
     "                        [--emit ir[:PASS]|cpp|cuda|ptx|sass|remarks] [--control NAME=VALUE]…\n"

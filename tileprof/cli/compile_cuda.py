@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tileprof.compiler.pipeline import Pass
     from tileprof.instrument import Mode
 
-__all__ = ["EMITS", "CudaCompilation"]
-
 EMITS = ("cuda", "ptx", "sass")
 
 

@@ -14,8 +14,6 @@ from . import doctor_gpu, doctor_roofs, terminal
 from .findings import Finding
 from .parsing import Command, Parser
 
-__all__ = ["COMMAND", "examine"]
-
 _EXTRAS = (
     ("pandas", "Profile.frame()", "pandas"),
     ("plotly", "tileprof.figures", "plotly"),

@@ -9,8 +9,6 @@ from tileprof.errors import extra_command
 
 from .findings import Finding
 
-__all__ = ["kernels", "recording"]
-
 GPU = "kernels on a GPU"
 CUDA_EXTRA = extra_command("cuda")
 _WITHOUT_COUNTERS = "tileprof's own kernels can be sampled without it: run --instrument sample"

@@ -14,8 +14,6 @@ from .findings import Finding
 if TYPE_CHECKING:
     from tileprof.runtime.roofs import Roofs
 
-__all__ = ["findings", "measure"]
-
 _SHOWN = ("hbm_copy", "l2_read", "tensor_bfloat16", "fma_float32")
 """Roofs of the one line that `doctor` has for a device."""
 

@@ -6,8 +6,6 @@ from typing import NoReturn
 
 from tileprof.errors import UsageError
 
-__all__ = ["refuse"]
-
 
 def refuse(what: str) -> NoReturn:
     """Say that an option is known and not there yet."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tileprof.profile import Profile
     from tileprof.profiler import ProgramTarget
 
-__all__ = ["COMMAND"]
-
 USAGE = (
     "[OPTIONS] SCRIPT [ARGS…]\n"
     "       tileprof run [OPTIONS] -m MODULE [ARGS…]\n"

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-__all__ = ["Stages", "empty_cache"]
-
 _Result = TypeVar("_Result")
 
 

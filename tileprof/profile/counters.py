@@ -19,21 +19,6 @@ from dataclasses import dataclass
 from tileprof.errors import UsageError
 from tileprof.profile.metrics import Adds, Metric
 
-__all__ = [
-    "RATES",
-    "SETS",
-    "TIME",
-    "Counter",
-    "CounterRate",
-    "counters_of",
-    "is_count",
-    "is_part",
-    "is_percent",
-    "metric_name",
-    "rate_of",
-    "unit_of",
-]
-
 TIME = "gpu__time_duration.sum"
 """Nanoseconds of a launch; read with all others, and the kernel's `time`."""
 

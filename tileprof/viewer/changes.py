@@ -16,8 +16,6 @@ from tileprof.viewer.units import format_value
 if TYPE_CHECKING:
     from tileprof.analyzer.changes import KernelChange
 
-__all__ = ["render_changes"]
-
 _MOST = 8
 
 

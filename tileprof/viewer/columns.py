@@ -21,11 +21,6 @@ from tileprof.profile.sketch import quantiles
 from tileprof.viewer.kernel_facts import fact_names, is_part, mean_of, unit_of
 from tileprof.viewer.sample_shares import share_column, share_names
 
-__all__ = [
-    "PERCENTS", "RATES", "Column", "Rate", "Values", "available", "column", "default_metric",
-    "default_rates", "quantile_column", "require", "sketched", "visits",
-]  # fmt: skip
-
 Values: TypeAlias = npt.NDArray[Any]
 
 

@@ -22,8 +22,6 @@ from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
 from tileprof.viewer.units import cells, format_value
 
-__all__ = ["render_diff"]
-
 _WORSE, _BETTER = "31", "32"
 _MARKS = {"both": " ", "old": "-", "new": "+"}
 

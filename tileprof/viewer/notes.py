@@ -21,18 +21,6 @@ from tileprof.viewer.sample_shares import count_text, share_notes
 from tileprof.viewer.text import Glyphs, clean, fit, paint
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = [
-    "VisitTimes",
-    "label_of",
-    "missing_from",
-    "nothing_in",
-    "steps_in",
-    "title_of",
-    "visit_times",
-    "wall_time",
-    "whereabouts",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class VisitTimes:

@@ -24,8 +24,6 @@ from tileprof.viewer.series import SeriesView, Stretch, series_views, shown_colu
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, encodable, fit, paint, shorten
 from tileprof.viewer.units import format_value
 
-__all__ = ["counters_json", "render_counters"]
-
 _LEVELS = {UNICODE: " ▁▂▃▄▅▆▇█", ASCII: " .:-=+*#%"}
 _MOST_RAN = 2
 """Largest number of works shown for a stretch."""

@@ -30,8 +30,6 @@ from tileprof.viewer.selection import Selection, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
 from tileprof.viewer.units import cells, format_percent, format_value
 
-__all__ = ["render"]
-
 _BAR_WIDTH = 8
 _LEGENDS = {
     "top-down": "{0}: a node with all below it{1}.",

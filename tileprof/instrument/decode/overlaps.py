@@ -16,8 +16,6 @@ from tileprof.remarks.measured import Overlapped
 
 from .queues import Flights, loads_tiles
 
-__all__ = ["Hidden", "Overlap", "hidden_work", "overlap"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hidden:

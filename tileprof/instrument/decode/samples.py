@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 
-__all__ = ["NOT_SAMPLED", "SAMPLING", "Counts", "Role", "SampleTotals"]
-__all__ += ["counted_words", "read_counts", "sampling"]
-
 Role = Literal["block", "producer", "consumer"]
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,6 @@ from tileprof.instrument.slots import Slots
 
 from .blocks import blocks_of
 
-__all__ = ["Tail", "tail"]
-
 Ints = NDArray[np.int64]
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .samples import SampleTotals
 
-__all__ = ["independent_looks"]
-
 FEWEST_LAUNCHES = 8
 """Fewest launches from which the variance between launches is taken into account."""
 

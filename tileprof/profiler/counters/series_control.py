@@ -17,8 +17,6 @@ from .problems import or_why_not, problem
 from .series_planning import SeriesPlan, make_series_plan
 from .series_requests import SeriesAsked
 
-__all__ = ["NOT_SAMPLED", "PreparedSeries", "SeriesControl", "prepare_series"]
-
 NOT_SAMPLED = "counters not sampled"
 """Key of the provenance for the reason."""
 SAMPLES_OF_A_READ = 250

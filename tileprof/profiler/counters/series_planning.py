@@ -17,8 +17,6 @@ from .lookup import find_chip
 from .planning import open_found, planned
 from .series_requests import SeriesAsked
 
-__all__ = ["SeriesPlan", "make_series_plan"]
-
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:

@@ -11,8 +11,6 @@ from typing import NamedTuple, TypeAlias
 
 from tileprof.profiler.device import devices
 
-__all__ = ["Attributes", "Extent", "Variant", "attributes"]
-
 Extent: TypeAlias = tuple[int, int, int]
 Attributes: TypeAlias = dict[str, str | int | float]
 

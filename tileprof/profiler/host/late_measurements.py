@@ -15,9 +15,6 @@ from tileprof.profiler.tree.totals import DeviceTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
 from tileprof.runtime.hooks import LateDescription, Measured
 
-__all__ = ["Late", "add_late", "add_records", "give_to_replays"]
-
-
 _ALL = 0.99
 """Of the time of warps, from which nothing is said of what was not seen."""
 

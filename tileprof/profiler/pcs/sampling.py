@@ -17,8 +17,6 @@ from tileprof.profiler.pcs.held_cubins import ModuleCubins
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawPcSamples
 
-__all__ = ["PcSampling"]
-
 _PRIVILEGES = (35, 40)
 _UNSUPPORTED = (27, 33, 41, 42, 43, 44, 45)
 """Results of CUPTI, by which there are no samples on a device or with its driver."""

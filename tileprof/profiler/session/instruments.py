@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from tileprof.errors import UsageError
 from tileprof.runtime.hooks import Instrument
 
-__all__ = ["MODES", "Inside", "parse_instrument", "widest"]
-
 MODES: tuple[Instrument, ...] = ("off", "scopes", "sample", "stages", "ops")
 """From the least to the most that is told; records tell more than samples."""
 _SHORTEST_NS = 100

@@ -18,8 +18,6 @@ from tileprof.profiler.tree.totals import LaunchTotals, SiteTotals
 if TYPE_CHECKING:
     from tileprof.instrument.decode.samples import SampleTotals
 
-__all__ = ["add_samples", "add_sites"]
-
 
 def add_sites(
     builder: TreeBuilder,

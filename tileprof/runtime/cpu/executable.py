@@ -26,8 +26,6 @@ from .abi import Run
 from .report import raise_failure, show_printed
 from .samples import Seen
 
-__all__ = ["CpuExecutable"]
-
 _FIRST_CAPACITY = 1 << 18
 _MOST_CAPACITY = 1 << 22
 """Records a worker's buffer has room for (4 MiB and 64 MiB)."""

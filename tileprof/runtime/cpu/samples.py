@@ -15,8 +15,6 @@ from tileprof.runtime import hooks
 
 from .abi import Run
 
-__all__ = ["SHORTEST_NS", "Seen"]
-
 SHORTEST_NS = 20_000
 """Of a period that is asked for: a thread takes as long to wake up."""
 _LINE = 8

@@ -16,8 +16,6 @@ from .driver import CLOCK_RATE, COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, D
 from .held_arrays import HeldArrays
 from .tile_counters import TileCounters
 
-__all__ = ["CudaDevice", "find_device"]
-
 _TARGET = "TILEPROF_CUDA_TARGET"
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from .driver import EVENT_WITHOUT_TIME, NOT_READY, Driver
 
-__all__ = ["HeldArrays"]
-
 
 class HeldArrays:
     """References to arrays of one device's launches."""

@@ -18,8 +18,6 @@ from ctypes import byref, c_uint64
 
 from .driver import STREAM_NON_BLOCKING, Driver
 
-__all__ = ["TileCounters"]
-
 _EACH = 32
 """Bytes from counter to counter: one sector of L2, which blocks of one launch alone write."""
 _AT_ONCE = 1024

@@ -8,8 +8,6 @@ from tileprof import ir
 
 from .facts import evaluate
 
-__all__ = ["batch_size"]
-
 TARGET = 2 << 20
 """Bytes of buffers and temporaries of a batch."""
 MOST = 1 << 16

@@ -19,8 +19,6 @@ from .facts import Facts
 from .lanes import Array, Scalar, as_mask, both, some, without
 from .state import MAX_BLOCKS, Code, Handler, State
 
-__all__ = ["HANDLERS", "prepare"]
-
 
 def prepare(
     kernel: ir.Kernel, facts: Facts

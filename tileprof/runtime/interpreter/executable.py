@@ -24,8 +24,6 @@ from .output import Output
 from .recording import Recorder
 from .state import Options, State
 
-__all__ = ["InterpreterExecutable"]
-
 WHILE_LIMIT = "TILEPROF_WHILE_LIMIT"
 
 

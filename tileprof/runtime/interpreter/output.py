@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-__all__ = ["Output"]
-
 
 @dataclass(slots=True)
 class Output:

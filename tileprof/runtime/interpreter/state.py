@@ -20,8 +20,6 @@ from .lanes import Array, Mask, Scalar
 from .output import Output
 from .recording import Recorder
 
-__all__ = ["MAX_BLOCKS", "STAMP_BITS", "Code", "Handler", "Loop", "Options", "Parallel", "State"]
-
 STAMP_BITS = 36
 MAX_BLOCKS = 1 << (63 - STAMP_BITS - 1)
 

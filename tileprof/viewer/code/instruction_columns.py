@@ -14,8 +14,6 @@ from tileprof.profile.instruction_counts import EXECUTIONS, NAMES
 from tileprof.viewer.grid import Field
 from tileprof.viewer.units import format_value
 
-__all__ = ["CountColumn", "Sums", "count_columns", "count_fields", "counted_text", "summed"]
-
 Sums = Mapping[str, int]
 """Counts, keyed by metric."""
 

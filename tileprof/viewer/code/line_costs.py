@@ -24,8 +24,6 @@ from tileprof.viewer.sample_shares import line_texts
 from tileprof.viewer.selection import select, shown_metrics
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = ["LineCosts", "line_costs"]
-
 Costs: TypeAlias = dict[str, dict[int, tuple[float, ...]]]
 """Own values of the nodes at each line, keyed by file and line, one number a metric."""
 

@@ -31,8 +31,6 @@ from tileprof.viewer.text import (
 )
 from tileprof.viewer.units import cells, format_percent, format_value
 
-__all__ = ["render_lines"]
-
 _AROUND = 1
 """Lines of source shown above and below one with a cost."""
 _BAR_WIDTH = 8

@@ -21,22 +21,6 @@ from tileprof.profile.transform.operations import regular
 from tileprof.viewer.code.instruction_columns import Sums, summed
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = [
-    "Place",
-    "SeenFunction",
-    "SeenInstruction",
-    "Stalls",
-    "line_counts",
-    "line_samples",
-    "sampling_text",
-    "seen_functions",
-    "share_text",
-    "stall_text",
-    "user_line",
-    "weight_text",
-    "whole_weight",
-]
-
 Stalls = dict[str, int]
 """Samples by stall reason, the most first."""
 Place = tuple[str, int]

@@ -39,8 +39,6 @@ from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, heat, paint, shorten, width_of
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = ["render_blame", "render_sass"]
-
 _MOST_FUNCTIONS = 10
 _FUNCTION_SHARE = 0.01
 """Share of all samples below which a function is folded, unless one was asked for."""

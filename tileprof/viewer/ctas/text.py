@@ -25,8 +25,6 @@ from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, paint, shorten, width_of
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = ["render_cta"]
-
 _MOST_SITES = 40
 """Largest number of sites in a legend."""
 _STYLES = ("32", "36", "34", "35", "92", "96", "94", "95")

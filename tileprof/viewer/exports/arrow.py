@@ -37,8 +37,6 @@ from tileprof.viewer.exports.arrow_gpu import (
 from tileprof.viewer.exports.layout import check_paths
 from tileprof.viewer.text import encodable
 
-__all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
-
 _NODE: Fields = [
     ("id", INT), ("parent", INT), ("depth", INT), ("kind", TEXT), ("name", TEXT), *PLACE,
     ("phase", TEXT), ("kernel", INT), ("path", pa.list_(TEXT)),

@@ -10,11 +10,6 @@ import pyarrow as pa
 from tileprof.errors import Location
 from tileprof.viewer.text import encodable
 
-__all__ = [
-    "INT", "LONG", "PLACE", "TEXT", "Fields", "Row", "free_name", "names_of", "number_field",
-    "place_of",
-]  # fmt: skip
-
 Row: TypeAlias = dict[str, Any]
 Fields: TypeAlias = list[tuple[str, pa.DataType]]
 

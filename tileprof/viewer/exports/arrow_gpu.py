@@ -28,10 +28,6 @@ from tileprof.viewer.exports.arrow_fields import (
 )
 from tileprof.viewer.text import encodable
 
-__all__ = [
-    "count_fields", "counter_fields", "counter_series", "instruction_counts", "pc_samples",
-]  # fmt: skip
-
 _INSTRUCTION: Fields = [
     ("kernel", TEXT), ("mangled", TEXT), ("module", TEXT), ("architecture", TEXT),
     ("offset", LONG), ("sass", TEXT), ("depth", INT), *PLACE,

@@ -22,8 +22,6 @@ from tileprof.viewer.exports.chrome_timeline import timeline_to_chrome
 from tileprof.viewer.exports.layout import held, walk, widths
 from tileprof.viewer.exports.slices import has_slices
 
-__all__ = ["to_chrome"]
-
 _NOTE = "aggregate, not a timeline: widths are sums over the run; order and position mean nothing"
 
 

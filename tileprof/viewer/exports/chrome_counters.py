@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from tileprof.profile import Profile
 from tileprof.viewer.exports.counter_points import of_devices
 
-__all__ = ["counter_events"]
-
 _FIRST_PROCESS = 20_000_000
 """Number of the first device's process; no process of a machine has it, and no launch."""
 

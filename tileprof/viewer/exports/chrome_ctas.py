@@ -13,8 +13,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.exports.cta_slices import CtaRow, CtaSlice, processes
 from tileprof.viewer.text import encodable
 
-__all__ = ["FIRST_PROCESS", "cta_events"]
-
 FIRST_PROCESS = 10_000_000
 """Number of the first launch's process; no process of a machine has it."""
 

@@ -16,8 +16,6 @@ from tileprof.viewer.exports.chrome_ctas import cta_events
 from tileprof.viewer.exports.slices import Slices
 from tileprof.viewer.text import encodable
 
-__all__ = ["timeline_to_chrome"]
-
 _AT_ONCE = 50_000
 """Number of events joined at a time; separate texts would take several times the memory."""
 

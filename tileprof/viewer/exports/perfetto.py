@@ -23,8 +23,6 @@ from tileprof.viewer.exports.perfetto_ctas import cta_packets
 from tileprof.viewer.exports.protobuf import message, number, tag, text, varint
 from tileprof.viewer.exports.slices import Slices, has_slices
 
-__all__ = ["to_perfetto"]
-
 _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
 """Flags of a packet: it defines names anew, and it refers to names."""

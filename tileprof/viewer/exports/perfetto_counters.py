@@ -13,8 +13,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.exports.counter_points import CounterPoints, of_devices
 from tileprof.viewer.exports.protobuf import message, number, tag, text
 
-__all__ = ["counter_packets"]
-
 _COUNTER = 4
 """Type of an event that holds a counter's value."""
 _SEQUENCE = 3

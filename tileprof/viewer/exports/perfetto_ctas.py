@@ -12,8 +12,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.exports.cta_slices import CtaProcess, CtaRow, CtaSlice, processes
 from tileprof.viewer.exports.protobuf import message, number, text
 
-__all__ = ["cta_packets"]
-
 _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
 _SEQUENCE = 2

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from tileprof.viewer.text import encodable
 
-__all__ = ["message", "number", "tag", "text", "varint"]
-
 
 def varint(value: int) -> bytes:
     """Return a 64-bit number, 7 bits a byte, lowest first; negatives as two's complement."""

@@ -20,8 +20,6 @@ from tileprof.viewer.units import format_value
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["counters_over_time"]
-
 _POINTS = 2000
 """Of a curve at most; of more rows, means."""
 _HEIGHT = 110

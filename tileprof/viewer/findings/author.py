@@ -18,8 +18,6 @@ from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.notes import missing_from, title_of
 from tileprof.viewer.units import format_percent, format_value
 
-__all__ = ["BELOW", "author_text", "fitting", "runs_text", "tiers_text"]
-
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
 _WORDS: dict[Tier, str] = {

@@ -23,8 +23,6 @@ from tileprof.viewer.grid import Field, Label, arrange
 from tileprof.viewer.text import heat
 from tileprof.viewer.units import cells, format_percent, format_value
 
-__all__ = ["compiler_text"]
-
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 _MOST_NAMED = 4
 _LINES_A_REASON = 10

@@ -18,8 +18,6 @@ from tileprof.viewer.kernel_names import short_forms
 from tileprof.viewer.text import UNICODE, shorten, width_of
 from tileprof.viewer.units import format_value
 
-__all__ = ["count_text", "entry", "kernel_text", "place_text", "short_place"]
-
 _STYLES = {
     "suggestion": "1;32", "symptom": "1;33", "warning": "33", "stop": "36", "ignore": "2",
 }  # fmt: skip

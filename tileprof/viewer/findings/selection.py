@@ -9,8 +9,6 @@ from tileprof.analyzer import Finding, Report
 from tileprof.errors import UsageError
 from tileprof.profile.transform.operations import regular
 
-__all__ = ["chosen"]
-
 
 def chosen(reports: Mapping[str, Report], include: str | None) -> dict[str, Report]:
     """Return the reports with what matches `include`: by kernel, path or rule.

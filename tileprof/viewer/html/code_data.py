@@ -22,8 +22,6 @@ from tileprof.viewer.html.site_lines import site_lines, site_measure
 from tileprof.viewer.html.tree_data import number
 from tileprof.viewer.text import encodable
 
-__all__ = ["CodeData"]
-
 _MOST_INSTRUCTIONS = 20_000
 """Largest number of instructions on a page (about 1.7 MB); further functions are without."""
 _MOST_TEXT = 800_000

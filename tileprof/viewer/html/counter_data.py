@@ -15,8 +15,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.series import SeriesView, Stretch, series_views
 from tileprof.viewer.text import encodable
 
-__all__ = ["counters_of"]
-
 _MOST_POINTS = 2000
 """Largest number of points in a curve."""
 _MOST_OF_ALL = 40_000

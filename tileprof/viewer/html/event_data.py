@@ -17,8 +17,6 @@ from tileprof.viewer.exports.slices import Slices
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.text import encodable
 
-__all__ = ["events_of"]
-
 _MOST_BARS = 16_000
 """Largest number of bars on a page: 0.8 MB with the facts about their nodes."""
 _MOST_ROWS = 100

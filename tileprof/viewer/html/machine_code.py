@@ -13,8 +13,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.code.pc_functions import Place, SeenFunction, SeenInstruction, user_line
 from tileprof.viewer.text import encodable
 
-__all__ = ["machine_code"]
-
 
 def machine_code(
     profile: Profile, seen: SeenFunction, file_of: Callable[[str], int]

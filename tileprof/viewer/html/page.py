@@ -21,8 +21,6 @@ from tileprof.viewer.html.timeline_data import timelines_of
 from tileprof.viewer.html.tree_data import kept_tree, tree_of
 from tileprof.viewer.text import encodable
 
-__all__ = ["report_data", "report_page", "write_html"]
-
 _STYLES = ("style.css", "views.css", "details.css", "timelines.css")
 _SCRIPTS = (
     "core.js", "rows.js", "tree_model.js", "node_facts.js", "finding_parts.js", "findings.js",

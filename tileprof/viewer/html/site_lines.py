@@ -10,8 +10,6 @@ from tileprof.profile import INSIDE, Profile
 from tileprof.profile.shares import SAMPLES
 from tileprof.viewer.code.pc_functions import Place
 
-__all__ = ["site_lines", "site_measure"]
-
 _MEASURES = {SAMPLES: "samples", "block_time": "ns"}
 
 

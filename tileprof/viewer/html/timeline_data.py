@@ -22,8 +22,6 @@ from tileprof.viewer.html.cta_data import ctas_of
 from tileprof.viewer.html.event_data import events_of
 from tileprof.viewer.text import encodable
 
-__all__ = ["timelines_of"]
-
 
 def timelines_of(
     profile: Profile, code: CodeData, moved: npt.NDArray[np.int64]

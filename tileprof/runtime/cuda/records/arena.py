@@ -25,8 +25,6 @@ from tileprof.runtime.cuda.driver import (
     DriverFailure,
 )
 
-__all__ = ["DeviceArena"]
-
 _AT_ONCE = 16 << 20
 """Bytes of slots that are copied at once."""
 _TURNS = 1024

@@ -19,8 +19,6 @@ from tileprof.runtime.record_options import LEAST_SLOTS
 from .arena import DeviceArena
 from .budget import Budget
 
-__all__ = ["MEMORY", "Room", "memory_of"]
-
 MEMORY = 512 << 20
 """Bytes: some 28 launches of 8 blocks with 9 warps each, of 32,768 records a warp."""
 _SHARE = 256
