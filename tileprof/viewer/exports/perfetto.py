@@ -19,8 +19,8 @@ from tileprof.profile import Profile
 from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import CounterPoints, has_counters, of_devices
 from tileprof.viewer.exports.cta_slices import CtaProcess, CtaRow, CtaSlice, processes
-from tileprof.viewer.exports.protobuf import message, number, tag, text, varint
 from tileprof.viewer.exports.slices import Slices, has_slices
+from tileprof.viewer.text import encodable
 
 _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
@@ -283,3 +283,34 @@ def _values(uuid: int, counter: CounterPoints) -> Iterator[bytes]:
     for time, value in zip(counter.times.tolist(), counter.values.tolist()):
         event = message(11, head + struct.pack("<d", value))
         yield number(8, time) + number(10, _COUNTER_SEQUENCE) + event
+
+
+def varint(value: int) -> bytes:
+    """Return a 64-bit number, 7 bits a byte, lowest first; negatives as two's complement."""
+    digits = bytearray()
+    value &= 0xFFFFFFFFFFFFFFFF
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
+
+
+def tag(field: int, kind: int) -> bytes:
+    """Return what precedes a value: field and kind (0 number, 1 8 bytes, 2 with a length)."""
+    return varint(field << 3 | kind)
+
+
+def number(field: int, value: int) -> bytes:
+    """Return a number of 64 bits."""
+    return tag(field, 0) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    """Return a message within a message."""
+    return tag(field, 2) + varint(len(content)) + content
+
+
+def text(field: int, content: str) -> bytes:
+    """Return a text field."""
+    return message(field, encodable(content).encode())
