@@ -102,6 +102,10 @@ private:
   void enter_closely(void *context, uint32_t correlation, const CounterLaunch &launch);
   Target &target(void *context);
   bool failed(CuptiResult result, const char *what);
+  template <typename Parameters>
+  bool failed(const CuptiCall &call, Parameters &parameters) {
+    return failed(call(&parameters), call.name);
+  }
   bool enable(Target &target);
   bool chip_fits(Target &target);
   bool make_image(Target &target, size_t ranges);
