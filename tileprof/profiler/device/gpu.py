@@ -25,6 +25,7 @@ from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 from tileprof.profiler.pcs.sampling import PcSampling
+from tileprof.runtime.cuda.driver import driver_start
 
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 """One of these is there where a GPU of NVIDIA's is (the last: in Windows Subsystem for Linux)."""
@@ -212,7 +213,9 @@ class Gpu:
             self._failed, self.problem = True, why_not()
             return
         kinds = self._kinds if self.counters.plan is None else []
-        if self._succeeded(self._native.gpu_start(str(found.path), kinds, self._timeline)):
+        with driver_start:
+            answer = self._native.gpu_start(str(found.path), kinds, self._timeline)
+        if self._succeeded(answer):
             self.library = str(found.path)
             self._others = self._others or watch(self._give, self._take_back)
 
