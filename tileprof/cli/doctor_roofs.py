@@ -58,7 +58,7 @@ def _devices() -> int:
 
 
 def _line(roofs: Roofs) -> str:
-    from tileprof.viewer.units import format_value
+    from tileprof.profile.units import format_value
 
     shown = [f"{name} {format_value(roofs[name].value, roofs[name].unit)}"
              for name in _SHOWN if name in roofs]  # fmt: skip
@@ -66,7 +66,7 @@ def _line(roofs: Roofs) -> str:
 
 
 def _table(number: int, roofs: Roofs) -> str:
-    from tileprof.viewer.units import format_value
+    from tileprof.profile.units import format_value
 
     head = (
         f"cuda:{number} {roofs.device}, {roofs.multiprocessors} multiprocessors, driver CUDA"

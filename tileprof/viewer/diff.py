@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Change, Diff
+from tileprof.profile.units import cells, format_value
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.notes import label_of, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, DiffOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
-from tileprof.viewer.units import cells, format_value
 
 if TYPE_CHECKING:
     from tileprof.analyzer.changes import KernelChange

@@ -14,8 +14,8 @@ import numpy as np
 
 from tileprof.errors import UsageError, from_extra
 from tileprof.profile import Profile
+from tileprof.profile.units import format_value
 from tileprof.viewer.series import SeriesView, series_views, shown_columns
-from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tileprof.errors import from_extra
 from tileprof.profile import Profile
+from tileprof.profile.units import format_value
 from tileprof.viewer.ctas.ctas import Ctas
-from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
