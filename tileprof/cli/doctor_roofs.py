@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tileprof.cli.doctor_gpu import Finding
 from tileprof.errors import MissingDependencyError, TileprofError
 from tileprof.progress import working
 
 from . import terminal
-from .findings import Finding
 
 if TYPE_CHECKING:
     from tileprof.runtime.roofs import Roofs

@@ -200,3 +200,29 @@ def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
             found[at, number] = 1
             at = sites[at].parent
     return found
+
+
+FEWEST_LAUNCHES = 8
+"""Fewest launches from which the variance between launches is taken into account."""
+
+
+def independent_looks(samples: SampleTotals, row: int) -> int:
+    """Return the effective sample size of one role.
+
+    Samples of several warps at one moment count once.  Where launches differ by more than chance,
+    samples count for less: by the mean effect of that on the variances of the role's shares (Rao
+    and Scott, The analysis of categorical data from complex sample surveys, JASA 76, 1981).
+    """
+    total = float(samples.samples[row])
+    looks, launches = min(samples.looks, int(total)), samples.launches
+    if not looks or launches < FEWEST_LAUNCHES:
+        return looks
+    shares = samples.seen[row] / total
+    rest = (
+        samples.squares[row]
+        - 2 * shares * samples.products[row]
+        + shares * shares * samples.samples_squares[row]
+    )
+    found = launches / (launches - 1) * float(rest.clip(min=0).sum()) / total**2
+    expected = float((shares * (1 - shares)).sum()) / looks
+    return int(looks * min(expected / found, 1.0)) if found else looks

@@ -70,7 +70,7 @@ def add_samples(
 
     `groups`: of variants that differ in their roles.
     """
-    from tileprof.instrument.decode.trials import independent_looks
+    from tileprof.instrument.decode.samples import independent_looks
 
     sites = sorted(info.sites, key=lambda site: site.id)
     nodes = _seen_sites(builder, kernel, sites, groups)
