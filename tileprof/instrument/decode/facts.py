@@ -24,9 +24,6 @@ from tileprof.instrument.slots import Slots
 from tileprof.remarks import Decision, measured
 from tileprof.remarks.measured import AroundLoop, ConsumersIdle, Overlapped, ProducersIdle, Uneven
 
-__all__ = ["ExposedWait", "Hidden", "Imbalance", "Overlap", "Share", "Tail", "exposed_waits"]
-__all__ += ["hidden_work", "imbalances", "overlap", "shares", "tail"]
-
 FREE_SLOT = "wait for a free slot"
 """Beginning of the names of sites at which a producer has no slot to fill."""
 _NOTABLE = 1.05

@@ -31,7 +31,7 @@ MOST_READ_MS, LEAST_READ_MS = 100, 5
 
 @dataclass(frozen=True, slots=True)
 class PreparedSeries:
-    """What became of a session's wish for counters over time before its program runs."""
+    """Outcome of a session's request for counters over time before its program runs."""
 
     plan: SeriesPlan | None = None
     problem: str = ""
@@ -129,7 +129,7 @@ class SeriesControl:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
-    """What the native recorder is given."""
+    """Input of the native recorder."""
 
     asked: SeriesAsked
     chip: str
@@ -158,7 +158,8 @@ def make_series_plan(
 
 
 def _way_out(library: Any, chip: str, asked: SeriesAsked) -> str:
-    """What to leave out: one name if that is enough, else all that the first ones leave no room."""
+    """Return what to leave out: one name if that is enough, else all for which the first ones leave
+    no room."""
 
     def fits(names: Iterable[str]) -> bool:
         some = replace(asked, names=tuple(names))

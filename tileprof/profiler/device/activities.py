@@ -1,4 +1,4 @@
-"""What GPUs did, as nodes: kernels, copies, fills, waits, overhead, allocations, idle time.
+"""Nodes for the work of GPUs: kernels, copies, fills, waits, overhead, allocations, idle time.
 
 In: totals of the native recorder, each of a calling context and a kind of work.  Out: numbers at
 nodes below those contexts. A kernel of ours has a node already; other work gets one of its own.
@@ -98,7 +98,8 @@ class Activities:
         return self._traced
 
     def functions_of(self, node: Node) -> tuple[str, ...]:
-        """The CUDA functions whose work is at a kernel's node, as the compiler wrote them."""
+        """Return the CUDA functions whose work is at a kernel's node, as the compiler wrote
+        them."""
         which = node.key[1] if node.key is not None else None
         if isinstance(which, tuple) and which[:1] == ("gpu",):
             return (self._variants[which[1]].name,)
@@ -197,7 +198,7 @@ def _grid(drained: Any, row: int) -> Extent:
 
 
 def _sketches(drained: Any) -> list[Sketch]:
-    """The sketch of each row; a row's buckets are in no order, and stand there once."""
+    """Return the sketch of each row; a row's buckets are in no order, and stand there once."""
     starts, buckets = drained["sketch_start"], drained["sketch_bucket"]
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts.astype(np.int64)))
     order = np.lexsort((buckets, rows))
@@ -239,13 +240,13 @@ class Variant(NamedTuple):
     """A kernel with all that decides how many of its blocks fit; the native recorder's order."""
 
     name: str
-    """As the compiler wrote it."""
+    """Name in the compiler's spelling (mangled)."""
     device: int
     registers: int
     """Registers per thread."""
     block: Extent
     cluster: Extent
-    """In blocks; zeros where there are no clusters."""
+    """Extent of a cluster in blocks; zeros without clusters."""
     static_shared: int
     """Bytes of a block."""
     dynamic_shared: int
@@ -254,7 +255,7 @@ class Variant(NamedTuple):
 
 
 def attributes(variant: Variant, grid: Extent) -> Attributes:
-    """What a variant takes, and how its device holds it."""
+    """Return what a variant uses per launch, and how its device holds it."""
     found: Attributes = {
         "grid": _shown(grid),
         "block": _shown(variant.block),

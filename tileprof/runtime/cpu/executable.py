@@ -132,12 +132,12 @@ class CpuExecutable:
 
 
 def _packer(type_: ir.BufferType | ir.DType) -> Callable[[Any], int]:
-    """From an argument to its word."""
+    """Return a function from an argument to its word."""
     return address if isinstance(type_, ir.BufferType) else word_of(type_)
 
 
 SHORTEST_NS = 20_000
-"""Of a period that is asked for: a thread takes as long to wake up."""
+"""Shortest period that may be asked for: a thread takes as long to wake up."""
 _LINE = 8
 """64-bit words that nobody else writes to."""
 _IDLE = 0xFFFFFFFF
@@ -164,7 +164,7 @@ class Seen:
         run.period_ns = max(asked, SHORTEST_NS) if asked else 0
 
     def totals(self, looks: int) -> SampleTotals | None:
-        """What so many looks gave; None where there were none."""
+        """Return the totals of so many samples; None where there were none."""
         if not looks:
             return None
         states = self._source.states

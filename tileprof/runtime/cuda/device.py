@@ -66,14 +66,14 @@ class CudaDevice:
             self.driver.pointer("cuCtxPopCurrent_v2")
 
     def is_current(self) -> bool:
-        """Whether the thread works in the device's context."""
+        """Return whether the thread works in the device's context."""
         held = ctypes.c_void_p()
         self._get_current(ctypes.byref(held))
         return held.value == self.context
 
 
 def _choose_target(capability: tuple[int, int]) -> tuple[Target, bool]:
-    """The target for an architecture, and whether the driver has to compile its PTX."""
+    """Return the target for an architecture, and whether the driver has to compile its PTX."""
     major, minor = capability
     shown = f"{major}.{minor}"
     if (major, minor) < (8, 0):
@@ -165,7 +165,8 @@ class TileCounters:
         self._lock = threading.Lock()
 
     def address(self, stream: int) -> int:
-        """That of the next launch on a stream; the device's context is the thread's."""
+        """Return the address of the next launch's counter on a stream; the thread's context is the
+        device's."""
         driver = self.driver
         if driver.is_capturing(stream):
             with self._lock:
@@ -180,7 +181,7 @@ class TileCounters:
         return found
 
     def _take(self) -> int:
-        """A counter that nobody has had."""
+        """Return a counter that nobody has had."""
         if not self._free:
             self._free = self._allocated()
         address, self._free = self._free[0], self._free[1:]

@@ -137,7 +137,7 @@ nb::dict gpu_counts() {
                  launches, "unsettled", launches > settled ? launches - settled : 0);
 }
 
-// What grows with what is recorded, in bytes.
+// Memory that grows with what is recorded, in bytes.
 nb::dict gpu_held_bytes() {
   return dict_of("buffers", gpu().buffers.bytes(), "waiting", gpu().activities.waiting_bytes());
 }
@@ -164,7 +164,7 @@ std::string demangled(const std::string &name) {
   return status == 0 && text ? text.get() : name;
 }
 
-// The bytes of a record by kind, as the loaded library tells them.
+// The bytes of a record by kind, from the loaded library.
 nb::dict gpu_record_sizes(const std::string &path) {
   Cupti cupti;
   std::string problem = load_cupti(path, cupti);

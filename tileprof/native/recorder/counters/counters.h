@@ -30,7 +30,7 @@ namespace tileprof {
 // A turn that one thread has at a time, given in the order of asking.
 class Turns {
 public:
-  // Whether the turn was had in time.
+  // Whether the turn came in time.
   bool take(double patience_s) {
     using Clock = std::chrono::system_clock;  // the one whose waits sanitizers know
     const auto patience = std::chrono::duration<double>(patience_s);
@@ -94,13 +94,13 @@ public:
   Counters();
   ~Counters();
 
-  // What is wanted from now on; not while counters are read.
+  // Sets what is wanted from now on; not while counters are read.
   void configure(CounterOptions options);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void attach(const Cupti &cupti) { cupti_ = cupti; }
   // Reads counters from the next launch of each context on.
   void begin();
-  // What was read until now becomes a batch.
+  // Makes a batch of what was read until now.
   void cut();
   // The same, and reads none until `begin`.
   void pause();

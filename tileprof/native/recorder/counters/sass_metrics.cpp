@@ -11,7 +11,7 @@
 namespace tileprof {
 namespace {
 
-// The worker has nothing to do but what it is told.
+// The worker works only on orders.
 constexpr uint32_t kSeldom_ms = 60'000;
 
 } // namespace

@@ -1,5 +1,5 @@
 // Counts by instruction: how often each instruction of a kernel was executed, by how many threads,
-// and what else CUPTI's SASS metrics tell of it.
+// and CUPTI's other SASS metrics.
 //
 // In: names of metrics, from Python; the first launch of each context, on the thread that launches.
 // CUPTI then patches every function before it runs first. Out: for each function of a module and
@@ -58,7 +58,7 @@ class SassMetrics : public Collector {
 public:
   SassMetrics(PcModules &modules, Gate &gate);
 
-  // What is wanted from now on; forgets what was counted. Not while counting goes on.
+  // Sets what is wanted from now on, and forgets all counts. Not while counting goes on.
   void configure(SassOptions options);
   void attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
     attach_once(cupti, compute_crc, kPatience_s);
@@ -69,7 +69,7 @@ public:
   void cut() { worker_.tell(kRead); }
   // The same, until `begin`. Functions stay patched: CUPTI counts none a second time.
   void pause() { tell(kRead); }
-  // The same; contexts have to be found anew. What a device is to count stays set: CUPTI takes it
+  // The same; contexts have to be found again. What a device is to count stays set: CUPTI takes it
   // once in a process.
   void end();
 
@@ -89,7 +89,7 @@ private:
   };
 
   enum Order { kRead = 1, kForget, kEnd };
-  // How long the end of a context, and a question of Python's, wait for calls that are under way.
+  // Time that the end of a context, and a question of Python's, wait for calls that are under way.
   static constexpr double kPatience_s = 2;
 
   PcModules &modules_;
@@ -98,7 +98,7 @@ private:
   SassStatus status_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> functions_;  // by module and name
   std::list<Target> targets_;
-  // By device: what it is set to count, and CUPTI's numbers for that.
+  // For each device: what it is set to count, and CUPTI's numbers for that.
   struct Configured {
     std::vector<std::string> metrics;
     std::vector<uint64_t> numbers;

@@ -25,7 +25,7 @@ namespace tileprof {
 // The numbers are part of the module's interface (`_recorder.WAITS`).
 enum class Wait : uint8_t { none = 0, event = 1, stream = 3, device = 4 };
 
-// How long the host waited for devices, timed around the driver's calls that wait.
+// Time that the host waited for devices, measured around the driver's calls that wait.
 //
 // In: each wait, on the thread that waited. Out: all totals at once. CUPTI has records of waits, but
 // while they are on every launch takes 3 µs more (CUPTI 13.0 on an H200).
@@ -57,7 +57,7 @@ public:
   void abandon();
   // Turns the callbacks on or off.
   CuptiResult listen(bool on);
-  // What CUPTI says about the subscription: kSuccess while it is there.
+  // CUPTI's status of the subscription: kSuccess while it exists.
   CuptiResult state() const;
   bool listening() const { return listening_.load(std::memory_order_relaxed); }
   // Launches of kernels and graphs that were recorded.

@@ -26,7 +26,7 @@ class PmSampling : public Collector {
 public:
   explicit PmSampling(Gate &gate) : Collector(gate) {}
 
-  // What is wanted from the next `begin` on; ends what was, and forgets all rows.
+  // Sets what is wanted from the next `begin` on; ends the current series and forgets all rows.
   void configure(PmOptions options);
   void attach(const Cupti &cupti);
   // Samples, on devices that are known at once, on others from the next launch on.
