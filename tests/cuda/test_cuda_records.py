@@ -30,9 +30,6 @@ from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.cuda.executable import CudaExecutable, Need
 from tileprof.runtime.cuda.records import (
-    arena as cuda_arena,
-)
-from tileprof.runtime.cuda.records import (
     capacity as cuda_room,
 )
 from tileprof.runtime.cuda.records import (
@@ -329,7 +326,7 @@ def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.Mo
     """The arena goes round, wherever a reading begins and ends, and however it is cut to pieces."""
     now = [time.monotonic()]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 100 * 16 * 8)
+    monkeypatch.setattr(cuda_room, "_AT_ONCE", 100 * 16 * 8)
     held = machine.executable()
     for number in range(1, 60):
         for _ in range(number % 9):
@@ -348,7 +345,7 @@ def test_no_more_records_than_a_limit_are_decoded_at_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decoding takes several times their memory; a part that is larger alone is decoded alone."""
-    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 10 * 16 * 8)
+    monkeypatch.setattr(cuda_room, "_AT_ONCE", 10 * 16 * 8)
     monkeypatch.setattr(cuda_records, "_MOST_RECORDS", 300)
     sizes: list[list[int]] = []
     join = Slots.join

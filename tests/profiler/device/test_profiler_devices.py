@@ -16,7 +16,7 @@ from tests.profiler_programs import FakeKernel, launch
 from tileprof.errors import MissingDependencyError
 from tileprof.profile import DevicePeak, KernelInfo, Profile, load
 from tileprof.profiler.device import devices
-from tileprof.profiler.device.variants import Variant, attributes
+from tileprof.profiler.device.activities import Variant, attributes
 from tileprof.runtime.cuda import driver as cuda_driver
 from tileprof.runtime.hooks import KernelDescription
 from tileprof.runtime.roofs import Roof, Roofs, keeping

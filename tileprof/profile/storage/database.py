@@ -26,8 +26,6 @@ from tileprof.profile.storage import limits
 from tileprof.profile.storage.plain_text import clean_lines, clean_texts
 from tileprof.profile.storage.schema import TABLES, Field, Table, Type, quoted
 
-__all__ = ["Database", "Rows", "opened"]
-
 Integers = npt.NDArray[np.int64]
 
 _TYPES: dict[Type, tuple[type, ...]] = {

@@ -9,8 +9,6 @@ from tileprof.errors import MissingDependencyError
 from tileprof.profiler import native
 from tileprof.profiler.cupti.refusals import INSTEAD, refusal
 
-__all__ = ["NOT_READ", "or_why_not", "problem"]
-
 _T = TypeVar("_T")
 
 NOT_READ = "counters not read"

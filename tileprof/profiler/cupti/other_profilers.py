@@ -27,8 +27,6 @@ from tileprof.profiler.locks import new_lock
 
 _Function = Callable[..., Any]
 
-__all__ = ["KINETO", "OtherProfilers", "watch", "who_holds", "who_keeps", "who_may_hold"]
-
 KINETO = "torch.profiler"
 PROTON = "Proton (triton.profiler)"
 NSIGHT_SYSTEMS = "Nsight Systems"

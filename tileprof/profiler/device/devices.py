@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tileprof.binary.occupancy import Multiprocessor
     from tileprof.runtime.cuda.driver import Driver
 
-__all__ = ["Device", "facts", "find", "peaks"]
-
 _CUDA = "cuda:"
 
 # Numbers of `CUdevice_attribute` in `cuda.h`.

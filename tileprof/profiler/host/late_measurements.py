@@ -15,9 +15,6 @@ from tileprof.profiler.tree.totals import DeviceTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
 from tileprof.runtime.hooks import LateDescription, Measured
 
-__all__ = ["Late", "add_late", "add_records", "give_to_replays"]
-
-
 _ALL = 0.99
 """Share of the warps' time, 0 to 1, from which no remark says that sites were partly seen."""
 

@@ -26,11 +26,6 @@ from typing import Any
 from tileprof.errors import ExecutionError, MissingDependencyError
 from tileprof.once import Guard, once
 
-__all__ = [
-    "CLUSTER_DIMENSION", "EARLY_START", "Attribute", "Copy2D", "Driver", "DriverFailure",
-    "LaunchConfig", "driver_start", "load_driver",
-]  # fmt: skip
-
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100

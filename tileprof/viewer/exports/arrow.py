@@ -16,28 +16,24 @@ from tileprof.profile import Attribute, KernelInfo, Metric, Profile
 from tileprof.profile import metrics as law
 from tileprof.profile.transform.join import held, united_metrics
 from tileprof.viewer.columns import PERCENTS, quantile_column, sketched
-from tileprof.viewer.exports.arrow_fields import (
+from tileprof.viewer.exports.arrow_gpu import (
     INT,
     PLACE,
     TEXT,
     Fields,
     Row,
-    free_name,
-    names_of,
-    number_field,
-    place_of,
-)
-from tileprof.viewer.exports.arrow_gpu import (
     count_fields,
     counter_fields,
     counter_series,
+    free_name,
     instruction_counts,
+    names_of,
+    number_field,
     pc_samples,
+    place_of,
 )
 from tileprof.viewer.exports.layout import check_paths
 from tileprof.viewer.text import encodable
-
-__all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
 
 _NODE: Fields = [
     ("id", INT), ("parent", INT), ("depth", INT), ("kind", TEXT), ("name", TEXT), *PLACE,

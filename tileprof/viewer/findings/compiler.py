@@ -14,16 +14,14 @@ from typing import get_args
 from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
 from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
-from tileprof.viewer.findings.author import BELOW, fitting, runs_text, tiers_text
+from tileprof.viewer.findings.author import joined, runs_text, tiers_text
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.grid import Field, Label, arrange
 from tileprof.viewer.text import heat
-from tileprof.viewer.units import cells, format_percent, format_value
-
-__all__ = ["compiler_text"]
 
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 _MOST_NAMED = 4
@@ -62,13 +60,7 @@ def compiler_text(
     head = [*_title(reports, whole, paper), *_counts(held, paper)]
     table = [*_reasons(reports, options, whole, paper), *runs_text(_runs(reports), paper)]
     entries = [_entry(each, len(reports) > 1, whole, paper) for each in ours]
-    left = options.height - len(head) - len(table) - BELOW
-    shown = fitting(entries, None if options.include is not None else left)
-    lines = head + [line for each in entries[:shown] for line in ["", *each]]
-    if shown < len(entries):
-        said = f"{len(entries) - shown} more; see them with -i RE (-i . shows all)."
-        lines += ["", *paper.sentence(said, "2")]
-    return lines + table
+    return joined(head, entries, table, options, paper)
 
 
 def _title(reports: Mapping[str, Report], whole: float, paper: Paper) -> Iterator[str]:

@@ -30,8 +30,6 @@ from .calibration import Calibration, RecordCost, measure
 from .capacity import Room
 from .launch_ids import NOTHING, Source, Tag, is_kept
 
-__all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
-
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
