@@ -5,8 +5,8 @@ failure is a step that ends badly or a report of a sanitizer that no suppression
 
 For each sanitizer the native recorder is built in a folder of its own; kernels, thread pool,
 launcher and observer are compiled with it (`TILEPROF_CXXFLAGS`, in a cache of their own).  Then run
-the programs in C++ of `tests/native/sanitized` and `tests/native/fake_cupti`, and the tests of
-Python that use what was built, in processes that preload the sanitizer.
+the programs in C++ of `tests/native/sanitized` and `tests/native/fake_cupti`, the tests of Python
+that use what was built, and those of the readers of files, in processes that preload the sanitizer.
 
     python -m benchmarks.reliability.sanitizers --jobs 4 --seconds 60 -o out.json
     python -m benchmarks.reliability.sanitizers --only thread --steps pool_stress races
@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
+__all__ = ["REPORT", "environment", "main"]
 
 ROOT = Path(__file__).parents[2]
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
@@ -60,6 +60,15 @@ PYTHON_TESTS = (
     "tests/instrument",
 )
 """Tests that use the recorder, the pool and compiled kernels."""
+READER_TESTS = (
+    "tests/binary/test_hostile_cubins.py",
+    "tests/cuda/test_saved_trust.py",
+    "tests/lang/test_foreign_operations.py",
+    "tests/profile/test_profile_hostile.py",
+    "tests/test_fuzz.py::test_mutants_end_in_a_sentence_or_a_result",
+)
+"""Tests that read hostile profiles, cubins, saved kernels and texts.  The readers are Python; the
+sanitizer sees what they hand to SQLite, zlib and the native parts."""
 TORCH_TESTS = (
     "tests/cuda/test_launcher.py", "tests/profiler/frameworks/test_profiler_observer.py",
     "tests/profiler/frameworks/test_profiler_observer_attaching.py",
@@ -67,10 +76,14 @@ TORCH_TESTS = (
 )  # fmt: skip
 """Tests of the launcher and the observer.  They are left out under ThreadSanitizer: PyTorch's own
 threads are not built with it, so what they synchronise is not seen."""
+IN_PYTHON = ("python", "readers", "torch")
+"""Steps that load the recorder into Python."""
 SITE = '''
-"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one."""
+"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one, and leaves the
+address space of children unlimited: a sanitizer reserves terabytes of it."""
 
 import os
+import resource
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import spec_from_file_location
@@ -87,6 +100,14 @@ class Finder:
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, file))
 
 
+prlimit = resource.prlimit
+
+
+def without_address_space(pid, kind, *limits):
+    return prlimit(pid, kind, *(() if kind == resource.RLIMIT_AS else limits))
+
+
+resource.prlimit = without_address_space
 sys.meta_path.insert(0, Finder)
 '''
 
@@ -146,23 +167,12 @@ class Build:
         return ""
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a Python whose C++ is checked."""
+        """Return the environment of a Python that loads the recorder which was built here."""
         (built,) = (self.folder / "build").glob("_recorder*.so")
-        preload = [_library(LIBRARIES[self.name]), _library("libstdc++.so")]
-        common = f"log_path={self.log}:suppressions={SUPPRESSIONS}"
         paths = [str(self.folder / "site"), str(ROOT)]
-        return os.environ | {
-            "LD_PRELOAD": " ".join(preload),
-            "PYTHONPATH": os.pathsep.join(paths),
-            "PYTHONMALLOC": "malloc",
-            "TILEPROF_SANITIZED": str(built),
-            "TILEPROF_CACHE": str(self.folder / "cache"),
-            "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[self.name]} -fno-omit-frame-pointer",
-            # CPython frees little at its end, and a child of a fork is no new program.
-            "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={self.log}",
-            "UBSAN_OPTIONS": "print_stacktrace=1",
-            "TSAN_OPTIONS": f"{common}:die_after_fork=0:exitcode=0:report_thread_leaks=0",
-        }
+        return environment(self.name, self.folder) | {
+            "PYTHONPATH": os.pathsep.join(paths), "TILEPROF_SANITIZED": str(built),
+        }  # fmt: skip
 
     def tests(self, paths: Sequence[str]) -> str:
         """Run tests of Python; '' or the end of their output."""
@@ -228,6 +238,7 @@ class Build:
             Step("counter_races", lambda: self.races("counter_races", 1000)),
             Step("pm_races", lambda: self.races("pm_races", 1000)),
             Step("python", lambda: self.tests(PYTHON_TESTS)),
+            Step("readers", lambda: self.tests(READER_TESTS)),
         ]
         if self.name == "address":
             found.append(Step("records_fuzz", lambda: self.stress("records_fuzz", self.runs, 1)))
@@ -256,6 +267,36 @@ class Build:
         return found
 
 
+def environment(sanitizer: str, folder: Path) -> dict[str, str]:
+    """Return the environment of a Python whose kernels, pool, launcher and observer are checked.
+
+    They are built with the sanitizer in a cache below `folder`, which also gets its reports:
+    `report.NUMBER`.
+    """
+    preload = [_library(LIBRARIES[sanitizer]), _library("libstdc++.so")]
+    # An allocation that is too large is refused, as it is without a sanitizer.
+    common = f"log_path={folder / 'report'}:allocator_may_return_null=1"
+    return os.environ | {
+        "LD_PRELOAD": " ".join(preload),
+        # A sanitizer's `dlopen` does not look beside the library that calls it, as NVRTC does.
+        "LD_LIBRARY_PATH": os.pathsep.join(map(str, _nvrtc_folders())),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONMALLOC": "malloc",
+        "TILEPROF_CACHE": str(folder / "cache"),
+        "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[sanitizer]} -fno-omit-frame-pointer",
+        # CPython frees little at its end, and a child of a fork is no new program.
+        "ASAN_OPTIONS": f"{common}:detect_leaks=0:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "TSAN_OPTIONS": f"{common}:suppressions={SUPPRESSIONS}:die_after_fork=0:exitcode=0"
+        ":report_thread_leaks=0",
+    }
+
+
+def _nvrtc_folders() -> list[Path]:
+    found = (each for path in sys.path for each in Path(path).glob("nvidia/*/lib/libnvrtc.so*"))
+    return sorted({each.parent for each in found})
+
+
 def _library(name: str) -> str:
     command = ["g++", f"-print-file-name={name}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -280,11 +321,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for old in build.folder.glob("report.*"):
             old.unlink()
         wanted = [s for s in build.steps() if not options.steps or s.name in options.steps]
-        if any(step.name in ("python", "torch") for step in wanted):
+        if any(step.name in IN_PYTHON for step in wanted):
             made = Step("recorder", build.recorder).run()
             steps.append((build.name, made))
             if made.problem:
-                wanted = [step for step in wanted if step.name not in ("python", "torch")]
+                wanted = [step for step in wanted if step.name not in IN_PYTHON]
         with ThreadPoolExecutor(options.jobs) as pool:
             steps += [(build.name, step) for step in pool.map(Step.run, wanted)]
         reports += build.reports()

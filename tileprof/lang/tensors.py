@@ -1,4 +1,4 @@
-"""Annotations of arguments: `T.Tensor((M, K), dtype)`, `T.const`, `T.dynamic`."""
+"""What arguments are: `T.Tensor((M, K), dtype)`, `T.const`, `T.dynamic`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TensorType:
 
 
 def shape_of(shape: Any) -> tuple[Any, ...]:
-    """Return a shape from a tuple, a list or one extent."""
+    """A shape from a tuple, a list or one extent."""
     if isinstance(shape, (tuple, list)):
         return tuple(shape)
     return (shape,)
@@ -43,9 +43,7 @@ class _TensorMaker:
     """`Tensor(shape, dtype)` or `Tensor[shape, dtype]`."""
 
     def __call__(self, shape: Any, dtype: Any = "float32", data: Any = None) -> Any:
-        """Return the annotation of a tensor; with `data` (`buffer.data`) another view of that
-        memory.
-        """
+        """The annotation of a tensor; with `data` (`buffer.data`) another view of that memory."""
         if data is not None:
             held = data.buffer if isinstance(data, BufferData) else data
             return current().reinterpret(held, shape_of(shape), dtype_of(dtype))
@@ -60,7 +58,7 @@ class _StridedMaker:
     """`StridedTensor(shape, strides, dtype)` or `StridedTensor[shape, strides, dtype]`."""
 
     def __call__(self, shape: Any, strides: Any, dtype: Any = "float32") -> TensorType:
-        """Return the annotation of a tensor with strides, in elements."""
+        """The annotation of a tensor with strides, in elements."""
         return TensorType(shape_of(shape), dtype_of(dtype), shape_of(strides))
 
     def __getitem__(self, spec: Any) -> TensorType:
@@ -113,8 +111,11 @@ dyn = _Dyn()
 
 
 def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """Return a tensor that each call allocates and the function returns: `T.empty((M, N),
-    dtype)`."""
+    """Return a tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`.
+
+    Elements that the kernel does not write hold whatever was in that memory.  A call under
+    `with tileprof.device("interpreter"):` raises `UninitializedError` where the kernel reads one.
+    """
     dims: Sequence[Any] = shape
     if (len(shape) == 2 and isinstance(shape[1], str)) or (
         len(shape) == 2 and isinstance(shape[0], (tuple, list))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -35,16 +35,16 @@ __all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
-"""Blocks of a launch in a graph that record, at least."""
+"""Which replays of a graph node are recorded: the first 64, then every 16th."""
 COMPARING_S = 3.0
-"""Seconds that finding out the marks' cost may take."""
-_MOST_RECORDS = 1 << 18
-"""Records of 8 bytes that are kept undecoded.  Decoding more at once saves nothing, and takes
-several times their 2 MB while it lasts."""
+"""How long it finds out what marks cost kernels."""
+_MOST_RECORDS = 1 << 16
+"""Records of 8 bytes that are kept undecoded.  Decoding more at once takes more memory, several
+times theirs, and more time: 65 ns a record of 52,000, 102 of 416,000 (measured on a CPU core)."""
 
 
 class Records:
-    """The records of one device; `notice` is called when a launch will write some, with whether
+    """All records of one device; `notice` is called when a launch will write some, with whether
     there is not much room left."""
 
     def __init__(
@@ -56,12 +56,12 @@ class Records:
         self.device = device
         self._notice = notice
         self._cost = cost or Calibration(device, measure).cost
-        """Function that gives the cost of a record; called only when some are decoded."""
+        """What a record costs; asked only when some are decoded."""
         self.rooms: dict[tuple[int, int | None], Room] = {}
-        """Rooms, keyed by (records of a warp, memory for all): the options of a recording."""
+        """By records of a warp, and memory for all: the options of a recording."""
         self._options: RecordOptions | None = None
         self._room: Room | None = None
-        """Room for the current options."""
+        """What these options stand for."""
         self._tags: dict[int, Tag] = {}
         self._numbered = 0
         self._changed: set[Tag] = set()
@@ -69,11 +69,11 @@ class Records:
         self._late: hooks.LateListener | None = None
         """The last that was heard of."""
         self._comparisons: set[Callable[[], None]] = set()
-        """Comparisons of kernels to be made before a recording ends."""
+        """What is to be found out about kernels before a recording ends."""
         self._failure = ""
         self._lock = threading.RLock()
-        """Lock of what launches read, held only for the read. A signal may end the recording while
-        a launch has it."""
+        """For what launches see; taken for no longer than it takes to look.  A signal may end the
+        recording while a launch has it."""
         self._reading = threading.RLock()
 
     # -- at a launch
@@ -87,7 +87,7 @@ class Records:
         *,
         captured: bool = False,
     ) -> bytes:
-        """Return the argument of a launch of so many blocks; `captured`: it goes into a graph."""
+        """What a launch of so many blocks is given; `captured`: it goes into a graph."""
         options = hooks.record_options
         room = self._room
         if room is None or options is not self._options:
@@ -129,7 +129,7 @@ class Records:
         return made
 
     def _choose(self, options: RecordOptions, late: hooks.LateListener) -> Room:
-        """Return the room that options ask for; made where there is none of that size."""
+        """The room that options ask for; made where there is none of that size."""
         with self._reading:
             size = options.records, options.memory
             room = self.rooms.get(size)
@@ -160,7 +160,7 @@ class Records:
         return tag
 
     def _alone(self, tag: Tag, launch: int) -> Tag:
-        """Return a number for one launch alone: its slots are to be told from those of others."""
+        """A number for one launch alone: its slots are to be told from those of others."""
         self._numbered = self._numbered % 0xFFFFFFFF + 1
         made = Tag(self._numbered, tag.source, tag.late, tag.token, captured=False)
         made.launch, made.issued_ns = launch, time.perf_counter_ns()
@@ -172,7 +172,7 @@ class Records:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether there may be something to read soon."""
+        """Whether there may be something to read soon."""
         if self._failure:
             return False
         rooms = [room for room in self.rooms.values() if room.arena is not None]
@@ -215,15 +215,15 @@ class Records:
             with self._lock:
                 changed, self._changed = self._changed, set()
                 tags = dict(self._tags)
-            by_tag = Slots.join(kept).by_tag() if kept else {}
             strangers = 0
-            for number, slots in by_tag.items():
-                tag = tags.get(number)
-                if tag is not None and not tag.late.closed:
-                    changed.add(tag)
-                    self._decode(tag, slots)
-                else:
-                    strangers += len(slots)
+            for group in _groups(kept):
+                for number, slots in Slots.join(group).by_tag().items():
+                    tag = tags.get(number)
+                    if tag is not None and not tag.late.closed:
+                        changed.add(tag)
+                        self._decode(tag, slots)
+                    else:
+                        strangers += len(slots)
             if strangers:
                 # As those of a graph do that was captured then and is replayed now.
                 self._say("warps wrote records that belong to an earlier recording", strangers)
@@ -284,14 +284,14 @@ class Records:
                 self._comparisons.pop()()
 
     def _waited(self) -> bool:
-        """Return whether the device has nothing to do now; says so where it has."""
+        """Whether the device has nothing to do now; says so where it has."""
         ended = wait_for(self.device, PATIENCE_S)
         if not ended:
             self._say(f"{self._name} was still at work at the end")
         return ended
 
     def _fail(self, error: TileprofError) -> None:
-        """Keep what was read, and expect nothing more."""
+        """What was read stays; nothing more will come."""
         self._failure = error.message
         self._say(f"records of {self._name} could not be read: {error.message}")
 
@@ -302,6 +302,18 @@ class Records:
     @property
     def _name(self) -> str:
         return f"cuda:{self.device.number}"
+
+
+def _groups(kept: list[Slots]) -> Iterator[list[Slots]]:
+    """Yield the parts in groups that are decoded at once; each is let go of when it is taken."""
+    kept.reverse()
+    while kept:
+        group: list[Slots] = []
+        records = 0
+        while kept and (not group or records + len(kept[-1].records) <= _MOST_RECORDS):
+            group.append(kept.pop())
+            records += len(group[-1].records)
+        yield group
 
 
 def _every(options: RecordOptions, blocks: int, captured: bool) -> int:
