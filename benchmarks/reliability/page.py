@@ -68,7 +68,7 @@ CAMPAIGNS = (
     Campaign("cubins", "mutated cubins", "files", 20_000, 200_000),
     Campaign("saved_kernels", "mutated saved kernels, loaded and called", "files", 20_000, 200_000),
     Campaign("ir_text", "mutated texts of the IR", "texts", 20_000, 200_000),
-    Campaign("coverage", "lines that mutants and kept files reach, the lowest of these four readers",
+    Campaign("coverage", "lines that mutants and kept files reach, lowest of these four readers",
              "of a reader's lines", 0, 0.95, key="lowest"),
     Campaign("devices", "random programs on interpreter, cpu and emulated GPU, with special values",
              "programs", 20_000, 200_000),
