@@ -5,7 +5,7 @@ The runtime may not import the profile, so each has its own plain record of the 
 
 from __future__ import annotations
 
-from tileprof.profile import KernelInfo, RemarkInfo, SiteInfo
+from tileprof.profile import KernelInfo, SiteInfo
 from tileprof.runtime.hooks import KernelDescription
 
 
@@ -20,10 +20,7 @@ def converted(described: KernelDescription) -> KernelInfo:
         source_line=described.source_line,
         code=described.code,
         code_language=described.code_language,
-        remarks=tuple(
-            RemarkInfo(r.op, r.location, r.chosen, r.rejected, r.severity)
-            for r in described.remarks
-        ),
+        remarks=described.remarks,
         sites=tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in described.sites),
         attributes=dict(described.attributes),
         program=described.program,

@@ -13,7 +13,7 @@ from typing import get_args
 
 from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
-from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.author import BELOW, fitting, runs_text, tiers_text
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
@@ -161,7 +161,7 @@ def _reasons(
     for row, each in enumerate(shown):
         said = paper.text(f"{each.op}: not {each.candidate}")
         yield grid.row(row, Label(said, notes=(paper.text(_where(each)),)))
-        yield from paper.sentence(each.reason, "", indent)
+        yield from paper.sentence(str(each.reason), "", indent)
     if len(found) > len(shown):
         yield from paper.sentence(f"{len(found) - len(shown)} more; see them with -i RE.", "2")
 
@@ -175,7 +175,7 @@ def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...
     return [(tier, run, tuple(surer)) for (tier, run), surer in rules.items()]
 
 
-def _where(reason: Reason) -> str:
+def _where(reason: TurnedDown) -> str:
     place = short_place(reason.location)
     name = kernel_text(reason.kernel)
     return f"{name}, {place}" if place else name
