@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,23 @@ def test_what_is_no_remark_is_left_to_the_reader(held: object) -> None:
     """The reader refuses it."""
     with pytest.raises(ValueError, match="the file"):
         read_as(Remark, with_codes(held))
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        "stored import *; print(restored(Decision, Stored('guarded', {}, '')))",
+        "sentences import *; print(statement_of(Decision, 'guarded'))",
+    ],
+    ids=["code", "sentence"],
+)
+def test_every_code_is_known_from_the_first_look_up_on(look_up: str) -> None:
+    """Whichever module a program has imported, and no other."""
+    program = f"from tileprof.remarks.statement import Decision; {look_up}"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "guarded\n"
 
 
 def test_unknown_sentences_stay_as_they_are() -> None:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
+from .codes import CODES
 from .copies import CachePolicy
 from .launches import OtherLimit
 from .layouts import OtherSharedLayout, SharedLayoutOf
 from .products import GemmInstruction, Several
 from .statement import (
-    CODES,
     COUNTED,
     FIELD,
     JOINED,

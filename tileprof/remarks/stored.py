@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, TypeVar
 
+from .codes import from_plain
 from .common import OtherCandidate, OtherDecision, OtherReason
 from .remark import Remark
-from .statement import Candidate, Decision, Reason, UnknownCodeError, from_plain, plain
+from .statement import Candidate, Decision, Reason, UnknownCodeError, plain
 
 __all__ = ["Stored", "columns", "remark_json", "restored", "stored"]
 

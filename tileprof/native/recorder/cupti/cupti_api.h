@@ -128,6 +128,7 @@ struct Cupti {
   CuptiResult (*dropped)(void *, uint32_t, size_t *) = nullptr;
   // -- not in every version
   CuptiResult (*register_timestamp)(uint64_t (*)()) = nullptr;
+  CuptiResult (*flush_period)(uint32_t ms) = nullptr;
   CuptiResult (*graph_node_id)(void *, uint64_t *) = nullptr;
   CuptiResult (*subscribe_named)(void **, cupti::Callback, void *,
                                  cupti::SubscriberParameters *) = nullptr;

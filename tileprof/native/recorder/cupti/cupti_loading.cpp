@@ -30,6 +30,7 @@ const char *find_functions(void *library, Cupti &c) {
   if (!find(library, "cuptiActivityGetNumDroppedRecords", c.dropped))
     return "cuptiActivityGetNumDroppedRecords";
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
+  find(library, "cuptiActivityFlushPeriod", c.flush_period);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
   find(library, "cuptiPCSamplingEnable", c.pc_enable);

@@ -18,6 +18,10 @@ Gpu *inherited = nullptr;
 
 // How long a flush waits for work whose records do not come.
 constexpr double kPatience_s = 1.0;
+// How often CUPTI takes finished records out of its buffers on the device. Without it CUPTI takes
+// them when those are full, and allocates more of them (4.6 MB each) the further the host is ahead
+// of the device: 16 MB at the start, 49 MB after two minutes of eight threads on an H200.
+constexpr uint32_t kFlushPeriod_ms = 500;
 
 constexpr const char *kNone = "there is no recording";
 
@@ -157,6 +161,7 @@ GpuStatus Gpu::begin() {
   if (cupti_.register_timestamp) cupti_.register_timestamp(&now_ns);
   CuptiResult result = cupti_.register_callbacks(&buffer_requested, &buffer_completed);
   if (result) return status(result, "CUPTI takes no buffers");
+  if (cupti_.flush_period) cupti_.flush_period(kFlushPeriod_ms);
   if (GpuStatus collecting = status(collect(true), "CUPTI collects no records"); collecting.code)
     return collecting;
   launches_then_ = subscriber.launches();
@@ -197,6 +202,7 @@ GpuStatus Gpu::stop(double timeout_s) {
   pms.end();
   sass.end();
   collect(false);
+  if (cupti_.flush_period) cupti_.flush_period(0);
   subscriber.unsubscribe();
   return flushed;
 }
