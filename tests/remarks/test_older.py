@@ -71,7 +71,7 @@ def test_what_is_no_remark_is_left_to_the_reader(held: object) -> None:
 )
 def test_every_code_is_known_from_the_first_look_up_on(look_up: str) -> None:
     """Whichever module a program has imported, and no other."""
-    program = f"from tileprof.remarks.statement import Decision; {look_up}"
+    program = f"from tileprof.remarks.statement import Decision; from tileprof.remarks.{look_up}"
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -82,6 +82,8 @@ def with_codes(held: Any) -> Any:
     is, for the reader to refuse."""
     if not isinstance(held, dict) or not isinstance(held.get("chosen"), str):
         return held
+    if not isinstance(held.get("rejected", []), list):
+        return held
     rest = {name: value for name, value in held.items() if name != "chosen"}
     if isinstance(op := held.get("op"), str) and "name" not in held:
         rest["op"], _, rest["name"] = op.partition(" ")
