@@ -18,6 +18,12 @@ from typing import Any, TypeAlias
 from page_rows import asked, beside, clean
 from profiled_kernels import KERNELS, Kernel, module_of
 
+from tileprof.remarks import Decision
+from tileprof.remarks.launches import ProducerLoads
+from tileprof.remarks.loops import AtWill, InOrder
+from tileprof.remarks.older import remark_of
+from tileprof.remarks.products import IssuedBehind, SlicedProduct
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_profiles.json"
 BARS = ROOT / "benchmarks" / "results" / "attention.json"
@@ -81,11 +87,8 @@ Output of `tileprof inspect -t {threshold:g}` for the same recording;
 {listing}
 ```
 """
-SCHEDULES = (
-    "issued behind", "slices along K", "one iteration after the other", "as soon as it can",
-    "producer warp group loads for",
-)  # fmt: skip
-"""Phrases of remarks about overlap, the most informative first."""
+SCHEDULES = (IssuedBehind, SlicedProduct, InOrder, AtWill, ProducerLoads)
+"""Decisions about what overlaps, the one that says most first."""
 CAUSES = ("suggestion", "warning")
 """Severities of findings that name a cause."""
 _REMARK = re.compile(r"^\S+?:(\d+)(?::\d+)?: ([^:]+): (.*(?:\n  .*)*)", re.MULTILINE)
@@ -146,12 +149,17 @@ def is_missed(bar: Record | None) -> bool:
 
 def schedule(remarks: str) -> str:
     """Return the most informative remark about overlap, with its reasons, in one line."""
-    told = _REMARK.findall(remarks)
-    for words in SCHEDULES:
-        for line, op, chosen in told:
-            if words in chosen:
+    told = [(*each, decision_of(each[2].partition("\n")[0])) for each in _REMARK.findall(remarks)]
+    for kind in SCHEDULES:
+        for line, op, chosen, decision in told:
+            if isinstance(decision, kind):
                 return f"line {line}, {op}: " + re.sub(r"\n +", "; ", chosen)
     return ""
+
+
+def decision_of(sentence: str) -> Decision:
+    """The decision that a sentence of the record states."""
+    return remark_of("", None, sentence, (), "info").decision
 
 
 # -- the page of a kernel

@@ -18,10 +18,11 @@ from tests.cpu.support import parse
 from tileprof.compiler.codegen import emit, marked
 from tileprof.errors import DeviceAssertError
 from tileprof.instrument.decode.samples import SampleTotals
+from tileprof.remarks.measured import Samples, Unmeasured
 from tileprof.runtime import hooks
 from tileprof.runtime.cpu import pool as cpu_pool
 from tileprof.runtime.cpu.executable import CpuExecutable
-from tileprof.runtime.launch import LoadedKernel, described
+from tileprof.runtime.launch import LoadedKernel
 
 
 @pytest.fixture
@@ -258,9 +259,9 @@ def test_a_profile_of_samples() -> None:
 def test_the_interpreter_says_that_it_does_not() -> None:
     """It runs as without measurement."""
     held = sampled_kernels.softmax.compile(M=2, N=8).variant.loaded("interpreter", "sample")
-    (remark,) = [r for r in described(held.remarks) if r.op == "measurement"]
-    assert (remark.chosen, remark.severity) == ("none", "missed")
-    assert remark.rejected[0][0] == "samples"
+    (remark,) = [r for r in held.remarks if r.op == "measurement"]
+    assert (remark.decision, remark.severity) == (Unmeasured(), "missed")
+    assert remark.rejected[0].candidate == Samples()
     result = held.executable.run([np.ones((2, 8), np.float32), np.zeros((2, 8), np.float32)], ())
     assert result.samples is None
     assert held.info().sites == ()

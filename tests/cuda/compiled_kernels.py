@@ -16,8 +16,7 @@ from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import MissingDependencyError
 from tileprof.instrument import Mode
-from tileprof.runtime.hooks import RemarkDescription
-from tileprof.runtime.launch import described
+from tileprof.remarks import Remark
 
 __all__ = ["STUDIES", "checked", "copies", "function", "kernel", "lowered", "opcodes", "product"]
 
@@ -112,6 +111,6 @@ def opcodes(program: CudaProgram) -> set[str]:
     return classes | {each.partition(".")[0] for each in classes}
 
 
-def copies(program: CudaProgram) -> dict[str, RemarkDescription]:
-    """What was said about each copy between memories, by its name."""
-    return {r.op: r for r in described(program.remarks) if r.op.startswith("copy ")}
+def copies(program: CudaProgram) -> dict[str, Remark]:
+    """What was said about each copy between memories, by its kind and name."""
+    return {r.subject: r for r in program.remarks if r.op == "copy"}

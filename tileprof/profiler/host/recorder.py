@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
-from tileprof.profile import CounterSeries, KernelInfo, PcSamples, RemarkInfo, SiteInfo, TreeBuilder
+from tileprof.profile import CounterSeries, KernelInfo, PcSamples, SiteInfo, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
 from tileprof.profiler.host.entries import NOBODY, NODE, STOP, Entry, ThreadState, top
 from tileprof.profiler.host.late_measurements import Late, add_late
@@ -299,10 +299,7 @@ def converted(described: KernelDescription) -> KernelInfo:
         source_line=described.source_line,
         code=described.code,
         code_language=described.code_language,
-        remarks=tuple(
-            RemarkInfo(r.op, r.location, r.chosen, r.rejected, r.severity)
-            for r in described.remarks
-        ),
+        remarks=described.remarks,
         sites=tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in described.sites),
         attributes=dict(described.attributes),
         program=described.program,

@@ -13,7 +13,7 @@ from typing import get_args
 
 from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
-from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.author import joined, runs_text, tiers_text
@@ -153,7 +153,7 @@ def _reasons(
     for row, each in enumerate(shown):
         said = paper.text(f"{each.op}: not {each.candidate}")
         yield grid.row(row, Label(said, notes=(paper.text(_where(each)),)))
-        yield from paper.sentence(each.reason, "", indent)
+        yield from paper.sentence(str(each.reason), "", indent)
     if len(found) > len(shown):
         yield from paper.sentence(f"{len(found) - len(shown)} more; see them with -i RE.", "2")
 
@@ -167,7 +167,7 @@ def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...
     return [(tier, run, tuple(surer)) for (tier, run), surer in rules.items()]
 
 
-def _where(reason: Reason) -> str:
+def _where(reason: TurnedDown) -> str:
     place = short_place(reason.location)
     name = kernel_text(reason.kernel)
     return f"{name}, {place}" if place else name

@@ -189,8 +189,12 @@ class CodeData:
         """Yield the compiler's decisions: line, op, choice, and what it rejected and why."""
         for each in unit.case.remarks if unit.case else ():
             line = each.location.line if each.location else 0
-            rejected = [[encodable(what), encodable(why)] for what, why in each.rejected]
-            yield [line, encodable(each.op), encodable(each.chosen), rejected, each.severity]
+            rejected = [
+                [encodable(str(rejected.candidate)), encodable(str(rejected.reason))]
+                for rejected in each.rejected
+            ]
+            chosen = encodable(str(each.decision))
+            yield [line, encodable(each.subject), chosen, rejected, each.severity]
 
     def _file(self, file: str) -> int:
         return self._files.setdefault(file, len(self._files))
