@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tileprof.native.building import EXTRA_FLAGS
 from tileprof.runtime import hooks
 
 # Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
@@ -28,6 +29,8 @@ HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
+QUICKLY = "-O1"
+"""The flag with which compilers optimise little."""
 LONGEST = (
     "test_docs.py", "test_case_studies_attention.py", "cuda/test_cuda_sass.py",
     "native/cupti/test_native_cupti_races.py", "cuda/test_attention_emulated.py",
@@ -214,6 +217,24 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
     for name in made:
         del os.environ[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quickly_compiled() -> Iterator[None]:
+    """Kernels of the processor are compiled in half the time, unless flags are given already."""
+    with pytest.MonkeyPatch.context() as patch:
+        if EXTRA_FLAGS not in os.environ:
+            patch.setenv(EXTRA_FLAGS, QUICKLY)
+        yield
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[None]:
+    """Kernels of the processor are compiled as users get them: for tests of what they compute."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get(EXTRA_FLAGS) == QUICKLY:
+            patch.delenv(EXTRA_FLAGS)
+        yield
 
 
 @pytest.fixture
