@@ -12,7 +12,15 @@ from tileprof.errors import ArgumentError, MissingDependencyError
 from tileprof.once import once
 
 from .check_notes import Notes
-from .driver import CLOCK_RATE, COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, Driver, load_driver
+from .driver import (
+    CLOCK_RATE,
+    COMPUTE_MAJOR,
+    COMPUTE_MINOR,
+    MULTIPROCESSORS,
+    Driver,
+    driver_start,
+    load_driver,
+)
 from .held_arrays import HeldArrays
 from .tile_counters import TileCounters
 
@@ -36,7 +44,8 @@ class CudaDevice:
             for what in (COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE)
         )
         self.capability = (major, minor)
-        self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)
+        with driver_start:
+            self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)
         self.counters = TileCounters(driver)
         self.held = HeldArrays(driver)
         self.notes = Notes(self)

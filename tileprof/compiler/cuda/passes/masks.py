@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
-from tileprof.ir.rewrite import clone, per_launch, rebuilt
+from tileprof.ir.rewriter import clone, per_launch, rebuilt
 from tileprof.ir.scalar import BinaryKind, CompareKind
 
 __all__ = ["narrow_masks"]
