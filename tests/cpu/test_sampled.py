@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,23 +13,14 @@ import pytest
 import tileprof
 from tests.cpu import sampled_kernels
 from tests.cpu.support import kernel as text_kernel
-from tests.cpu.support import parse
+from tests.verified import parse
 from tileprof.compiler.codegen import emit, marked
 from tileprof.errors import DeviceAssertError
 from tileprof.instrument.decode.samples import SampleTotals
 from tileprof.remarks.measured import Samples, Unmeasured
 from tileprof.runtime import hooks
-from tileprof.runtime.cpu import pool as cpu_pool
 from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.launch import LoadedKernel
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """Launches share their blocks between two threads, whatever the machine has."""
-    cpu_pool.set_threads(2)
-    yield
-    cpu_pool.set_threads(None)
 
 
 @pytest.fixture

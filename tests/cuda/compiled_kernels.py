@@ -101,7 +101,12 @@ def function(program: CudaProgram) -> binary.Function:
         binary.find_nvdisasm()
     except MissingDependencyError:
         pytest.skip("no nvdisasm of 'cuda'")
-    (found,) = binary.read(program.cubin.bytes).kernels
+    return _function(program.cubin.bytes)
+
+
+@cache
+def _function(cubin: bytes) -> binary.Function:
+    (found,) = binary.read(cubin).kernels
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cuda.elementwise_support import HOPPER, launch, parse
+from tests.cuda.elementwise_support import HOPPER, launch
+from tests.verified import parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cuda.elementwise_support import HOPPER, launch, parse
+from tests.cuda.elementwise_support import HOPPER, launch
+from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import SharedLayout, parse_shared

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.interpreter.kernels import MATMUL, SOFTMAX, VECTOR_ADD
-from tests.interpreter.running import parse
 from tests.strategies import Case, cases
+from tests.verified import parse
 from tileprof import ir
 from tileprof.runtime.interpreter import InterpreterExecutable
 from tileprof.runtime.interpreter.dispatch import BATCH_BYTES, batch_size
