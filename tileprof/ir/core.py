@@ -16,19 +16,9 @@ from .effects import DeclaredAccess, Effect, Queue, Resource
 from .types import BufferType, DType, Type
 
 __all__ = [
-    "OPS",
-    "Access",
-    "Block",
-    "OpBase",
-    "OpSpec",
-    "Value",
-    "attribute",
-    "op",
-    "operand",
-    "operands",
-    "region",
-    "walk",
-]
+    "OPS", "Access", "Block", "OpBase", "OpSpec", "Value", "attribute", "op", "operand", "operands",
+    "region", "walk",
+]  # fmt: skip
 
 
 class Value:
