@@ -14,7 +14,7 @@ from .core import Block, OpBase, Value, attribute, op, operand, operands, region
 from .effects import Effect, Queue
 from .instructions import CpAsync, ProductInstruction, Tma, copy_instruction, product_instruction
 from .tile import Gemm, Hints, Policy, ReduceKind
-from .types import Type, index, ring, token
+from .types import index, ring, token
 
 __all__ = ["AllReduce", "AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence"]
 __all__ += ["GridPosition", "Mark", "NextTile", "Ring", "RingAcquire", "RingCommit", "RingReceive"]
@@ -22,7 +22,7 @@ __all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "TurnPass", "TurnSta
 __all__ += ["Wait"]
 
 
-@op("async_copy")
+@op("async_copy", gives=token)
 class AsyncCopy(OpBase):
     """Start to copy a tile between global and shared memory.
 
@@ -45,12 +45,8 @@ class AsyncCopy(OpBase):
             return None
         return "bulk" if self.target.buffer.space == "global" else "cp.async"
 
-    def result_types(self) -> tuple[Type, ...]:
-        """A token."""
-        return (token,)
 
-
-@op("async_gemm")
+@op("async_gemm", gives=token)
 class AsyncGemm(OpBase):
     """Start a matrix product on the tensor cores and commit it as one group (see `Gemm`)."""
 
@@ -68,10 +64,6 @@ class AsyncGemm(OpBase):
     def runs_in(self) -> Queue:
         """That of matrix products."""
         return "wgmma"
-
-    def result_types(self) -> tuple[Type, ...]:
-        """A token."""
-        return (token,)
 
     @property
     def gemm(self) -> Gemm:
@@ -158,7 +150,7 @@ class AllReduce(OpBase):
             yield f"combines parts of a {self.kind}"
 
 
-@op("grid", effect=Effect.PURE)
+@op("grid", effect=Effect.PURE, gives=index)
 class GridPosition(OpBase):
     """`block`: the number of this block; `blocks`: how many run; `rank`: the number of this block
     in its cluster.  A persistent block takes the tile of its own number first, and then those whose
@@ -166,12 +158,8 @@ class GridPosition(OpBase):
 
     kind: Literal["block", "blocks", "rank"] = attribute(positional=True)
 
-    def result_types(self) -> tuple[Type, ...]:
-        """A number."""
-        return (index,)
 
-
-@op("next_tile", effect=Effect.READ | Effect.WRITE, on="tiles")
+@op("next_tile", effect=Effect.READ | Effect.WRITE, on="tiles", gives=index)
 class NextTile(OpBase):
     """Take the number of the next tile from the counter of the launch, which all blocks share:
     `blocks`, `blocks` + 1, …; `total` or more where none is left.  A block asks once for each tile
@@ -179,12 +167,8 @@ class NextTile(OpBase):
 
     total: Value = operand()
 
-    def result_types(self) -> tuple[Type, ...]:
-        """The number of a tile."""
-        return (index,)
 
-
-@op("ring", effect=Effect.WRITE, on="threads")
+@op("ring", effect=Effect.WRITE, on="threads", gives=ring)
 class Ring(OpBase):
     """`stages` slots that a producer fills and consumers free, each with a full and an empty
     barrier.  The position lives outside of every loop, so a ring may be used by several loops in
@@ -200,20 +184,12 @@ class Ring(OpBase):
     offset: int = attribute(default=-1)
     """Bytes from the start of shared memory to its barriers; -1 before it is planned."""
 
-    def result_types(self) -> tuple[Type, ...]:
-        """The ring."""
-        return (ring,)
 
-
-@op("ring_acquire")
+@op("ring_acquire", gives=index)
 class RingAcquire(OpBase):
     """Producer: wait until the next slot is free and expect its bytes; gives the slot."""
 
     ring: Value = operand(Effect.READ | Effect.WRITE)
-
-    def result_types(self) -> tuple[Type, ...]:
-        """The number of the slot."""
-        return (index,)
 
 
 @op("ring_commit")
@@ -223,15 +199,11 @@ class RingCommit(OpBase):
     ring: Value = operand(Effect.WRITE)
 
 
-@op("ring_wait")
+@op("ring_wait", gives=index)
 class RingWait(OpBase):
     """Consumer: wait until the next slot is full; gives the slot."""
 
     ring: Value = operand(Effect.READ | Effect.WRITE)
-
-    def result_types(self) -> tuple[Type, ...]:
-        """The number of the slot."""
-        return (index,)
 
 
 @op("ring_release")
@@ -255,15 +227,11 @@ class RingSend(OpBase):
     value: Value = operand()
 
 
-@op("ring_receive")
+@op("ring_receive", gives=index)
 class RingReceive(OpBase):
     """Consumer: wait until the next slot is full, take its number, free it and go on."""
 
     ring: Value = operand(Effect.READ | Effect.WRITE)
-
-    def result_types(self) -> tuple[Type, ...]:
-        """The number, the same in all threads."""
-        return (index,)
 
 
 @op("roles", effect=Effect.CONTROL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from tileprof import ir
+from tileprof.compiler.codegen.branches import emit_if, emit_while
 from tileprof.compiler.codegen.expressions import Pure, bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
@@ -100,9 +101,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.For():
             _for(ctx, op)
         case ir.While():
-            _while(ctx, op)
+            emit_while(ctx, op, emit_block)
         case ir.If():
-            _if(ctx, op)
+            emit_if(ctx, op, emit_block)
         case ir.Break():
             ctx.writer.line("break;")
         case ir.Continue():
@@ -259,35 +260,3 @@ def _numbers_registers(op: ir.For) -> bool:
         elif not found.isdisjoint(each.operand_values()):
             found |= set(each.results)
     return False
-
-
-def _while(ctx: Context, op: ir.While) -> None:
-    with ctx.writer.braces("while (true)"), ctx.scope():
-        emit_block(ctx, op.condition)
-        last = op.condition.ops[-1]
-        assert isinstance(last, ir.Yield)
-        ctx.writer.line(f"if (!{ctx.text(last.values[0])}) break;")
-        emit_block(ctx, op.body)
-
-
-def _if(ctx: Context, op: ir.If) -> None:
-    for value in op.results:
-        name = ctx.names.fresh(value.name)
-        ctx.values[value] = name
-        ctx.writer.line(f"{ctx.type_of(value)} {name};")
-    ctx.writer.line(f"if ({ctx.bare(op.condition)}) {{")
-    with ctx.writer.deeper(), ctx.scope():
-        _branch(ctx, op, op.then)
-    if any(not isinstance(o, ir.Yield) or o.values for o in op.otherwise.ops):
-        ctx.writer.close("} else {")
-        with ctx.writer.deeper(), ctx.scope():
-            _branch(ctx, op, op.otherwise)
-    ctx.writer.close("}")
-
-
-def _branch(ctx: Context, op: ir.If, block: ir.Block) -> None:
-    emit_block(ctx, block)
-    last = block.ops[-1] if block.ops else None
-    if isinstance(last, ir.Yield):
-        for value, given in zip(op.results, last.values, strict=True):
-            ctx.writer.line(f"{ctx.values[value]} = {ctx.bare(given)};")

@@ -119,11 +119,6 @@ class SharedLayout:
         """f(row): which chunks of a row are exchanged; rows count on from panel to panel."""
         return row // (128 // self.swizzle) % (self.swizzle // CHUNK)
 
-    def with_slots(self, slots: int) -> SharedLayout:
-        """The layout of a ring of such buffers."""
-        shape = self.shape if len(self.shape) > 1 else (1, *self.shape)
-        return SharedLayout((slots, *shape), self.dtype, self.swizzle, self.pad)
-
     def __str__(self) -> str:
         if self.swizzle:
             return f"swizzle={self.swizzle}"
