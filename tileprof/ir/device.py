@@ -8,6 +8,7 @@ groups of a queue may still run, which is how the hardware counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Literal
 
 from .core import Block, OpBase, Value, attribute, op, operand, operands, region
@@ -68,18 +69,16 @@ class AsyncGemm(OpBase):
     @property
     def gemm(self) -> Gemm:
         """The product as an op that ends when it is done."""
-        return Gemm(
-            self.a,
-            self.b,
-            self.c,
-            self.transpose_a,
-            self.transpose_b,
-            self.clear,
-            self.policy,
-            self.hints,
-            self.lowering,
-            span=self.span,
-        )
+        return Gemm(**{name: getattr(self, name) for name in _PRODUCT})
+
+    @classmethod
+    def of(cls, product: Gemm) -> AsyncGemm:
+        """The op that starts a product."""
+        return cls(**{name: getattr(product, name) for name in _PRODUCT})
+
+
+_PRODUCT = tuple(each.name for each in fields(AsyncGemm) if each.init and each.name != "hint")
+"""What a product and the op that starts it have in common: everything but names of results."""
 
 
 @op("commit", effect=Effect.WRITE, on="queue")

@@ -258,5 +258,5 @@ def _marked(
 ) -> list[ir.Value] | None:
     if before not in shared or not isinstance(op, ir.Copy):
         return None
-    builder.emit(ir.Copy(op.source, op.target, op.hints, Tma(multicast=size), span=op.span))
+    builder.emit(replace(op, lowering=Tma(multicast=size)))
     return []

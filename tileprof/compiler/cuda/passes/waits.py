@@ -236,18 +236,7 @@ class _Waits(Flow[_State]):
                 self._before(touch, op, made, state)
         held = clone(op, self.mapping, {})
         assert isinstance(held, ir.Gemm)
-        new = ir.AsyncGemm(
-            held.a,
-            held.b,
-            held.c,
-            op.transpose_a,
-            op.transpose_b,
-            op.clear,
-            op.policy,
-            op.hints,
-            op.lowering,
-            span=op.span,
-        )
+        new = ir.AsyncGemm.of(held)
         made.ops.append(new)
         reads = frozenset({base(op.a), base(op.b)})
         state.wgmma = _committed(state.wgmma, _Group(op, 0, result, reads, new.result))

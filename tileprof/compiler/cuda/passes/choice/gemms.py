@@ -15,6 +15,7 @@ K comes in steps of 32 bytes for the first two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 from tileprof import ir
@@ -92,19 +93,7 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
         *rejected,
         severity="missed" if missed or repeated else "info",
     )
-    return ir.Gemm(
-        op.a,
-        op.b,
-        op.c,
-        op.transpose_a,
-        op.transpose_b,
-        op.clear,
-        op.policy,
-        op.hints,
-        instruction,
-        span=op.span,
-        hint=op.hint,
-    )
+    return replace(op, lowering=instruction)
 
 
 def adds_up_in(dtype: ir.DType) -> ir.DType:
