@@ -92,8 +92,9 @@ def with_rule(launch: Launch, rule: Rule) -> Launch:
     return with_originals(launch, lambda op, new, builder: rule(new, builder))
 
 
-def with_originals(launch: Launch, rule: PairRule) -> Launch:
-    """The launch with a rule applied that looks its decisions up by the ops of `launch`."""
-    made = clone(launch, {}, {"body": rebuilt(launch.body, {}, rule)})
-    assert isinstance(made, Launch)
-    return made
+def with_originals(
+    launch: Launch, rule: PairRule, mapping: dict[Value, Value] | None = None
+) -> Launch:
+    """The launch with a rule applied that looks its decisions up by the ops of `launch`; `mapping`
+    as in `rewrite_block`."""
+    return launch.with_body(rebuilt(launch.body, {} if mapping is None else mapping, rule))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -244,9 +245,7 @@ def _lay_out(ctx: Context, op: ir.Launch) -> None:
     for each in ir.walk(op.body):
         if not isinstance(each, ir.Alloc):
             continue
-        size = each.dtype.bytes
-        for extent in each.shape:
-            size *= extent
+        size = each.dtype.bytes * math.prod(each.shape)
         if each.space != "local" or size > STACK_LIMIT:
             ctx.arena[each] = at
             at += aligned(size)

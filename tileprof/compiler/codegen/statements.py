@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import assert_never, cast
 
 from tileprof import ir
@@ -139,9 +140,7 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
         at = at.replace(" + 0,", ",")
         ctx.writer.line(f"{type_} *const {name} = ({type_} *){at};")
     else:
-        count = 1
-        for extent in op.shape:
-            count *= extent
+        count = math.prod(op.shape)
         ctx.writer.line(f"{type_} {name}[{count}] __attribute__((aligned(64)));")
     pointer = f"&{name}" if variable else name
     ctx.buffers[op.result] = Buffer(

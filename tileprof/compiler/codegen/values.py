@@ -71,6 +71,12 @@ class Values:
             return row_major(self.extents(type_.shape))
         return self.extents(type_.strides)
 
+    def bound(self, op: ir.Parallel) -> None:
+        """Note the bounds of the variables of a loop over points."""
+        for variable, extent in zip(op.body.args, op.extents, strict=True):
+            high = self.interval(extent)[1]
+            self.known[variable] = (0, None if high is None else high - 1)
+
     def interval(self, value: ir.Value) -> Interval:
         """Fixed bounds of an index."""
         return interval(value, self.known)

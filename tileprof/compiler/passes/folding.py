@@ -16,7 +16,7 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["Number", "exact", "fold", "holds_every", "wrap"]
+__all__ = ["COMPARE", "INTEGER", "Number", "exact", "fold", "holds_every", "wrap"]
 
 Number = bool | int | float
 
@@ -53,7 +53,7 @@ def fold(op: ir.OpBase, numbers: list[Number]) -> Number | None:
         case ir.Unary(kind=kind, operand=operand):
             return _unary(kind, numbers[0], operand.dtype)
         case ir.Compare(kind=kind):
-            return bool(_COMPARE[kind](numbers[0], numbers[1]))
+            return bool(COMPARE[kind](numbers[0], numbers[1]))
         case ir.Select():
             return numbers[1] if numbers[0] else numbers[2]
         case ir.Cast(operand=operand, dtype=dtype):
@@ -65,7 +65,7 @@ def fold(op: ir.OpBase, numbers: list[Number]) -> Number | None:
 def _binary(kind: str, a: Number, b: Number, dtype: ir.DType) -> Number | None:
     if dtype.is_float:
         return _float_binary(kind, float(a), float(b), dtype)
-    function = _INTEGER.get(kind)
+    function = INTEGER.get(kind)
     if function is None:
         return None
     if dtype.kind == "bool":
@@ -92,7 +92,7 @@ def _truncmod(a: int, b: int) -> int:
 
 
 _DIVISIONS = frozenset({"floordiv", "floormod", "truncdiv", "truncmod"})
-_INTEGER: dict[str, Callable[[Any, Any], int]] = {
+INTEGER: dict[str, Callable[[Any, Any], int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -108,7 +108,7 @@ _INTEGER: dict[str, Callable[[Any, Any], int]] = {
     "shl": operator.lshift,
     "shr": operator.rshift,
 }
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": operator.lt,
     "le": operator.le,
     "gt": operator.gt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from tileprof import ir
@@ -14,11 +15,13 @@ from tileprof.errors import InternalError
 from . import access, asynchronous, output, reduce, rings, tilecopy, turns
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
+from .convert import emit_convert
 from .gemm import common as gemm
 from .grid import emit_next_tile
 from .loops import parallel
 from .marks import emit_mark
 from .reshape import reinterpreted
+from .scan import emit_scan
 
 __all__ = ["emit_block", "emit_op"]
 
@@ -73,9 +76,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.AllReduce():
             reduce.emit_all_reduce(ctx, op)
         case ir.Scan():
-            reduce.emit_scan(ctx, op)
+            emit_scan(ctx, op)
         case ir.ConvertLayout():
-            reduce.emit_convert(ctx, op)
+            emit_convert(ctx, op)
         case ir.AsyncCopy() | ir.Commit() | ir.Wait():
             asynchronous.emit(ctx, op)
         case ir.Barrier():
@@ -160,9 +163,7 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
     match op.space:
         case "local":
             local = LocalBuffer(name, op.dtype, op.shape, shown, op.shape)
-            count = 1
-            for extent in op.shape:
-                count *= extent
+            count = math.prod(op.shape)
             ctx.writer.line(f"{local.type} {name}{f'[{count}]' if op.shape else ''}{{}};")
             ctx.buffers[op.result] = local
         case "fragment":

@@ -12,6 +12,7 @@ panel.  Leading dimensions (slots of a ring, batches) are outermost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -80,10 +81,7 @@ class SharedLayout:
     @property
     def bytes(self) -> int:
         """Of the whole buffer."""
-        size = self.tile_bytes
-        for extent in self.shape[:-2]:
-            size *= extent
-        return size
+        return self.tile_bytes * math.prod(self.shape[:-2])
 
     @property
     def alignment(self) -> int:

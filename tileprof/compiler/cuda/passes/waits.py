@@ -157,15 +157,11 @@ class _Waits(Flow[_State]):
         state = _State()
         body = self.block(self.launch.body, state)
         self._drain(body, state)
-        made = clone(self.launch, {}, {"body": body})
-        assert isinstance(made, ir.Launch)
-        return made
+        return self.launch.with_body(body)
 
     def block(self, block: ir.Block, state: _State) -> ir.Block:
         """A copy of a block with waits; `state` becomes that at its end."""
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        made = ir.Block(args)
+        made = self.opened(block)
         late: _Late = []
         self.starts |= _starts(block)
         for op in block.ops:

@@ -17,6 +17,7 @@ In: a kernel with layouts.  Out: it with such sums; their terms are added in ano
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tileprof import ir
@@ -130,10 +131,7 @@ def _plan(each: Sum) -> tuple[Reduction, int]:
 def _sharing(exchange: Exchange) -> int:
     """How many threads have parts of an element."""
     lanes, warps = exchange
-    total: int = 1 << len(lanes)
-    for _, radix in warps:
-        total *= radix
-    return total
+    return (1 << len(lanes)) * math.prod(radix for _, radix in warps)
 
 
 def _tell(each: Sum, lowering: Lowering) -> None:
