@@ -9,7 +9,7 @@ the parser, the rewriter and the verifier follow from the declaration.
 
 from .builder import Builder
 from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
-from .core import OPS, Access, Block, OpBase, Value, walk
+from .core import OPS, Access, Block, OpBase, Value, walk, walk_inner_first
 from .device import (
     AllReduce,
     AsyncCopy,
@@ -72,4 +72,5 @@ __all__ = [
     "Space", "State", "Store", "TileAtomic", "TurnPass", "TurnStart", "TurnWait", "Type", "Unary",
     "Value", "View", "Wait", "While", "Yield", "clone", "clone_block", "dtype", "index", "parse",
     "plain_kernel", "print_kernel", "problems", "promote", "rewrite", "squeeze", "verify", "walk",
+    "walk_inner_first",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from .types import BufferType, DType, Type
 
 __all__ = [
     "OPS", "Access", "Block", "OpBase", "OpSpec", "Value", "attribute", "op", "operand", "operands",
-    "region", "walk",
+    "region", "walk", "walk_inner_first",
 ]  # fmt: skip
 
 
@@ -297,3 +297,11 @@ def walk(block: Block) -> Iterator[OpBase]:
         yield each
         for inner in each.blocks():
             yield from walk(inner)
+
+
+def walk_inner_first(block: Block) -> Iterator[OpBase]:
+    """Every op of a block and of the regions inside, inner before outer, in order."""
+    for each in block.ops:
+        for inner in each.blocks():
+            yield from walk_inner_first(inner)
+        yield each

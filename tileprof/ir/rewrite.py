@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .builder import Builder
-from .control import Launch
+from .control import Launch, Scope
 from .core import Block, OpBase, Value
 from .kernel import Kernel
 
-__all__ = ["PairRule", "Rule", "clone", "clone_block", "per_launch", "rebuilt", "rewrite"]
-__all__ += ["rewrite_block", "with_originals", "with_rule"]
+__all__ = ["PairRule", "Rule", "clone", "clone_block", "inline_scopes", "per_launch", "rebuilt"]
+__all__ += ["rewrite", "rewrite_block", "with_originals", "with_rule"]
 
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
@@ -79,6 +79,14 @@ def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
             replaced = new.results
         mapping.update(zip(op.results, replaced, strict=True))
     return made
+
+
+def inline_scopes(op: OpBase, builder: Builder) -> list[Value] | None:
+    """Put the ops of scopes in their place; a `Rule`."""
+    if not isinstance(op, Scope):
+        return None
+    builder.block.ops += op.body.ops
+    return []
 
 
 def per_launch(kernel: Kernel, change: Callable[[Launch], Launch]) -> Kernel:

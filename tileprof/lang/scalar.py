@@ -46,11 +46,19 @@ def _comparison(kind: str) -> Callable[[Any, Any], Any]:
     return lambda self, other: current().compare(kind, self, other)
 
 
-def _refuse_number(what: str, hint: str) -> NoReturn:
-    """`refuse`; the way out is the operation that stands for a function which wants a number."""
-    name = called_function(here())
-    other = name and other_name(name)
-    refuse(what, f"In place of `{name}` the language has {other}." if other else hint)
+def _refusal(what: str, hint: str) -> Callable[[Any], Any]:
+    """Return the method of a function that wants a number; the way out is the operation that
+    stands for that function, or `hint`."""
+
+    def refused(self: Any) -> NoReturn:
+        name = called_function(here())
+        other = name and other_name(name)
+        refuse(
+            f"this {what} is known only when the kernel runs, and plain Python needs it now",
+            f"In place of `{name}` the language has {other}." if other else hint,
+        )
+
+    return refused
 
 
 class Scalar(Foreign):
@@ -99,32 +107,22 @@ class Scalar(Foreign):
     def __abs__(self) -> Any:
         return _unary("abs", self)
 
-    def __bool__(self) -> bool:
-        _refuse_number(
-            "this condition is known only when the kernel runs, and plain Python needs it now",
-            "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `a if c else b` "
-            "work; put `@T.macro` above a plain helper function, or use `T.if_then_else`.",
-        )
-
-    def __index__(self) -> int:
-        _refuse_number(
-            "this number is known only when the kernel runs, and plain Python needs it now",
-            "It cannot index a list or be a size. To loop over Python objects, iterate over them "
-            "(`for x in items`) or over `list(range(n))`: the compiler then unrolls the loop.",
-        )
-
-    def __int__(self) -> int:
-        _refuse_number(
-            "this number is known only when the kernel runs, and plain Python needs it now",
-            'To convert the element type use `T.cast(x, "int32")`.',
-        )
-
-    def __float__(self) -> float:
-        _refuse_number(
-            "this number is known only when the kernel runs, and plain Python needs it now",
-            'To convert the element type use `T.cast(x, "float32")`; for functions use `T.exp`, '
-            "`T.sqrt`, … in place of `math` or `numpy`.",
-        )
+    __bool__ = _refusal(
+        "condition",
+        "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `a if c else b` "
+        "work; put `@T.macro` above a plain helper function, or use `T.if_then_else`.",
+    )
+    __index__ = _refusal(
+        "number",
+        "It cannot index a list or be a size. To loop over Python objects, iterate over them "
+        "(`for x in items`) or over `list(range(n))`: the compiler then unrolls the loop.",
+    )
+    __int__ = _refusal("number", 'To convert the element type use `T.cast(x, "int32")`.')
+    __float__ = _refusal(
+        "number",
+        'To convert the element type use `T.cast(x, "float32")`; for functions use `T.exp`, '
+        "`T.sqrt`, … in place of `math` or `numpy`.",
+    )
 
     def __iter__(self) -> Iterator[Any]:
         refuse("a scalar of a kernel cannot be iterated over", "Use `T.serial(n)`.")

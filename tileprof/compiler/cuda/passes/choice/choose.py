@@ -17,7 +17,7 @@ from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reaso
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir import instructions
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch, with_originals, with_rule
+from tileprof.ir.rewrite import inline_scopes, per_launch, with_originals, with_rule
 from tileprof.remarks import Candidate, Decision, Reason, Severity
 from tileprof.remarks.copies import (
     AlsoRead,
@@ -65,7 +65,7 @@ class _Launch:
             isinstance(o, ir.Gemm) and base(o.a).buffer.space == "fragment"
             for o in ir.walk(launch.body)
         )
-        self.launch = with_rule(_inlined(launch), self._gemm)
+        self.launch = with_rule(with_rule(launch, inline_scopes), self._gemm)
         self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
         """Why loads are not left to a producer warp group; None where they are."""
         ops = list(ir.walk(self.launch.body))
@@ -221,15 +221,3 @@ class _Launch:
             rejected = (*rejected, (CachePolicy(policy), OnlyTmaAsks()))
         severity: Severity = "missed" if missed else "info"
         self.lowering.remarks.add(kind, name, op.span, decision, *rejected, severity=severity)
-
-
-def _inlined(launch: ir.Launch) -> ir.Launch:
-    """The launch with the ops of scopes in their place."""
-
-    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if not isinstance(op, ir.Scope):
-            return None
-        builder.block.ops += op.body.ops
-        return []
-
-    return with_rule(launch, rule)
