@@ -129,3 +129,14 @@ def blocks(A, block: int):
         for i in T.Parallel(block):
             C[bx * block + i] = A[bx * block + i]
     return C
+
+
+@tileprof.jit
+def added_to_result(X):
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(1, threads=32) as _:
+        for i in T.Parallel(N):
+            Y[i] = Y[i] + X[i]
+    return Y

@@ -1,4 +1,7 @@
-"""Tensors without elements give empty results, and sums over nothing are 0, on every device."""
+"""Tensors without elements give empty results, and sums over nothing are 0, on every device.
+
+Results hold nothing until they are written.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import numpy as np
 import pytest
 
 import tileprof
-from tests.call_kernels import idle, matmul, twice
+import tileprof.lang as T
+from tests.call_kernels import added_to_result, idle, matmul, twice
 from tests.everywhere import results_everywhere
-from tileprof.errors import KernelError, ShapeError
+from tileprof.errors import KernelError, ShapeError, UninitializedError
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,10 @@ def test_profile_counts_the_launch_of_no_blocks() -> None:
     whole = session.snapshot().whole
     assert whole["count"] == 1
     assert whole.get("blocks", 0) == 0
+
+
+def test_read_of_an_unwritten_result_is_named_where_its_documentation_says() -> None:
+    """Other devices read what was in that memory; `T.empty` points to the interpreter."""
+    with tileprof.device("interpreter"), pytest.raises(UninitializedError, match="`Y` is read"):
+        added_to_result(np.ones(8, np.float32))
+    assert 'tileprof.device("interpreter")' in (T.empty.__doc__ or "")

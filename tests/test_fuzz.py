@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
-from benchmarks.reliability import cubins, ir_text, mutants, saved_kernels
+from benchmarks.reliability import cubins, ir_text, mutants, saved_kernels, stated
+from benchmarks.reliability.coverage import measured
 from tileprof.errors import TileprofError
 from tileprof.ir import parse, print_kernel
 
@@ -38,10 +41,41 @@ def test_mutants_end_in_a_sentence_or_a_result(
 
 def test_kept_texts_are_read() -> None:
     """Seeds that are refused would find nothing behind the first check."""
-    texts = ir_text.texts()
+    texts = ir_text.kept()
     assert len(texts) > 5
     for text in texts:
         assert print_kernel(parse(text)).startswith("kernel @")
+
+
+@pytest.mark.parametrize(
+    ("campaign", "faults"),
+    [(ir_text, stated.texts), (cubins, stated.cubins), (saved_kernels, stated.kernels)],
+)
+def test_stated_faults_end_in_a_sentence_or_a_result(
+    campaign: ModuleType, faults: Callable[[], Iterator[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most of them are refused: a file that has become sound no longer tests a refusal."""
+    monkeypatch.setattr(saved_kernels, "ON_CPU", 1 << 60)
+    monkeypatch.setattr(cubins, "DISASSEMBLED", 1 << 60)
+    _, read = campaign.prepare()
+    said, whole = [], 0
+    for fault in faults():
+        whole += 1
+        try:
+            read(fault, random.Random(0))
+        except TileprofError as error:
+            said.append(str(error).strip())
+    assert all(said)
+    assert len(said) > 0.6 * whole
+
+
+def test_coverage_counts_lines_that_ran_and_names_the_others() -> None:
+    """Without mutants, kept and stated texts reach most of the parser, and not its every line."""
+    found = measured("ir_text", 0)
+    missed = sum(map(len, found["missed"].values()))
+    assert 0 < missed < found["lines"] / 4
+    assert found["share"] == round(1 - missed / found["lines"], 4)
+    assert found["failed"] == 0
 
 
 def test_a_campaign_tells_failures_from_refusals() -> None:

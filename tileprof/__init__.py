@@ -4,20 +4,29 @@ In: tile kernels (`tileprof.lang`) and whole programs.  Out: profiles.  The publ
 nothing else.
 """
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-# `profile` is a package and a function here: the package is imported first, then the name is the
-# function's; `from tileprof.profile import …` goes on to find the package.
-from tileprof.errors import TileprofError
-from tileprof.profile import Profile, load
-from tileprof.profiler import Session, activate, deactivate, finalize, profile, scope, start, step
 
 if TYPE_CHECKING:
     from tileprof.analyzer.report import analyze
     from tileprof.compiler.cuda.controls import Controls
+    from tileprof.errors import TileprofError
     from tileprof.lang.jit_function import compile, jit
     from tileprof.lang.saved import load_kernel
+    from tileprof.profile import Profile, load
+    from tileprof.profiler import (
+        Session,
+        activate,
+        deactivate,
+        finalize,
+        profile,
+        scope,
+        start,
+        step,
+    )
     from tileprof.runtime.selection import device
 
 __version__ = "0.1.0"
@@ -45,25 +54,58 @@ __all__ = [
 
 _LATE = {
     "Controls": "tileprof.compiler.cuda.controls",
+    "Profile": "tileprof.profile",
+    "Session": "tileprof.profiler",
+    "TileprofError": "tileprof.errors",
+    "activate": "tileprof.profiler",
     "analyze": "tileprof.analyzer",
     "compile": "tileprof.lang",
-    "jit": "tileprof.lang",
-    "load_kernel": "tileprof.lang.saved",
+    "deactivate": "tileprof.profiler",
     "device": "tileprof.runtime.selection",
+    "finalize": "tileprof.profiler",
+    "jit": "tileprof.lang",
+    "load": "tileprof.profile",
+    "load_kernel": "tileprof.lang.saved",
+    "scope": "tileprof.profiler",
+    "start": "tileprof.profiler",
+    "step": "tileprof.profiler",
 }
-"""Loaded at first use: a program that is only profiled pays for neither compiler nor analyzer."""
+"""Modules of the public names, loaded at first use.
+
+`once.names_of` says why none is imported here. Besides, a program that is only profiled pays
+for neither compiler nor analyzer.
+"""
+
+
+class _Package(ModuleType):
+    """The package, in which `profile` is the function although it is also a package's name."""
+
+    @property
+    def profile(self) -> Any:
+        """The decorator of the profiler."""
+        return import_module("tileprof.profiler").profile
+
+    @profile.setter
+    def profile(self, module: ModuleType) -> None:
+        """Ignore the package, which Python puts here when it is imported."""
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name in _LATE:
+        found = getattr(import_module(_LATE[name]), name)
+    elif not name.startswith("__") and find_spec(f"{__name__}.{name}"):
+        found = import_module(f"{__name__}.{name}")
+    else:
         sentence = f"module 'tileprof' has no attribute '{name}'{_meant(name)}"
         # With another object, Python adds no suggestion of its own after ours.
         raise AttributeError(sentence, name=name, obj=None)
-    found = getattr(import_module(_LATE[name]), name)
     globals()[name] = found
     return found
 

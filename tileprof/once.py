@@ -16,10 +16,12 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
-__all__ = ["Guard", "Kept", "cached_property", "once", "unforked"]
+__all__ = ["Guard", "Kept", "cached_property", "names_of", "once", "unforked"]
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -156,6 +158,45 @@ else:
             if self.attrname not in held:
                 held.setdefault(self.attrname, self.func(instance))
             return held[self.attrname]
+
+
+# -- names of packages
+
+
+def names_of(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for the `__init__` of `package`, which load its names.
+
+    They are those of the module `public` of the package. That module is imported when a name is
+    first used, because no `__init__` of tileprof may import a module of its own package: Python
+    holds a module's lock while it is imported, and takes that of `package.module` before that of
+    `package`. An `__init__` would take them the other way round, and two threads that import the
+    package and the module would wait for each other.
+
+    No public name may be that of a module of the package, because Python puts the module in its
+    place.
+    """
+    held = vars(sys.modules[package])
+
+    def find(name: str) -> Any:
+        if name.startswith("__") and name.endswith("__") and name != "__all__":
+            # Python and its tools ask every module for many of these.
+            raise AttributeError(f"module '{package}' has no attribute '{name}'", name=name)
+        if find_spec(f"{package}.{name}"):
+            # Modules of the package that `public` imports import each other like this.
+            return import_module(f"{package}.{name}")
+        public = import_module(f"{package}.public")
+        # All at once: whoever steps through a kernel in a debugger does not step through this.
+        for each in public.__all__:
+            if each in vars(public):
+                held.setdefault(each, vars(public)[each])
+        if name not in vars(public) and "__getattr__" not in vars(public):
+            raise AttributeError(f"module '{package}' has no attribute '{name}'", name=name)
+        return getattr(public, name)
+
+    def list_names() -> list[str]:
+        return sorted({*held, *find("__all__")})
+
+    return find, list_names
 
 
 # -- forks

@@ -57,14 +57,15 @@ class Lane:
 
 
 LANES = (
-    Lane(0.46, (Part("devices", 1.0),)),
-    Lane(0.2, (Part("profiles", 1.0),)),
+    Lane(0.7, (Part("devices", 1.0),)),
+    Lane(0.15, (Part("profiles", 1.0),)),
     Lane(0.2, (Part("pools", 1.0),)),
     Lane(0.2, (
         Part("load", 0.04),
         Part("ir_text", 0.08),
         Part("saved_kernels", 0.22),
-        Part("cubins", 0.3),
+        Part("cubins", 0.25),
+        Part("coverage", 0.05, ("--runs=3000",)),
         Part("savers", 0.36),
     )),
     Lane(0.2, (
@@ -73,6 +74,8 @@ LANES = (
         Part("first_launch.fork", 0.12),
         Part("signals", 0.2),
     )),
+    # Its seconds are those of each stress: building the recorder twice takes most of the time.
+    Lane(0.2, (Part("sanitizers", 1.0, ("--seconds=10", "--runs=20000")),)),
 )  # fmt: skip
 """More than all cores: some campaigns wait most of the time."""
 

@@ -13,12 +13,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from tileprof.binary.cubin import _parse
+from tileprof.binary.cubin import Function, _parse
 from tileprof.binary.line_table import line_tables
 
 from .mutants import Mutate, Read, flipped, main_of
 
-__all__ = ["main", "prepare"]
+__all__ = ["kept", "main", "prepare"]
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "fuzz" / "cubins"
@@ -29,10 +29,16 @@ _HEADER = ((0x28, "Q"), (0x30, "I"), (0x3A, "H"), (0x3C, "H"), (0x3E, "H"), (8, 
 _SECTION = ((0, "I"), (4, "I"), (8, "Q"), (24, "Q"), (32, "Q"), (40, "I"), (44, "I"))
 
 
+def kept() -> list[bytes]:
+    """Return the cubins that mutants are made from."""
+    data = ROOT / "tests" / "binary" / "data"
+    paths = [*sorted(CORPUS.glob("*.cubin")), *sorted(data.glob("*.cubin"))]
+    return [path.read_bytes() for path in paths]
+
+
 def prepare() -> tuple[Mutate, Read]:
     """How a mutant is made, and how it is read."""
-    paths = [*sorted(CORPUS.glob("*.cubin")), *(ROOT / "tests/binary/data").glob("*.cubin")]
-    seeds = [path.read_bytes() for path in paths]
+    seeds = kept()
 
     def mutate(draw: random.Random) -> Any:
         content = draw.choice(seeds)
@@ -51,13 +57,22 @@ def prepare() -> tuple[Mutate, Read]:
         line_tables(cubin.elf)
         if draw.randrange(DISASSEMBLED) or not functions:
             return "read"
-        each = functions[0]
-        for loop in each.loops:
-            each.chain(loop.start)
-        _ = each.spills(), each.mix
+        cubin.read_code()
+        for each in functions[:3]:
+            _disassembled(each)
         return "disassembled"
 
     return mutate, read
+
+
+def _disassembled(function: Function) -> None:
+    """Read what is derived from the instructions of a function."""
+    for loop in function.loops:
+        function.chain(loop.start), function.depth(loop.start), function.loop(loop.start)
+        _ = sum(1 for _ in function.inside(loop))
+    for each in function.instructions[:: max(1, len(function.instructions) // 20)]:
+        function.slice(each.offset, limit=50)
+    _ = function.spills(), function.mix, function.constants, function.count("LDG")
 
 
 def _field(content: bytes, draw: random.Random) -> bytes:

@@ -39,6 +39,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .first_calls import ENTRIES, compile_function, launch, launch_scalar, record
+
 THREADS = 20
 FRESH_ONE_IN = 20
 """One run in this many is a new interpreter."""
@@ -52,136 +54,8 @@ KEPT = 20
 """Failures that are described in the output."""
 
 
-# -- what a thread does: each function raises where the result is wrong
-
-
-def _numbers(count: int, seed: int) -> Any:
-    import numpy as np
-
-    return np.random.default_rng(seed).random(count, dtype=np.float32)
-
-
-def _check(right: bool, what: str) -> None:
-    if not right:
-        raise AssertionError(f"wrong result: {what}")
-
-
-def launch(seed: int, folder: Path) -> None:
-    """Call a kernel on `cpu`."""
-    from . import launch_kernels as kernels
-
-    x, s = _numbers(100 * 8, seed).reshape(100, 8), _numbers(100, seed + 1)
-    _check(bool((kernels.scale(x, s) == x * s[:, None]).all()), "scale")
-
-
-def launch_scalar(seed: int, folder: Path) -> None:
-    """Call a kernel with a scalar that becomes known as one by the first call."""
-    from . import launch_kernels as kernels
-
-    x = _numbers(100, seed)
-    by = float(seed % 7)
-    _check(bool((kernels.shift(x, by) == x + by).all()), "shift")
-
-
-def interpret(seed: int, folder: Path) -> None:
-    """Call a kernel in the interpreter."""
-    import tileprof
-
-    with tileprof.device("interpreter"):
-        launch_scalar(seed, folder)
-
-
-def debug(seed: int, folder: Path) -> None:
-    """Call a kernel as plain Python."""
-    from . import launch_kernels as kernels
-
-    x = _numbers(20, seed)
-    _check(bool((kernels.plain(x) == x - 1).all()), "plain")
-
-
-def compile_function(seed: int, folder: Path) -> None:
-    """Compile a `prim_func` and call it; call a factory of kernels."""
-    import tileprof
-
-    from . import launch_kernels as kernels
-
-    x = _numbers(256, seed)
-    compiled = tileprof.compile(kernels.double, out_idx=[-1])
-    _check(bool((compiled(x) == x * 2).all()), "double")
-    _check(kernels.factory(256) is kernels.factory(256), "a factory gives two kernels")
-    _check(bool((kernels.factory(256)(x) == x * 3).all()), "factory")
-
-
-def lower(seed: int, folder: Path) -> None:
-    """Print the CUDA text for a GPU that is not there."""
-    import tileprof
-
-    from . import launch_kernels as kernels
-
-    text = tileprof.compile(kernels.double, out_idx=[-1], target="sm_90a").get_kernel_source()
-    _check("__global__" in text, "the CUDA text has no kernel")
-
-
-def save_kernel(seed: int, folder: Path) -> None:
-    """Save a kernel, load it and call it."""
-    import tileprof
-
-    from . import launch_kernels as kernels
-
-    path = folder / f"{seed}-{threading.get_ident()}.kernel"
-    kernels.factory(256).save(path)
-    x = _numbers(256, seed)
-    _check(bool((tileprof.load_kernel(path)(x) == x * 3).all()), "loaded kernel")
-
-
-def record(seed: int, folder: Path) -> None:
-    """Record a session with scopes and launches, save it and load it."""
-    import tileprof
-
-    path = folder / f"{seed}-{threading.get_ident()}.tprof"
-    name = f"scope {threading.get_ident()}"
-    session = tileprof.start(path)
-    with tileprof.scope(name):
-        launch(seed, folder)
-    made = session.finalize()
-    _check(bool(made.find(name)), "the scope is missing in the profile")
-    _check(bool(tileprof.load(path).find(name)), "the scope is missing in the file")
-
-
-def analyze(seed: int, folder: Path) -> None:
-    """Load a recorded profile and look for what to change."""
-    import tileprof
-
-    report = tileprof.analyze(tileprof.load(_recorded()))
-    _check(bool(report.findings), "no findings")
-
-
-def render(seed: int, folder: Path) -> None:
-    """Draw a view and a figure of a recorded profile."""
-    import tileprof
-    from tileprof import figures
-
-    profile = tileprof.load(_recorded())
-    _check(bool(profile.frame().shape[0]), "an empty frame")
-    with suppress(tileprof.TileprofError):  # it has no blocks over time
-        figures.cta_timeline(profile)
-
-
-def examine(seed: int, folder: Path) -> None:
-    """Find out what is installed, as `tileprof doctor` does."""
-    from tileprof.cli import doctor
-
-    _check(len(list(doctor.examine())) > 5, "doctor has few lines")
-
-
-ENTRIES: tuple[Callable[[int, Path], None], ...] = (
-    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, record, analyze,
-    render, examine,
-)  # fmt: skip
-
-
-def _recorded() -> Path:
-    return Path(__file__).parents[2] / "tests" / "data" / "h200-gemm.tprof"
+_Part = tuple[list[int], bool]
+"""Seeds of one worker, and whether it is a new interpreter."""
 
 
 # -- one run
@@ -268,7 +142,8 @@ def _end_child(seed: int, folder: Path) -> None:
 
 
 def _answer_signals() -> None:
-    """Print what all threads are at when SIGUSR1 comes."""
+    """Print what all threads are at when SIGUSR1 comes, and where the process dies of a fault."""
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
 
 
@@ -300,11 +175,17 @@ def _end_group(pid: int) -> None:
 # -- many runs: a worker forks a process for each
 
 
-def _serve(mode: str, seeds: Sequence[int], bare: bool) -> None:
-    """Run seeds in children of this process, which initialises nothing; a line of JSON each."""
+def _serve(mode: str, seeds: Sequence[int], bare: bool, seconds: float) -> None:
+    """Run seeds in children of this process, which initialises nothing; a line of JSON each.
+
+    After `seconds` no further run is started.
+    """
+    until = time.monotonic() + seconds
     if not bare:
         _import_all()
     for seed in seeds:
+        if time.monotonic() > until:
+            return
         with tempfile.TemporaryDirectory(prefix="first-launch-") as held:
             folder = Path(held)
             said = folder / "said"
@@ -360,16 +241,18 @@ def _campaign(mode: str, seeds: Sequence[int], jobs: int, seconds: float) -> dic
     results: list[dict[str, Any]] = []
     size = max(1, min(50, -(-len(forked) // jobs))) if forked else 1
     parts = [(forked[at : at + size], False) for at in range(0, len(forked), size)]
-    # New interpreters first: a campaign that ends early has some of them too.
-    parts = [([seed], True) for seed in fresh] + parts if forked else [(fresh, True)]
+    # Spread evenly: a campaign that ends early has its share of both.
+    parts = _spread([([seed], True) for seed in fresh], parts) if forked else [(fresh, True)]
 
-    def work(part: tuple[list[int], bool]) -> None:
+    def work(part: _Part) -> None:
         some, bare = part
-        if time.monotonic() - began > seconds:
+        left = began + seconds - time.monotonic()
+        if left <= 0:
             return
-        results.extend(_worked(mode, some, bare))
+        made = _worked(mode, some, bare, left)
+        results.extend(made)
         done = len(results)
-        if done // 100 != (done - len(some)) // 100:
+        if done // 100 != (done - len(made)) // 100:
             bad = sum(1 for each in results if each["ended"])
             print(f"{done} of {len(seeds)} runs, {bad} failed", file=sys.stderr, flush=True)
 
@@ -379,15 +262,26 @@ def _campaign(mode: str, seeds: Sequence[int], jobs: int, seconds: float) -> dic
     return _summary(mode, results, set(fresh), time.monotonic() - began)
 
 
-def _worked(mode: str, seeds: Sequence[int], bare: bool) -> list[dict[str, Any]]:
+def _spread(some: list[_Part], others: list[_Part]) -> list[_Part]:
+    """Return both lists as one, each in its order and evenly spread."""
+    places = [
+        ((at + 0.5) / len(each), part) for each in (some, others) for at, part in enumerate(each)
+    ]
+    return [part for _, part in sorted(places, key=lambda each: each[0])]
+
+
+def _worked(mode: str, seeds: Sequence[int], bare: bool, seconds: float) -> list[dict[str, Any]]:
+    """Run seeds in a worker, as many of them as it starts in so many seconds."""
     command = [sys.executable, "-m", "benchmarks.reliability.first_launch", "--mode", mode]
-    command += ["--serve", json.dumps(list(seeds)), *(["--bare"] if bare else [])]
+    command += ["--seconds", str(seconds), "--serve", json.dumps(list(seeds))]
+    command += ["--bare"] if bare else []
     # Threads of BLAS would be in a process that has done nothing.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     made = [json.loads(line) for line in done.stdout.splitlines()]
-    if len(made) < len(seeds):
-        lost = {"seed": seeds[len(made)], "ended": [f"worker: exit code {done.returncode}"]}
+    if done.returncode:
+        seed = seeds[min(len(made), len(seeds) - 1)]
+        lost = {"seed": seed, "ended": [f"worker: exit code {done.returncode}"]}
         made.append({**lost, "said": ""})
     return made
 
@@ -427,7 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     if given.serve is not None:
-        _serve(given.mode, given.serve, given.bare)
+        _serve(given.mode, given.serve, given.bare, given.seconds)
         return 0
     if given.mode != "cold" and not given.short:
         _warm_cache()
@@ -444,8 +338,8 @@ def _warm_cache() -> None:
     """Compile what all runs take from the cache, in a process of its own."""
     folder = tempfile.mkdtemp(prefix="first-launch-")
     code = (
-        "import pathlib\nfrom benchmarks.reliability import first_launch as f\n"
-        f"for entry in f.ENTRIES: entry(1, pathlib.Path({folder!r}))"
+        "import pathlib\nfrom benchmarks.reliability import first_calls\n"
+        f"for entry in first_calls.ENTRIES: entry(1, pathlib.Path({folder!r}))"
     )
     try:
         subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

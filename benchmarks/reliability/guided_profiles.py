@@ -9,7 +9,6 @@ leave a database that opens: table, column, row and value are drawn from the inp
     python -m benchmarks.reliability.guided_profiles --seconds 300 --corpus /tmp/corpus
     python -m benchmarks.reliability.guided_profiles --minimise /tmp/corpus \\
         --into tests/data/fuzz/profiles
-    python -m benchmarks.reliability.guided_profiles --coverage tests/data/fuzz/profiles
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import contextlib
 import hashlib
 import importlib
 import inspect
-import json
 import os
 import random
 import sqlite3
@@ -30,22 +28,15 @@ import zlib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any
+from types import FunctionType
 
+from benchmarks.reliability.coverage import PROFILES, Lines, reached, read_profile
 from benchmarks.reliability.exercise import failure
 from benchmarks.reliability.mutate import bomb, mutated
 from benchmarks.reliability.profiles import sound_profiles
 from tileprof.profile import Profile, load
 
-__all__ = ["READERS", "changed", "coverage_of", "main", "tried"]
-
-_STORAGE = Path(__file__).parents[2] / "tileprof" / "profile" / "storage"
-READERS = (
-    "cta_bytes", "database", "file", "inflate", "pc_reading", "plain_text", "reading",
-    "series_tables", "sketch_bytes", "timeline_bytes",
-)  # fmt: skip
-"""Modules that read a file, whose coverage is measured."""
+__all__ = ["changed", "main", "tried"]
 
 
 def changed(data: bytes) -> bytes:
@@ -80,67 +71,14 @@ def _other() -> Profile:
         return load(file.name)
 
 
-def coverage_of(inputs: Iterable[bytes]) -> dict[str, tuple[set[int], set[int]]]:
-    """Return, by reader module, the lines that can run and those that ran for any input."""
-    files = {str(_STORAGE / f"{name}.py"): name for name in READERS}
-    ran: dict[str, set[int]] = {name: set() for name in READERS}
-
-    def trace(frame: Any, event: str, _argument: object) -> Any:
-        name = files.get(frame.f_code.co_filename)
-        if name is None:
-            return None
-        ran[name].add(frame.f_lineno)
-        return trace
-
+def _ran(content: bytes) -> Lines:
+    """Return the lines of the readers that a file reaches, by module."""
     with tempfile.TemporaryDirectory() as folder:
-        _other()
-        before = sys.gettrace()
-        for data in inputs:
-            content = changed(data)
-            path = f"{folder}/p.tprof"
-            Path(path).write_bytes(content)
-            sys.settrace(trace)
-            try:
-                with contextlib.suppress(Exception):
-                    _read(path)
-            finally:
-                sys.settrace(before)
-    return {name: (_lines(name), ran[name]) for name in READERS}
-
-
-def _read(path: str) -> None:
-    """Read all of a file, what is read late too."""
-    tables = load(path).tables
-    for late in (
-        lambda: tables.timeline.events,
-        lambda: tables.ctas.visits,
-        lambda: [text.text for text in tables.pc.texts.values()],
-        lambda: [tables.pc.cubin(module) for module in tables.pc.cubins],
-    ):
-        with contextlib.suppress(Exception):
-            late()
-
-
-def _lines(name: str) -> set[int]:
-    """Lines of functions of a module, without those that only run at import."""
-    source = (_STORAGE / f"{name}.py").read_text()
-    found: set[int] = set()
-    pending: list[CodeType] = [compile(source, name, "exec")]
-    while pending:
-        code = pending.pop()
-        inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-        pending += inner
-        is_function = code.co_flags & 0x02  # CO_NEWLOCALS: no module and no body of a class
-        if is_function and code.co_name not in _WRITERS:
-            found |= {
-                line for _, _, line in code.co_lines() if line and line != code.co_firstlineno
-            }
-    return found
-
-
-_WRITERS = frozenset(("save", "to_bytes", "packed", "encode", "_append", "sql", "statements",
-                      "series_rows", "column_rows"))  # fmt: skip
-"""Functions of these modules that write; files do not reach them."""
+        path = f"{folder}/p.tprof"
+        Path(path).write_bytes(content)
+        with reached(PROFILES.modules) as ran, contextlib.suppress(Exception):
+            read_profile(path)
+    return ran
 
 
 def _made() -> Iterable[bytes]:
@@ -159,24 +97,19 @@ def _made() -> Iterable[bytes]:
                 yield edited(path, statement).read_bytes()
 
 
-def _share(found: dict[str, tuple[set[int], set[int]]]) -> float:
-    all_lines = sum(len(lines) for lines, _ in found.values())
-    return sum(len(lines & ran) for lines, ran in found.values()) / all_lines
-
-
 def _minimised(inputs: Sequence[bytes], room: int = 200_000) -> list[bytes]:
     """Files that together reach all that any of them reaches, in `room` bytes once compressed."""
     kept: list[bytes] = []
-    reached: dict[str, set[int]] = {name: set() for name in READERS}
+    before: dict[str, set[int]] = {name: set() for name in PROFILES.modules}
     for data in sorted(inputs, key=len):
-        found = coverage_of([data])
-        new = any(ran - reached[name] for name, (_, ran) in found.items())
+        found = _ran(data)
+        new = any(found[name] - before[name] for name in before)
         size = len(zlib.compress(data, 9))
         if new and size <= room:
             room -= size
             kept.append(data)
-            for name, (_, ran) in found.items():
-                reached[name] |= ran
+            for name, lines in before.items():
+                lines |= found[name]
     return kept
 
 
@@ -201,8 +134,8 @@ def _fuzz(corpus: str, seconds: int) -> None:
 
 def _functions() -> Iterable[FunctionType]:
     """All functions of the readers, methods too."""
-    for name in READERS:
-        module = importlib.import_module(f"tileprof.profile.{name}")
+    for name in PROFILES.modules:
+        module = importlib.import_module("tileprof." + name.replace("/", "."))
         for held in vars(module).values():
             members = vars(held).values() if isinstance(held, type) else [held]
             for each in members:
@@ -217,22 +150,15 @@ def _inputs(folder: str) -> list[bytes]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Fuzz, minimise a corpus, or say what one covers."""
+    """Fuzz, or minimise a corpus."""
     parser = argparse.ArgumentParser(description="Coverage-guided damage to profiles.")
     parser.add_argument("--seconds", type=int, default=60, help="how long to fuzz")
     parser.add_argument("--corpus", help="folder of inputs to begin from and to add to")
     parser.add_argument("--minimise", metavar="FOLDER", help="choose the inputs that are needed")
     parser.add_argument("--into", metavar="FOLDER", help="where chosen inputs go")
     parser.add_argument("--seeds", type=int, default=0, help="also draw so many inputs")
-    parser.add_argument("--coverage", metavar="FOLDER", help="say what a corpus covers")
     args = parser.parse_args(argv)
-    if args.coverage:
-        found = coverage_of(_inputs(args.coverage))
-        shares = {name: round(len(a & b) / len(a), 3) for name, (a, b) in found.items()}
-        missed = {name: sorted(a - b) for name, (a, b) in found.items() if a - b}
-        result = {"lines": round(_share(found), 3), "modules": shares, "missed": missed}
-        print(json.dumps(result, indent=1))
-    elif args.minimise:
+    if args.minimise:
         chance = random.Random(0)
         drawn = [chance.randbytes(chance.choice((1, 9, 17))) for _ in range(args.seeds)]
         files = {changed(data) for data in (*_inputs(args.minimise), *drawn)} | set(_made())

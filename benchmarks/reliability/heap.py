@@ -1,13 +1,17 @@
 """Figures of the C library's heaps.
 
-In: nothing.  Out: `mallinfo2` of glibc.
+In: nothing.  Out: `mallinfo2` of glibc, and where `heap_by_library.c` is preloaded what each
+library holds.
+
+    cc -O2 -shared -fPIC -o heap.so benchmarks/reliability/heap_by_library.c
+    LD_PRELOAD=./heap.so python -m benchmarks.reliability.soak --seconds 120 -o soak.json
 """
 
 from __future__ import annotations
 
 import ctypes
 
-__all__ = ["Mallinfo", "mallinfo"]
+__all__ = ["Mallinfo", "by_library", "mallinfo"]
 
 
 class Mallinfo(ctypes.Structure):
@@ -29,3 +33,28 @@ def mallinfo() -> Mallinfo | None:
     mallinfo2.restype = Mallinfo
     found: Mallinfo = mallinfo2()
     return found
+
+
+def by_library() -> tuple[dict[str, int], list[tuple[str, int]]]:
+    """Return the bytes that each library holds on the heap, and its blocks of 512 KB or more.
+
+    Both are empty where nothing counts them.
+    """
+    try:
+        count = ctypes.CDLL(None).heap_by_library
+    except AttributeError:
+        return {}, []
+    count.restype = ctypes.c_size_t
+    count.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    text = ctypes.create_string_buffer(1 << 20)
+    count(text, len(text))
+    held: dict[str, int] = {}
+    blocks: list[tuple[str, int]] = []
+    for line in text.value.decode(errors="replace").splitlines():
+        first, second, path = line.split(" ", 2)
+        name = path.rpartition("/")[2]
+        if first == "block":
+            blocks.append((name, int(second)))
+        else:
+            held[name] = held.get(name, 0) + int(first)
+    return held, sorted(blocks)

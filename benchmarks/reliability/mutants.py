@@ -9,6 +9,7 @@ failure, and the next mutant goes on in a new one.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import random
@@ -23,12 +24,20 @@ from typing import Any
 
 from tileprof.errors import TileprofError
 
-__all__ = ["LIMIT_BYTES", "LIMIT_S", "Mutate", "Read", "campaign", "flipped", "main_of", "spliced"]
+__all__ = [
+    "LIMIT_BYTES", "LIMIT_S", "Mutate", "Read", "campaign", "change_json", "flipped", "main_of",
+    "rearranged", "spliced",
+]  # fmt: skip
 
 LIMIT_BYTES = 1 << 30
 LIMIT_S = 10
 _SHOWN = 20
 """Failures that are kept with their seeds."""
+
+_VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 2**31, 2**63, 1e400),
+    *("", "x" * 5000, "\x1b", [], {}, [[]], "cuda"),
+)
 
 Mutate = Callable[[random.Random], Any]
 """Gives one mutant."""
@@ -94,6 +103,44 @@ def spliced(tokens: list[str], pool: list[str], draw: random.Random) -> list[str
             case 4:
                 made[at:at] = made[at : at + draw.randrange(1, 20)]
     return made
+
+
+def rearranged(text: str, pool: list[str], draw: random.Random) -> str:
+    """Return a text with some lines moved, removed, repeated or added."""
+    lines = text.splitlines()
+    for _ in range(draw.choice((1, 1, 1, 2, 4))):
+        at, other = draw.randrange(len(lines) + 1), draw.randrange(len(lines) + 1)
+        match draw.randrange(6):
+            case 0:
+                del lines[at : at + 1]
+            case 1:
+                lines[at:at] = lines[other : other + draw.choice((1, 1, 2, 8))]
+            case 2:
+                lines[at:at], lines[other : other + 1] = lines[other : other + 1], []
+            case _:
+                lines.insert(at, draw.choice(pool))
+    return "\n".join(lines) + "\n"
+
+
+def change_json(held: Any, draw: random.Random) -> None:
+    """Change one value somewhere in a JSON, or take one away."""
+    while True:
+        keys: list[Any] = list(held) if isinstance(held, dict) else list(range(len(held)))
+        if not keys:
+            return
+        key = draw.choice(keys)
+        if isinstance(held[key], dict | list) and held[key] and draw.randrange(8):
+            held = held[key]
+            continue
+        match draw.randrange(4):
+            case 0:
+                del held[key]
+            case 1:
+                held[key] = draw.choice(keys)
+            case _:
+                # A later change may go into a list: it must not be one that all mutants share.
+                held[key] = copy.deepcopy(draw.choice(_VALUES))
+        return
 
 
 def _kind(token: str) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
 import sqlite3
 import zlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from .mutants import change_json
 
 __all__ = ["bomb", "mutated"]
 
@@ -200,7 +203,7 @@ def _drop(database: sqlite3.Connection, chance: random.Random) -> None:
         case 4:
             column = columns[-1]
             database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-            database.execute(f"ALTER TABLE {table} ADD COLUMN {column} AS (abs(random()))")
+            database.execute(f"ALTER TABLE {table} ADD COLUMN {column} AS (1)")
         case 5:
             database.execute(
                 f"CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END"
@@ -250,6 +253,22 @@ def _damaged_blob(old: bytes, chance: random.Random) -> bytes:
             return zlib.compress(bytes(inside) * chance.choice((0, 2, 3)))
 
 
+def _program(database: sqlite3.Connection, chance: random.Random) -> None:
+    """Change a value in the program of a kernel, which is JSON."""
+    rows = database.execute("SELECT rowid, content FROM kernel_ir").fetchall()
+    if not rows:
+        return
+    number, content = chance.choice(rows)
+    try:
+        held = json.loads(zlib.decompress(content))
+    except (ValueError, TypeError, zlib.error):
+        return
+    for _ in range(chance.choice((1, 1, 2))):
+        change_json(held, chance)
+    content = zlib.compress(json.dumps(held).encode())
+    database.execute("UPDATE kernel_ir SET content = ? WHERE rowid = ?", (content, number))
+
+
 @cache
 def bomb() -> bytes:
     """Return bytes that inflate to 400 MB."""
@@ -261,5 +280,5 @@ def bomb() -> bytes:
 
 _DAMAGES: tuple[Callable[[sqlite3.Connection, random.Random], None], ...] = (
     _update, _update, _update, _update, _update, _nudge, _nudge, _swap, _delete, _duplicate,
-    _drop, _blob, _blob,
+    _drop, _blob, _blob, _program,
 )  # fmt: skip

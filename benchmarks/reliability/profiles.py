@@ -33,7 +33,7 @@ from benchmarks.reliability.mutate import bomb, mutated
 from tileprof.profile import Profile, load
 from tileprof.profile.storage.writing import to_bytes
 
-__all__ = ["campaign", "main", "sound_profiles"]
+__all__ = ["campaign", "drawn", "main", "sound_profiles"]
 
 _DATA = Path(__file__).parents[2] / "tests" / "data"
 _SECONDS = 10
@@ -83,8 +83,8 @@ def _recorded() -> tuple[tuple[str, bytes], ...]:
     return tuple((path.name, path.read_bytes()) for path in sorted(_DATA.glob("*.tprof")))
 
 
-def _drawn(seed: int) -> tuple[str, bytes]:
-    """The name of a sound profile and a damaged copy of it."""
+def drawn(seed: int) -> tuple[str, bytes]:
+    """Return the name of a sound profile and a damaged copy of it."""
     chance = random.Random(seed)
     among = _recorded() if chance.random() < 0.03 else sound_profiles()
     name, content = chance.choice(among)
@@ -214,7 +214,7 @@ def _work(pipe: Any, path: str, at: Any, since: Any) -> None:
         refused, slowest = 0, 0.0
         for seed in range(*batch):
             at.value, since.value = seed, time.monotonic()
-            name, content = _drawn(seed)
+            name, content = drawn(seed)
             Path(path).write_bytes(content)
             began = time.monotonic()
             found = _tried(path, other)

@@ -5,8 +5,8 @@ failure is a step that ends badly or a report of a sanitizer that no suppression
 
 For each sanitizer the native recorder is built in a folder of its own; kernels, thread pool,
 launcher and observer are compiled with it (`TILEPROF_CXXFLAGS`, in a cache of their own).  Then run
-the programs in C++ of `tests/native/sanitized` and `tests/native/fake_cupti`, and the tests of
-Python that use what was built, in processes that preload the sanitizer.
+the programs in C++ of `tests/native/sanitized` and `tests/native/fake_cupti`, the tests of Python
+that use what was built, and those of the readers of files, in processes that preload the sanitizer.
 
     python -m benchmarks.reliability.sanitizers --jobs 4 --seconds 60 -o out.json
     python -m benchmarks.reliability.sanitizers --only thread --steps pool_stress races
@@ -60,6 +60,15 @@ PYTHON_TESTS = (
     "tests/instrument",
 )
 """Tests that use the recorder, the pool and compiled kernels."""
+READER_TESTS = (
+    "tests/binary/test_hostile_cubins.py",
+    "tests/cuda/test_saved_trust.py",
+    "tests/lang/test_foreign_operations.py",
+    "tests/profile/test_profile_hostile.py",
+    "tests/test_fuzz.py::test_mutants_end_in_a_sentence_or_a_result",
+)
+"""Tests that read hostile profiles, cubins, saved kernels and texts.  The readers are Python; the
+sanitizer sees what they hand to SQLite, zlib and the native parts."""
 TORCH_TESTS = (
     "tests/cuda/test_launcher.py", "tests/profiler/frameworks/test_profiler_observer.py",
     "tests/profiler/frameworks/test_profiler_observer_attaching.py",
@@ -67,6 +76,8 @@ TORCH_TESTS = (
 )  # fmt: skip
 """Tests of the launcher and the observer.  They are left out under ThreadSanitizer: PyTorch's own
 threads are not built with it, so what they synchronise is not seen."""
+IN_PYTHON = ("python", "readers", "torch")
+"""Steps that load the recorder into Python."""
 SITE = '''
 """Loads the recorder that TILEPROF_SANITIZED names in place of the installed one."""
 
@@ -228,6 +239,7 @@ class Build:
             Step("counter_races", lambda: self.races("counter_races", 1000)),
             Step("pm_races", lambda: self.races("pm_races", 1000)),
             Step("python", lambda: self.tests(PYTHON_TESTS)),
+            Step("readers", lambda: self.tests(READER_TESTS)),
         ]
         if self.name == "address":
             found.append(Step("records_fuzz", lambda: self.stress("records_fuzz", self.runs, 1)))
@@ -280,11 +292,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for old in build.folder.glob("report.*"):
             old.unlink()
         wanted = [s for s in build.steps() if not options.steps or s.name in options.steps]
-        if any(step.name in ("python", "torch") for step in wanted):
+        if any(step.name in IN_PYTHON for step in wanted):
             made = Step("recorder", build.recorder).run()
             steps.append((build.name, made))
             if made.problem:
-                wanted = [step for step in wanted if step.name not in ("python", "torch")]
+                wanted = [step for step in wanted if step.name not in IN_PYTHON]
         with ThreadPoolExecutor(options.jobs) as pool:
             steps += [(build.name, step) for step in pool.map(Step.run, wanted)]
         reports += build.reports()

@@ -27,10 +27,10 @@ import tileprof
 from tileprof import ir
 from tileprof.errors import BuildError, TileprofError
 
-from .ir_text import POOL, TOKEN
-from .mutants import Mutate, Read, flipped, main_of, spliced
+from .ir_text import LINES, POOL, TOKEN
+from .mutants import Mutate, Read, change_json, flipped, main_of, rearranged, spliced
 
-__all__ = ["main", "prepare"]
+__all__ = ["kept", "main", "members_of", "packed", "prepare"]
 
 CORPUS = Path(__file__).parents[2] / "tests" / "data" / "fuzz" / "kernels"
 ON_CPU = 20
@@ -38,20 +38,21 @@ ON_CPU = 20
 CALL_S = 3
 GUARD = 4096
 """Elements before and behind each array that a call must not touch."""
-VALUES: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1, 2**31, 2**63, 1e400),
-    *("", "x" * 5000, "\x1b", [], {}, [[]], "cuda"),
-)
 
 
 class _LongError(Exception):
     pass
 
 
+def kept() -> list[bytes]:
+    """Return the saved kernels that mutants are made from."""
+    return [path.read_bytes() for path in sorted(CORPUS.glob("*.tpk"))]
+
+
 def prepare() -> tuple[Mutate, Read]:
     """How a mutant is made, and how it is read."""
-    seeds = [path.read_bytes() for path in sorted(CORPUS.glob("*.tpk"))]
-    opened = [_members(seed) for seed in seeds]
+    seeds = kept()
+    opened = [members_of(seed) for seed in seeds]
     words = [sorted(set(TOKEN.findall(each["kernel.ir"].decode()))) for each in opened]
 
     def mutate(draw: random.Random) -> Any:
@@ -60,21 +61,24 @@ def prepare() -> tuple[Mutate, Read]:
         if kind == 0:
             return flipped(seeds[at], draw)
         members = dict(opened[at])
+        pool = POOL if draw.randrange(2) else words[at]
         if kind < 5:
-            pool = POOL if draw.randrange(2) else words[at]
-            tokens = TOKEN.findall(members["kernel.ir"].decode())
-            members["kernel.ir"] = "".join(spliced(tokens, pool, draw)).encode("utf-8", "replace")
+            text = _changed_text(members["kernel.ir"].decode(), pool, draw)
+            members["kernel.ir"] = text.encode("utf-8", "replace")
         elif kind < 8:
             held = json.loads(members["kernel.json"])
-            for _ in range(draw.choice((1, 1, 2, 4))):
-                _change(held, draw)
+            if draw.randrange(4):
+                for _ in range(draw.choice((1, 1, 2, 4))):
+                    change_json(held, draw)
+            else:
+                _change_program(held, pool, draw)
             members["kernel.json"] = json.dumps(held).encode()
         else:
             name = draw.choice(list(members))
             members[name] = flipped(members[name], draw)
             if not draw.randrange(4):
                 members.pop(draw.choice(list(members)))
-        return _packed(members, fitting=bool(draw.randrange(8)))
+        return packed(members, fitting=bool(draw.randrange(8)))
 
     def read(content: Any, draw: random.Random) -> str:
         with tempfile.NamedTemporaryFile(suffix=".tpk") as file:
@@ -87,13 +91,14 @@ def prepare() -> tuple[Mutate, Read]:
     return mutate, read
 
 
-def _members(content: bytes) -> dict[str, bytes]:
+def members_of(content: bytes) -> dict[str, bytes]:
+    """Return the members of an archive by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def _packed(members: dict[str, bytes], *, fitting: bool) -> bytes:
-    """An archive, with digests that fit: everybody can compute them."""
+def packed(members: dict[str, bytes], *, fitting: bool) -> bytes:
+    """Return an archive; `fitting` puts in digests that fit, which everybody can compute."""
     if fitting and "kernel.json" in members:
         try:
             held = json.loads(members["kernel.json"])
@@ -109,24 +114,19 @@ def _packed(members: dict[str, bytes], *, fitting: bool) -> bytes:
     return sink.getvalue()
 
 
-def _change(held: Any, draw: random.Random) -> None:
-    """One value somewhere in a JSON, or one that is missing, or one too many."""
-    while True:
-        keys: list[Any] = list(held) if isinstance(held, dict) else list(range(len(held)))
-        if not keys:
-            return
-        key = draw.choice(keys)
-        if isinstance(held[key], dict | list) and held[key] and draw.randrange(8):
-            held = held[key]
-            continue
-        match draw.randrange(4):
-            case 0:
-                del held[key]
-            case 1:
-                held[key] = draw.choice(keys)
-            case _:
-                held[key] = draw.choice(VALUES)
-        return
+def _changed_text(text: str, pool: list[str], draw: random.Random) -> str:
+    if not draw.randrange(4):
+        return rearranged(text, LINES, draw)
+    return "".join(spliced(TOKEN.findall(text), pool, draw))
+
+
+def _change_program(held: dict[str, Any], pool: list[str], draw: random.Random) -> None:
+    """Change a program of the host: one that launches, or one that derives an extent."""
+    owner, key = draw.choice(
+        [(each, "host") for each in held["variants"]]
+        + [(held["derived"], name) for name in held["derived"]]
+    )
+    owner[key] = _changed_text(owner[key], pool, draw)
 
 
 def _called(kernel: Any, device: str, draw: random.Random) -> str:

@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 import tileprof
-from benchmarks.reliability.heap import mallinfo
+from benchmarks.reliability.heap import by_library, mallinfo
 from benchmarks.reliability.soak_kernels import shift_and_scale
 from tileprof.native import _recorder as _native
 from tileprof.profile import Profile, load
@@ -205,13 +205,13 @@ def soak(
 
 def watch(
     running: Sequence[threading.Thread], workers: Sequence[Worker], began: float, seconds: float
-) -> tuple[list[list[float]], list[dict[str, float]]]:
+) -> tuple[list[list[float]], list[dict[str, Any]]]:
     """Watch memory while threads run.
 
     Returns [seconds since the begin, MB in memory] about 600 times a run, and its parts less often.
     """
     rows: list[list[float]] = []
-    parts: list[dict[str, float]] = []
+    parts: list[dict[str, Any]] = []
     told = began
     while any(thread.is_alive() for thread in running):
         now = time.monotonic()
@@ -228,8 +228,8 @@ def watch(
     return rows, parts
 
 
-def memory_parts() -> dict[str, float]:
-    """Return what memory is resident for, in MB: by mapping, by allocator, by holder."""
+def memory_parts() -> dict[str, Any]:
+    """Return what memory is resident for, in MB: by mapping, allocator, holder and library."""
     found: Counter[str] = Counter()
     mapping = "anonymous"
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -238,9 +238,13 @@ def memory_parts() -> dict[str, float]:
             mapping = mapped_as(rest[4] if len(rest) > 4 else "")
         elif name == "Rss:":
             found[mapping] += int(rest[0])
-    parts = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
+    parts: dict[str, Any] = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
     for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):
         parts[name] = round(held / 2**20, 2)
+    libraries, blocks = by_library()
+    if libraries:
+        parts["libraries"] = {name: round(held / 2**20, 2) for name, held in libraries.items()}
+        parts["large blocks"] = [(name, round(held / 2**20, 2)) for name, held in blocks]
     parts["blocks of Python"] = sys.getallocatedblocks()
     if torch.cuda.is_available():
         parts["torch on the device"] = round(torch.cuda.memory_reserved() / 2**20, 2)

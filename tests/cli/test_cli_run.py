@@ -504,6 +504,25 @@ def test_end_of_a_run_says_wall_time_and_share_of_it(cli: Any, write: Any) -> No
     assert "%) of that." in " ".join(found.err.split())
 
 
+def test_waiting_is_part_of_cpu_time_and_the_tree_says_so(
+    cli: Any, folder: Path, write: Any
+) -> None:
+    """A sleep takes many times more `cpu_time` than time of a processor."""
+    write(
+        prog="""
+        import pathlib, time, tileprof
+        began = time.process_time_ns()
+        with tileprof.scope("wait"):
+            time.sleep(0.3)
+        pathlib.Path("used").write_text(str(time.process_time_ns() - began))
+        """
+    )
+    found = cli("run", "--context", "scopes", "-o", "p.tprof", "prog.py")
+    shown = " ".join(found.err.split())
+    assert "cpu_time, the host's wall time in all threads, waiting included, is" in shown
+    assert load("p.tprof").total("cpu_time") > 5 * int((folder / "used").read_text())
+
+
 def test_files_of_children_are_counted_and_named(cli: Any, folder: Path, write: Any) -> None:
     """The end names those that this run has written, and no older one."""
     write(

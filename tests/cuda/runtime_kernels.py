@@ -42,6 +42,18 @@ def double(A, block=64):
 
 
 @jit
+def padded(A, block=64):
+    """A in a new tensor of whole blocks, whose extent follows from that of A."""
+    N = T.dynamic("N")
+    A: T.Tensor((N,), T.float32)
+    C = T.empty((T.ceildiv(N, block) * block,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            C[bx * block + i] = A[bx * block + i]
+    return C
+
+
+@jit
 def scaled(A, factor: T.float32, number: T.int32, blocks: T.int32):
     """A = A * factor + number, by so many blocks."""
     N = T.const("N")

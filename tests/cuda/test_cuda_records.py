@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from tileprof.compiler import Options, Program
 from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import KernelError, Location
 from tileprof.instrument import slots
+from tileprof.instrument.slots import Slots
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda import device as cuda_device
 from tileprof.runtime.cuda import executable as cuda_module
@@ -341,6 +342,30 @@ def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.Mo
     assert machine.late.total(7) == {"launches": sum(n % 9 for n in range(1, 60)), "warps": warps}
     assert machine.late.times(7) == visits(warps)
     assert machine.budget.outstanding == 0
+
+
+def test_no_more_records_than_a_limit_are_decoded_at_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoding takes several times their memory; a part that is larger alone is decoded alone."""
+    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 10 * 16 * 8)
+    monkeypatch.setattr(cuda_records, "_MOST_RECORDS", 300)
+    sizes: list[list[int]] = []
+    join = Slots.join
+
+    def joined(parts: Sequence[Slots]) -> Slots:
+        sizes.append([len(part.records) for part in parts])
+        return join(parts)
+
+    monkeypatch.setattr(Slots, "join", joined)
+    held = machine.executable()
+    for _ in range(12):
+        run(machine, held)
+    machine.records.collect(final=True)
+    assert machine.late.times(7) == visits(12 * 8 * WARPS)
+    groups = [size for size in sizes if sum(size)]
+    assert len(groups) > 5
+    assert all(sum(group) <= 300 or len(group) == 1 for group in groups)
 
 
 def test_replays_of_a_graph(machine: Machine) -> None:

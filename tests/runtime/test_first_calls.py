@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tileprof
-from benchmarks.reliability import first_launch
+from benchmarks.reliability import first_calls, first_launch
 from benchmarks.reliability import launch_kernels as kernels
 from tests.cpu.support import parse
 from tileprof.compiler.codegen import emit
@@ -108,6 +108,20 @@ def test_first_launches_in_new_processes_do_not_hang(capsys: pytest.CaptureFixtu
     """The campaign's short form runs and finds nothing."""
     assert first_launch.main(["--short", "--runs", "2", "--jobs", "1"]) == 0
     assert '"runs": 2' in capsys.readouterr().out
+
+
+def test_a_worker_without_time_left_starts_no_run() -> None:
+    """A campaign ends when its time is over, although its workers have seeds left."""
+    assert first_launch._worked("fork", [1, 2, 3], bare=True, seconds=0) == []
+
+
+def test_the_campaign_of_first_calls_has_every_public_name() -> None:
+    """Each name of tileprof is used by an entry point, or stated with the reason."""
+    text = Path(first_calls.__file__).read_text() + Path(kernels.__file__).read_text()
+    used = set(re.findall(r"\btileprof\.(\w+)", text))
+    assert set(tileprof.__all__) - used == set(first_calls.NOT_CALLED)
+    defined = re.findall(r"^def ([a-z]\w*)\(seed: int, folder: Path\)", text, re.MULTILINE)
+    assert sorted(each.__name__ for each in first_calls.ENTRIES) == sorted(defined)
 
 
 def test_threads_that_call_a_kernel_first_compile_it_once(compiled: list[str]) -> None:

@@ -5,7 +5,11 @@ Each joins what the compiler decided, or what machine code shows, with measured 
 an interval, capped by what the device was measured to do at most. A rule is one file of `rules`.
 """
 
-from tileprof.analyzer.findings import TIERS, Evidence, Finding, Gain, Place, Tier
-from tileprof.analyzer.report import Answers, Report, analyze
+from typing import TYPE_CHECKING
 
-__all__ = ["TIERS", "Answers", "Evidence", "Finding", "Gain", "Place", "Report", "Tier", "analyze"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -8,22 +8,11 @@ The ELF, its attributes and its line table are read here; only the text of instr
 nvdisasm.  Sources: the ELF and DWARF specifications, nvdisasm's own names of attributes.
 """
 
-from .attributes import Parameter, Resources
-from .control_flow import Block, Loop
-from .cubin import Cubin, Function, read
-from .disassembly import find_nvdisasm
-from .effects import Effects, effects
-from .instructions import Control, Instruction
-from .line_table import Chain, Line, LineTable
-from .listing import listing, place
-from .opcodes import group_of, opcode_class, opcode_mix
-from .slices import Dependence
-from .spills import Spill
-from .waits import Wait, is_long, waits
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Block", "Chain", "Control", "Cubin", "Dependence", "Effects", "Function", "Instruction",
-    "Line", "LineTable", "Loop", "Parameter", "Resources", "Spill", "Wait", "effects",
-    "find_nvdisasm", "group_of", "is_long", "listing", "opcode_class", "opcode_mix", "place",
-    "read", "waits",
-]  # fmt: skip
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .effects import effects
 from .instructions import BYTES, Instruction, words
+from .register_effects import effects
 
 if TYPE_CHECKING:
     from .cubin import Function

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .control_flow import Block
-from .effects import effects
 from .instructions import BYTES, Instruction
+from .register_effects import effects
 
 __all__ = ["Dependence", "Flow"]
 

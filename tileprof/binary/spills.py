@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .effects import effects
 from .instructions import Instruction
 from .line_table import Chain
+from .register_effects import effects
 from .slices import Flow
 
 __all__ = ["Spill", "SpillSite", "find_spills"]

@@ -6,11 +6,11 @@ its remarks, its work (flops, bytes).  Nothing here runs a kernel or prints.
 To add a pass: one file in `passes/` and one line in `pipeline.py`.
 """
 
-from tileprof.remarks import Remark
+from typing import TYPE_CHECKING
 
-from .pipeline import FRONTEND, PASSES, Mode, Options, after
-from .program import Program, compile_kernel
+from tileprof.once import names_of
 
-__all__ = [
-    "FRONTEND", "PASSES", "Mode", "Options", "Program", "Remark", "after", "compile_kernel",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -6,23 +6,11 @@ launch wrote (`records`, of a CPU; `slots`, of a GPU), `SiteTimes`: count and ti
 path.  Facts from single visits: `queues`, `facts`.
 """
 
-from .decode.decoding import decode, decode_records
-from .decode.times import PathTimes, SiteTimes
-from .decode.warp_times import decode_slots
-from .placement.insertion import Mode, insert, strip
-from .placement.marks import note_scopes, strip_marks
-from .placement.placing import place_marks
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Mode",
-    "PathTimes",
-    "SiteTimes",
-    "decode",
-    "decode_records",
-    "decode_slots",
-    "insert",
-    "note_scopes",
-    "place_marks",
-    "strip",
-    "strip_marks",
-]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

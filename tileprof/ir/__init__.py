@@ -7,70 +7,11 @@ To add an op: declare it in `scalar.py`, `memory.py`, `tile.py` or `control.py`;
 the parser, the rewriter and the verifier follow from the declaration.
 """
 
-from .builder import Builder
-from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
-from .core import OPS, Access, Block, OpBase, Value, walk, walk_inner_first
-from .device import (
-    AllReduce,
-    AsyncCopy,
-    AsyncGemm,
-    Barrier,
-    Commit,
-    ConvertLayout,
-    Fence,
-    GridPosition,
-    Mark,
-    NextTile,
-    Ring,
-    RingAcquire,
-    RingCommit,
-    RingReceive,
-    RingRelease,
-    RingSend,
-    RingWait,
-    Roles,
-    TurnPass,
-    TurnStart,
-    TurnWait,
-    Wait,
-)
-from .effects import Effect, Queue
-from .kernel import Kernel, Param, Site, State
-from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
-from .parser import parse
-from .plain import plain_kernel
-from .printer import print_kernel
-from .rewrite import Rule, clone, clone_block, rewrite
-from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
-from .tile import Annotate, Assert, Copy, Fill, Gemm, Print, Reduce, Scan, TileAtomic, squeeze
-from .types import DTYPES, BufferType, Dim, DType, Space, Type, dtype, index, promote
-from .verify import problems, verify
+from typing import TYPE_CHECKING
 
-Op = (
-    Constant | Binary | Unary | Compare | Fma | Select | Cast | Bitcast
-    | Alloc | View | Reinterpret | Load | Store | Atomic
-    | Copy | Fill | Gemm | Reduce | Scan | TileAtomic | Print | Assert | Annotate
-    | Launch | For | Parallel | While | If | Yield | Break | Continue | Scope | Record
-)  # fmt: skip
-"""Any op of the author's program; a `match` over it that ends in `assert_never` is complete."""
+from tileprof.once import names_of
 
-DeviceOp = (
-    AllReduce | AsyncCopy | AsyncGemm | Barrier | Commit | ConvertLayout | Fence | GridPosition
-    | Mark | NextTile | Ring | RingAcquire | RingCommit | RingReceive | RingRelease | RingSend
-    | RingWait | Roles | TurnPass | TurnStart | TurnWait | Wait
-)  # fmt: skip
-"""What the lowering for a GPU adds."""
-
-__all__ = [
-    "DTYPES", "OPS", "Access", "AllReduce", "Alloc", "Annotate", "Assert", "AsyncCopy", "AsyncGemm",
-    "Atomic", "Barrier", "Binary", "Bitcast", "Block", "Break", "BufferType", "Builder", "Cast",
-    "Commit", "Compare", "Constant", "Continue", "ConvertLayout", "Copy", "DType", "DeviceOp",
-    "Dim", "Effect", "Fence", "Fill", "Fma", "For", "Gemm", "GridPosition", "If", "Kernel",
-    "Launch", "Load", "Mark", "NextTile", "Op", "OpBase", "Parallel", "Param", "Print", "Queue",
-    "Record", "Reduce", "Reinterpret", "Ring", "RingAcquire", "RingCommit", "RingReceive",
-    "RingRelease", "RingSend", "RingWait", "Roles", "Rule", "Scan", "Scope", "Select", "Site",
-    "Space", "State", "Store", "TileAtomic", "TurnPass", "TurnStart", "TurnWait", "Type", "Unary",
-    "Value", "View", "Wait", "While", "Yield", "clone", "clone_block", "dtype", "index", "parse",
-    "plain_kernel", "print_kernel", "problems", "promote", "rewrite", "squeeze", "verify", "walk",
-    "walk_inner_first",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

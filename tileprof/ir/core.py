@@ -1,7 +1,7 @@
 """Values, blocks, and how an op is declared.
 
 An op is a class with `@op`: its fields are operands, attributes and regions, in the order of the
-text form.  Ops are not changed after they are built; passes build new ones (`rewrite.py`).
+text form.  Ops are not changed after they are built; passes build new ones (`rewriter.py`).
 """
 
 from __future__ import annotations

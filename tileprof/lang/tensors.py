@@ -111,7 +111,11 @@ dyn = _Dyn()
 
 
 def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """A tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`."""
+    """Return a tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`.
+
+    Elements that the kernel does not write hold whatever was in that memory.  A call under
+    `with tileprof.device("interpreter"):` raises `UninitializedError` where the kernel reads one.
+    """
     dims: Sequence[Any] = shape
     if (len(shape) == 2 and isinstance(shape[1], str)) or (
         len(shape) == 2 and isinstance(shape[0], (tuple, list))

@@ -6,108 +6,11 @@ Out: an immutable `Profile`, operations on it that return new profiles and conse
 forms: the `.tprof` file, JSON, a data frame, hatchet's literal.
 """
 
-from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
-from tileprof.profile.insides import INSIDE, inside_kernels, whole_kernels
-from tileprof.profile.instruction_counts import InstructionCounts
-from tileprof.profile.jsonform import diff_to_json, to_json
-from tileprof.profile.literal.reader import from_literal
-from tileprof.profile.literal.writer import to_hatchet, to_literal
-from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
-from tileprof.profile.pc_samples import (
-    PcBlame,
-    PcFunction,
-    PcInstruction,
-    PcRecording,
-    PcRows,
-    PcSamples,
-    PcText,
-)
-from tileprof.profile.series import CounterSeries, SeriesMetric
-from tileprof.profile.sketch import Sketch
-from tileprof.profile.sketch import split as split_sketches
-from tileprof.profile.steps import SETUP, StepTimes, step_times
-from tileprof.profile.storage.file import load, save
-from tileprof.profile.tables import Attribute, DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
-from tileprof.profile.timeline import Timeline, TimelineEvents, Track
-from tileprof.profile.transform.diff import Change, Diff, diff
-from tileprof.profile.transform.gate import fail_if
-from tileprof.profile.transform.operations import (
-    bottom_up,
-    filter_nodes,
-    flat,
-    limit_depth,
-    merge,
-    prune,
-)
-from tileprof.profile.transform.regroup import HIDDEN, cut
-from tileprof.profile.tree.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
-from tileprof.profile.tree.model import Node, Profile, build
-from tileprof.profile.tree.symbol import KINDS, Symbol
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "FOLDED_NAME",
-    "HIDDEN",
-    "INSIDE",
-    "KINDS",
-    "MAX_SIBLINGS",
-    "SETUP",
-    "STANDARD",
-    "Adds",
-    "Attribute",
-    "Change",
-    "Column",
-    "CounterSeries",
-    "Cta",
-    "CtaFlights",
-    "CtaLaunch",
-    "CtaTimelines",
-    "CtaVisits",
-    "CtaWarp",
-    "DevicePeak",
-    "Diff",
-    "InstructionCounts",
-    "KernelInfo",
-    "Metric",
-    "Node",
-    "PcBlame",
-    "PcFunction",
-    "PcInstruction",
-    "PcRecording",
-    "PcRows",
-    "PcSamples",
-    "PcText",
-    "Profile",
-    "RemarkInfo",
-    "SeriesMetric",
-    "SiteInfo",
-    "Sketch",
-    "StepTimes",
-    "Symbol",
-    "Tables",
-    "Timeline",
-    "TimelineEvents",
-    "Track",
-    "TreeBuilder",
-    "bottom_up",
-    "build",
-    "checked_value",
-    "cut",
-    "diff",
-    "diff_to_json",
-    "fail_if",
-    "filter_nodes",
-    "flat",
-    "from_literal",
-    "inside_kernels",
-    "limit_depth",
-    "load",
-    "merge",
-    "prune",
-    "save",
-    "split_sketches",
-    "step_times",
-    "to_hatchet",
-    "to_json",
-    "to_literal",
-    "whole_kernels",
-]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -5,10 +5,11 @@ runtime, profile and analyzer hand on as they are.  `statement` is what a code i
 modules has those of one subject, so that all are known where one is read.
 """
 
-from . import common, copies, host, launches, layouts, loops, measured, products, ptxas
-from .remark import Rejection, Remark, Severity
-from .statement import CODES, Candidate, Decision, Reason, Statement, from_plain, plain
+from typing import TYPE_CHECKING
 
-__all__ = ["CODES", "Candidate", "Decision", "Reason", "Rejection", "Remark", "Severity"]
-__all__ += ["Statement", "common", "copies", "from_plain", "host", "launches", "layouts", "loops"]
-__all__ += ["measured", "plain", "products", "ptxas"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -141,20 +140,21 @@ def test_reading_leaves_no_trace() -> None:
 
 @pytest.mark.alone
 def test_launches_do_not_wait() -> None:
-    """A launch returns while kernels before it still run, whoever reads what they write."""
+    """All launches return while a kernel before them still runs, whoever reads what they write."""
     x = vector()
-    taken: list[float] = []
+    waited: list[bool] = []
 
     def work() -> None:
         torch.cuda._sleep(1_000_000_000)  # half a second
+        slept = torch.cuda.Event()
+        slept.record()
         for _ in range(200):
-            began = time.perf_counter()
             delayed(x)
-            taken.append(time.perf_counter() - began)
+        waited.append(slept.query())
 
     profiled(work)
-    assert statistics.median(taken[200:]) < 100e-6
-    assert sum(taken[200:]) < 0.2
+    # The first launch of all compiles the kernel, which takes longer.
+    assert waited[1:] == [False]
 
 
 def test_more_launches_than_there_is_room_for() -> None:

@@ -23,13 +23,18 @@ from tileprof.profile import Profile, load
 pytestmark = pytest.mark.gpu
 PROGRAM = str(PROGRAMS / "faulting.py")
 COUNT = 500
+KERNELS_OF_ROUND = 1001
+"""What `faulting.py` launches in a round: a graph of ten kernels a hundred times, and one more."""
 OURS = "This is a fault of tileprof"
 
 
-def recorded(folder: Path, what: str, *options: str) -> Ran:
-    """Run the program under `tileprof run`; shows what is said of GPUs."""
-    run = ("-m", "tileprof", "run", "--quiet", *options, "-o", "out.tprof", PROGRAM, what)
-    ran = python(folder, *run, timeout=120)
+def recorded(folder: Path, what: str, *options: str, more: tuple[str, ...] = ()) -> Ran:
+    """Run the program under `tileprof run`; shows what is said of GPUs.
+
+    `options` are those of `tileprof run`, `more` further arguments of the program.
+    """
+    run = ("-m", "tileprof", "run", "--quiet", *options, "-o", "out.tprof", PROGRAM, what, *more)
+    ran = python(folder, *run, timeout=150)
     print(ran.code, ran.errors[-3000:], ran.profile.tables.provenance)
     assert OURS not in ran.errors
     return ran
@@ -92,6 +97,21 @@ def test_file_of_a_process_that_is_killed_in_a_flush_loads(tmp_path: Path, optio
     profile = load(out)
     profile.check()
     assert kernels(profile, "replays") > 0
+
+
+@pytest.mark.parametrize("options", [(), ("--pc-sampling",), ("--timeline",)])
+@pytest.mark.parametrize("when", ["flush", "end"])
+def test_sigterm_in_a_flush_leaves_all_that_ran_before(
+    tmp_path: Path, when: str, options: tuple[str, ...]
+) -> None:
+    """The process dies of the signal, and every round that was over is in the file."""
+    ran = recorded(tmp_path, "ended", *options, more=(when,))
+    assert ran.code == -signal.SIGTERM
+    assert "Traceback" not in ran.errors
+    assert "before out.tprof could be written" not in ran.errors
+    rounds = ran.told["rounds"]
+    assert rounds >= 20
+    assert kernels(ran.profile, "replays") >= rounds * KERNELS_OF_ROUND
 
 
 def test_another_subscriber_is_named_and_the_host_is_recorded(tmp_path: Path) -> None:

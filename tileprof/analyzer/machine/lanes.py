@@ -25,8 +25,8 @@ import numpy as np
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.machine.lane_arithmetic import WORD, WORK, Lanes, from_halves
-from tileprof.binary.effects import effects
 from tileprof.binary.instructions import Instruction, split_operands
+from tileprof.binary.register_effects import effects
 
 __all__ = ["WARP", "Block", "Lanes", "addresses"]
 

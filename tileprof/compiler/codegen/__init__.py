@@ -10,8 +10,11 @@ once in front of the loop where their indices are sums of loop variables.  Eleme
 away are not counted, unlike in the interpreter; reads of memory nobody wrote and races go unseen.
 """
 
-from .context import Place
-from .marks import marked
-from .source import ENTRY, CppSource, emit
+from typing import TYPE_CHECKING
 
-__all__ = ["ENTRY", "CppSource", "Place", "emit", "marked"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

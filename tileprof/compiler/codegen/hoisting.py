@@ -20,6 +20,12 @@ from .values import Values
 __all__ = ["always", "hoisted"]
 
 _Access = ir.Load | ir.Store | ir.Atomic
+_LONGEST = 2000
+"""Longest text of a value in front of a nest, in characters.
+
+Shared operands are written out at each use, so texts can double with each op.  An index with a
+longer text stays checked at each point.
+"""
 ShapeOf = Callable[[ir.Value], Sequence[Extent] | None]
 """The shape of a buffer that exists in front of the nest."""
 Widened = Callable[[ir.Value, Sum], Sum]
@@ -35,6 +41,10 @@ class _Nest:
     defined: set[ir.Value] = field(default_factory=set)
     """Everything that is computed inside."""
     accesses: list[_Access] = field(default_factory=list)
+    texts: dict[ir.Value, Extent | None] = field(default_factory=dict)
+    """Texts that `_outer_text` found, of values that many others may share."""
+    ends: dict[ir.Value, Ends | None] = field(default_factory=dict)
+    """Ends of indices over the nest, once it is surveyed."""
 
 
 def hoisted(
@@ -80,15 +90,37 @@ def _nest(ctx: Values, op: ir.Parallel, shape_of: ShapeOf, widened: Widened) -> 
 
 def _holds(ctx: Values, nest: _Nest, condition: ir.Value) -> list[str] | None:
     """What must hold so that a comparison is true at every point; None where it cannot be said."""
-    match condition.owner:
-        case ir.Binary(kind="and", left=left, right=right):
-            one, two = _holds(ctx, nest, left), _holds(ctx, nest, right)
-            return None if one is None or two is None else one + two
-        case ir.Compare(kind="lt" | "le" as kind, left=low, right=high):
-            return _below(ctx, nest, low, high, strict=kind == "lt")
-        case ir.Compare(kind="gt" | "ge" as kind, left=high, right=low):
-            return _below(ctx, nest, low, high, strict=kind == "gt")
-    return None
+    needed: list[str] = []
+    for each in _conjuncts(condition):
+        match each.owner:
+            case ir.Compare(kind="lt" | "le" as kind, left=low, right=high):
+                found = _below(ctx, nest, low, high, strict=kind == "lt")
+            case ir.Compare(kind="gt" | "ge" as kind, left=high, right=low):
+                found = _below(ctx, nest, low, high, strict=kind == "gt")
+            case _:
+                found = None
+        if found is None:
+            return None
+        needed += found
+    return needed
+
+
+def _conjuncts(condition: ir.Value) -> list[ir.Value]:
+    """Return the conditions that `and` joins, from left to right, each once."""
+    seen: set[ir.Value] = set()
+    found: list[ir.Value] = []
+    todo = [condition]
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        match value.owner:
+            case ir.Binary(kind="and", left=left, right=right):
+                todo += [right, left]
+            case _:
+                found.append(value)
+    return found
 
 
 def _below(
@@ -96,7 +128,7 @@ def _below(
 ) -> list[str] | None:
     if low.dtype.kind != "index":
         return None
-    one, two = (ends(value, lambda v: _find(ctx, nest, v)) for value in (low, high))
+    one, two = (_ends(ctx, nest, value) for value in (low, high))
     if one is None or two is None:
         return None
     over = one[1].plus(two[0], -1)
@@ -131,7 +163,17 @@ def _add_loop(ctx: Values, op: ir.For, nest: _Nest) -> None:
 
 
 def _outer_text(ctx: Values, value: ir.Value, nest: _Nest) -> Extent | None:
-    """A value as text in front of the nest: from outside, or computed inside from such."""
+    """Return a value's text in front of the nest, or None where it has none or a long one.
+
+    The value comes from outside, or is computed inside from such values.
+    """
+    if value not in nest.texts:
+        text = _written_outside(ctx, value, nest)
+        nest.texts[value] = None if isinstance(text, str) and len(text) > _LONGEST else text
+    return nest.texts[value]
+
+
+def _written_outside(ctx: Values, value: ir.Value, nest: _Nest) -> Extent | None:
     owner = value.owner
     if isinstance(owner, ir.Constant):
         return int(owner.value)
@@ -161,7 +203,7 @@ def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[str] | None:
         below = high is not None and isinstance(extent, int) and high < extent
         if above and below:
             continue
-        found = ends(value, lambda v: _find(ctx, nest, v))
+        found = _ends(ctx, nest, value)
         if found is None:
             return None
         if not above:
@@ -177,6 +219,10 @@ def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[str] | None:
             if over.terms:
                 needed.append(f"{nest.widened(value, found[1])} < {paren(extent)}")
     return needed
+
+
+def _ends(ctx: Values, nest: _Nest, value: ir.Value) -> Ends | None:
+    return ends(value, lambda v: _find(ctx, nest, v), nest.ends)
 
 
 def _find(ctx: Values, nest: _Nest, value: ir.Value) -> Ends | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tileprof import ir
 from tileprof.instrument.placement.marks import note_scopes
 from tileprof.instrument.placement.placing import place_marks
-from tileprof.ir.rewrite import inline_scopes
+from tileprof.ir.rewriter import inline_scopes
 
 __all__ = ["marked"]
 

@@ -33,18 +33,14 @@ def _times(a: Interval, b: Interval) -> Interval:
     return UNKNOWN
 
 
-def interval(value: ir.Value, known: Mapping[ir.Value, Interval]) -> Interval:
-    """Fixed bounds of an `index`, from those of loop variables and block indices.
-
-    Only `index` arithmetic is followed: it does not wrap.
-    """
-    return _interval(value, known, {})
-
-
-def _interval(
+def interval(
     value: ir.Value, known: Mapping[ir.Value, Interval], found: dict[ir.Value, Interval]
 ) -> Interval:
-    """Bounds of a value; `found` holds those of operands, which many values may share."""
+    """Return fixed bounds of an `index`, from those of loop variables and block indices.
+
+    Only `index` arithmetic is followed: it does not wrap.  `found` holds the bounds of operands,
+    which many values may share; calls with an equal `known` share it.
+    """
     if value in known:
         return known[value]
     if value not in found:
@@ -52,7 +48,7 @@ def _interval(
             case ir.Constant(value=number) if value.dtype.is_integer:
                 found[value] = int(number), int(number)
             case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
-                a, b = _interval(left, known, found), _interval(right, known, found)
+                a, b = interval(left, known, found), interval(right, known, found)
                 low, high = _binary(kind, a, b)
                 found[value] = _bounded(low), _bounded(high)
             case _:
@@ -125,23 +121,32 @@ Find = Callable[[ir.Value], Ends | None]
 """The ends of a value that is no sum, product or difference; None where they are not known."""
 
 
-def ends(value: ir.Value, find: Find) -> Ends | None:
-    """The ends of an `index`, as sums of what `find` knows."""
-    return _ends(value, find, {})
+_MOST_TERMS = 64
+"""Terms of the longest sum that is followed; indices of tiles have fewer than ten."""
 
 
-def _ends(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
-    """Ends of a value; `found` holds those of operands, which many values may share."""
+def ends(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
+    """Return the ends of an `index` as sums of what `find` knows, or None where they are unknown.
+
+    `found` holds the ends of operands, which many values may share; calls with one `find` share it.
+    """
     if value not in found:
         known = find(value)
-        found[value] = known if known is not None else _derived(value, find, found)
+        known = known if known is not None else _derived(value, find, found)
+        found[value] = known if known and all(map(_is_short, known)) else None
     return found[value]
+
+
+def _is_short(sum: Sum) -> bool:
+    """Whether a sum has few terms and numbers of 64 bits, which C++ can hold."""
+    numbers = (sum.constant, *sum.terms.values())
+    return len(sum.terms) <= _MOST_TERMS and all(n.bit_length() < 64 for n in numbers)
 
 
 def _derived(value: ir.Value, find: Find, found: dict[ir.Value, Ends | None]) -> Ends | None:
     match value.owner:
         case ir.Binary(kind="add" | "sub" | "mul" as kind, left=left, right=right) if _exact(value):
-            a, b = _ends(left, find, found), _ends(right, find, found)
+            a, b = ends(left, find, found), ends(right, find, found)
             if a is None or b is None:
                 return None
             if kind == "mul":

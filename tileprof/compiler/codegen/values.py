@@ -34,6 +34,9 @@ class Values:
     values: dict[ir.Value, str] = field(default_factory=dict)
     """Scalars as C++ expressions."""
     known: dict[ir.Value, Interval] = field(default_factory=dict)
+    _found: dict[ir.Value, Interval] = field(default_factory=dict, init=False)
+    """Bounds that follow from `_found_of` entries of `known`."""
+    _found_of: int = field(default=0, init=False)
     inside: set[ir.OpBase] = field(default_factory=set)
     """Accesses that a condition around them has shown to be inside."""
     point: list[tuple[str, str]] = field(default_factory=list)
@@ -79,7 +82,9 @@ class Values:
 
     def interval(self, value: ir.Value) -> Interval:
         """Fixed bounds of an index."""
-        return interval(value, self.known)
+        if len(self.known) != self._found_of:
+            self._found, self._found_of = {}, len(self.known)
+        return interval(value, self.known, self._found)
 
     def fits(self, view: ir.View, shape: Sequence[Extent]) -> tuple[bool, ...]:
         """Whether each dimension of a view is known to end inside of a buffer of that shape."""

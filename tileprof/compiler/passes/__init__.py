@@ -4,7 +4,11 @@ In: a valid kernel.  Out: a valid kernel that computes the same values and has t
 `pipeline.py` says in which order they run, and why.
 """
 
-from .bounds import prove_bounds
-from .simplify import simplify
+from typing import TYPE_CHECKING
 
-__all__ = ["prove_bounds", "simplify"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

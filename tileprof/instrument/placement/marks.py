@@ -12,7 +12,7 @@ from functools import cache
 
 from tileprof import ir
 from tileprof.errors import Location
-from tileprof.ir.rewrite import clone
+from tileprof.ir.rewriter import clone
 
 __all__ = ["note_scopes", "strip_marks"]
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tileprof import ir
-from tileprof.ir.rewrite import clone, clone_block
+from tileprof.ir.rewriter import clone, clone_block
 
 from .insertion import Mode
 from .marks import strip_marks

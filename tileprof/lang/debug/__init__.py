@@ -15,9 +15,11 @@ compiler refuses in a branch that is not taken, or in the type that a name has a
 branches differ in type, goes unnoticed here.
 """
 
-# Before parts of it, as other threads import it: otherwise each may wait for the other.
-import tileprof.runtime.interpreter as _interpreter  # noqa: F401
+from typing import TYPE_CHECKING
 
-from .run import run_eager, run_prim_func
+from tileprof.once import names_of
 
-__all__ = ["run_eager", "run_prim_func"]
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

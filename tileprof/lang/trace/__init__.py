@@ -7,8 +7,11 @@ One class in layers: `core` (open blocks, emitting) < `scalars` < `buffers` < `t
 `signature` (`Tracer`).
 """
 
-from .core import Retrace
-from .evaluate import Evaluator
-from .signature import Given, Knowledge, Traced, Tracer
+from typing import TYPE_CHECKING
 
-__all__ = ["Evaluator", "Given", "Knowledge", "Retrace", "Traced", "Tracer"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -27,7 +27,7 @@ from tileprof.profiler.locks import new_lock
 
 _Function = Callable[..., Any]
 
-__all__ = ["OtherProfilers", "watch", "who_holds", "who_may_hold"]
+__all__ = ["KINETO", "OtherProfilers", "watch", "who_holds", "who_keeps", "who_may_hold"]
 
 KINETO = "torch.profiler"
 PROTON = "Proton (triton.profiler)"
@@ -84,6 +84,14 @@ def who_may_hold() -> str:
     return "a tool that cannot be seen from here, as DCGM or a debugger"
 
 
+def who_keeps(name: str) -> str:
+    """Return why nothing is recorded after the trace of a profiler, and the way out."""
+    way = "what follows is recorded in a run without that trace"
+    if name == KINETO and os.environ.get("TEARDOWN_CUPTI") != "1":
+        way += ", or with TEARDOWN_CUPTI=1 in a session that starts after it"
+    return f"{name} keeps CUPTI after its trace; {way}"
+
+
 def _on_gpu(activities: Iterable[object] | None) -> bool:
     """Whether a trace of PyTorch's includes a GPU, and so CUPTI."""
     return any(getattr(each, "name", "") == "CUDA" for each in activities or ())
@@ -92,11 +100,16 @@ def _on_gpu(activities: Iterable[object] | None) -> bool:
 class OtherProfilers:
     """A watch over other profilers of this process; made by `watch`."""
 
-    def __init__(self, yield_: Callable[[str], None], resume: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        yield_: Callable[[str], None],
+        resume: Callable[[], None],
+        tracing: Iterable[Hashable] = (),
+    ) -> None:
         self._yield = yield_
         self._resume = resume
         self._lock = new_lock()
-        self._open: set[Hashable] = set()
+        self._open: set[Hashable] = set(tracing)
         """What of others is active; whatever they are, there is one gap."""
         self._replaced: list[tuple[ModuleType, str, Any, Any]] = []
         self._forgotten = False
@@ -205,10 +218,13 @@ class OtherProfilers:
         self._replace(library, "finalize_all", finalize_all)
 
 
-def watch(yield_: Callable[[str], None], resume: Callable[[], None]) -> OtherProfilers:
+def watch(
+    yield_: Callable[[str], None], resume: Callable[[], None], tracing: Iterable[str] = ()
+) -> OtherProfilers:
     """Call `yield_(name)` right before another profiler of GPUs starts here, `resume()` after it.
 
     In the thread that starts or ends it. Where several overlap, before the first and after the
-    last. Modules that are not imported yet are watched once they are.
+    last. `tracing` has the names of those that trace already (KINETO only): the end of the last is
+    followed by `resume()`. Modules that are not imported yet are watched once they are.
     """
-    return OtherProfilers(yield_, resume)
+    return OtherProfilers(yield_, resume, tracing)

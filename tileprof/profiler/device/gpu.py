@@ -5,7 +5,8 @@ recorder's totals (`activities` reads them), and in words what is missing or was
 
 The recorder stays CUPTI's one subscriber from the first session on; between sessions it is paused,
 which costs nothing. When another profiler starts in the process, it is given what only one can have
-and the gap is noted; afterwards recording goes on.
+and the gap is noted; afterwards recording goes on. A profiler that traces already when a session
+begins keeps CUPTI until its trace ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from tileprof.profiler.counters.control import CounterControl, Prepared
 from tileprof.profiler.counters.instructions import InstructionCounting
 from tileprof.profiler.counters.series_control import PreparedSeries, SeriesControl
 from tileprof.profiler.cupti.cupti_library import VARIABLE, find_cupti, why_not
-from tileprof.profiler.cupti.other_profilers import OtherProfilers, watch, who_holds, who_may_hold
+from tileprof.profiler.cupti.other_profilers import (
+    KINETO,
+    OtherProfilers,
+    watch,
+    who_holds,
+    who_keeps,
+    who_may_hold,
+)
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
@@ -39,6 +47,11 @@ _LOSSES = {
     "uncaptured": "kernels of graphs that were captured before the recording",
 }
 """Counts of the native recorder that a user should know of when they are not 0."""
+
+
+_watching: list[Gpu] = []
+"""The instance of a recording that has ended and still has CUPTI, which it gives to another
+profiler that wants it; empty where there is none."""
 
 
 class Gpu:
@@ -141,9 +154,11 @@ class Gpu:
             self._native.gpu_stop()
             self._instructions.stop()
         self.over_time.stop()
-        if self._others is not None:
-            self._others.forget()
-            self._others = None
+        # Paused, it still has CUPTI, which another profiler may want before the next recording.
+        if self.running:
+            _watching.append(self)
+        else:
+            self._forget_others()
 
     def flush(self, force: bool) -> None:
         """Have records of ended work handed over; with `force` of all work, waiting for it."""
@@ -166,8 +181,8 @@ class Gpu:
                 facts["lost"] = "; ".join(lost)
             if counts.get("late"):
                 facts["idle time"] = f"{counts['late']:,} records came too late to be put in order"
-        if self._gaps:
-            facts["gaps"] = "; ".join(self._gaps)
+        if gaps := self._gaps_until_now():
+            facts["gaps"] = "; ".join(gaps)
         facts |= self._pcs.facts(recorded=bool(self.library))
         facts |= self.counters.facts() | self._instructions.facts() | self.over_time.facts()
         if self.problem:
@@ -203,11 +218,14 @@ class Gpu:
 
     def _go_on(self) -> None:
         """Record with what an earlier recording has started."""
-        if self._succeeded(self._native.gpu_resume()) and not self.library:
-            found = find_cupti()
-            self.library = str(found.path) if found is not None else "loaded before"
+        if self._succeeded(self._native.gpu_resume()):
+            self._watch_others()
+            if not self.library:
+                found = find_cupti()
+                self.library = str(found.path) if found is not None else "loaded before"
 
-    def _start(self) -> None:
+    def _start(self, after: str = "") -> None:
+        """Begin, at first or right `after` a trace of another profiler."""
         found = find_cupti()
         if found is None:
             self._failed, self.problem = True, why_not()
@@ -215,9 +233,34 @@ class Gpu:
         kinds = self._kinds if self.counters.plan is None else []
         with driver_start:
             answer = self._native.gpu_start(str(found.path), kinds, self._timeline)
-        if self._succeeded(answer):
+        refused = answer[0] == self._codes["other_subscriber"]
+        if refused and self._others is None and who_holds() == KINETO:
+            # It traces already; what is to come after its trace is recorded.
+            self._given = (KINETO, time.monotonic())
+            self._watch_others(KINETO)
+        elif self._succeeded(answer):
             self.library = str(found.path)
-            self._others = self._others or watch(self._give, self._take_back)
+            self._watch_others()
+        elif refused and after:
+            self.problem = who_keeps(after)
+
+    def _watch_others(self, *tracing: str) -> None:
+        """See other profilers come and go, instead of who did so for an earlier recording."""
+        while _watching:
+            _watching.pop()._forget_others()
+        self._others = self._others or watch(self._give, self._take_back, tracing)
+
+    def _forget_others(self) -> None:
+        if self._others is not None:
+            self._others.forget()
+            self._others = None
+
+    def _gaps_until_now(self) -> list[str]:
+        """Return the gaps in words, with the one that is open."""
+        if (given := self._given) is None:
+            return self._gaps
+        name, since = given
+        return [*self._gaps, f"{name} has had CUPTI for {time.monotonic() - since:.1f} s"]
 
     def _give(self, name: str) -> None:
         """Leave CUPTI to another profiler that is about to start."""
@@ -235,7 +278,7 @@ class Gpu:
             (name, since), self._given = self._given, None
             self._gaps.append(f"{name} had CUPTI for {time.monotonic() - since:.1f} s")
             if self._wanted:
-                self._start()
+                self._start(after=name)
 
     def _succeeded(self, answer: tuple[int, str]) -> bool:
         code, text = answer

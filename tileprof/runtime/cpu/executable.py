@@ -16,8 +16,9 @@ from tileprof import ir
 from tileprof.compiler.build import load
 from tileprof.compiler.codegen import ENTRY, CppSource
 from tileprof.errors import ArgumentError
-from tileprof.instrument import SiteTimes, decode
+from tileprof.instrument import SiteTimes
 from tileprof.instrument import records as layout
+from tileprof.instrument.decode.decoding import decode
 from tileprof.runtime.arguments import address, is_writable, word_of
 from tileprof.runtime.device import RunResult, taken, written_params
 

@@ -12,7 +12,11 @@ several blocks go wrong in different ways, the error whose op runs first is the 
 To add an op: its meaning as a function, and one line in `dispatch.HANDLERS`.
 """
 
-from .executable import InterpreterExecutable
-from .recording import OpClock
+from typing import TYPE_CHECKING
 
-__all__ = ["InterpreterExecutable", "OpClock"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

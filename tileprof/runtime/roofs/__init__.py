@@ -7,7 +7,11 @@ arithmetic, what a launch costs; each with its formula, its clock and how far re
 them, `keeping` holds the numbers in the cache, `model` is what they are.
 """
 
-from .keeping import known_roofs, measured_roofs
-from .model import Roof, Roofs
+from typing import TYPE_CHECKING
 
-__all__ = ["Roof", "Roofs", "known_roofs", "measured_roofs"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

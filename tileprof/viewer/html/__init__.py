@@ -14,8 +14,11 @@ than all of this page. Timelines have a limited number of bars: short ones are m
 says how many. `viewer/figures` draws single timelines for notebooks.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from tileprof.viewer.html.page import report_page, write_html
+from tileprof.once import names_of
 
-__all__ = ["report_page", "write_html"]
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -2,6 +2,7 @@
 
 faulting.py illegal|inside|full|subscribed
 faulting.py replays plain|pc_sampling|timeline
+faulting.py ended flush|end
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import json
 import sys
 import time
+from collections.abc import Iterator
 
 import torch
 import triton
@@ -17,6 +19,8 @@ import triton.language as tl
 from ours import shift_and_scale
 
 import tileprof
+from tests.profiler.ended_in_flush import end_in_flush
+from tileprof.profiler.session.recording import open_sessions
 
 COUNT = 500
 LEFT = 16 << 20
@@ -65,8 +69,11 @@ def fill() -> list[torch.Tensor]:
     return held
 
 
-def replays() -> None:
-    """Replay a graph until somebody ends it."""
+def rounds() -> Iterator[int]:
+    """Replay a graph of ten kernels a hundred times in each round, for two minutes.
+
+    Each round is waited for; yields how many there have been.
+    """
     x = torch.ones(4096, device="cuda")
     y = torch.empty_like(x)
     torch.neg(x, out=y)
@@ -74,16 +81,40 @@ def replays() -> None:
     with torch.cuda.graph(graph):
         for _ in range(10):
             torch.neg(x, out=y)
-    until = time.monotonic() + 120
+    until, done = time.monotonic() + 120, 0
+    while time.monotonic() < until:
+        with tileprof.scope("replays"):
+            for _ in range(100):
+                graph.replay()
+            torch.neg(x, out=y)
+            torch.cuda.synchronize()
+        done += 1
+        yield done
+
+
+def replays() -> None:
+    """Replay until somebody ends the process; files are written nearly all the time."""
     options = {} if sys.argv[2] == "plain" else {sys.argv[2]: True}
-    # Files are written nearly all the time.
     with tileprof.profile("out.tprof", flush_interval=0.05, **options):
-        while time.monotonic() < until:
-            with tileprof.scope("replays"):
-                for _ in range(100):
-                    graph.replay()
-                torch.neg(x, out=y)
-                torch.cuda.synchronize()
+        for _ in rounds():
+            pass
+
+
+def ended() -> None:
+    """Replay until SIGTERM comes in the middle of a flush; prints how many rounds were over.
+
+    It comes in a flush while rounds go on, or in the last one, while work is still under way.
+    """
+    at_end, done = sys.argv[2] == "end", 0
+    end_in_flush(
+        lambda: done >= 20, lambda: print(json.dumps({"rounds": done}), flush=True), forced=at_end
+    )
+    for done in rounds():
+        if at_end and done == 20:
+            torch.cuda._sleep(500_000_000)  # about 0.3 s
+            (session,) = open_sessions()
+            session.finalize()
+            time.sleep(60)
 
 
 def subscribed() -> None:
@@ -118,6 +149,8 @@ def main() -> None:
             print(json.dumps({"count": COUNT, "held": sum(map(len, held))}))
         case "replays":
             replays()
+        case "ended":
+            ended()
         case "subscribed":
             subscribed()
 

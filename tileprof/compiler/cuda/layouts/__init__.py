@@ -5,7 +5,11 @@
 In: shapes and thread counts.  Out: layouts, their text form (which the IR holds), their counts.
 """
 
-from .registers import Digit, RegisterLayout, blocked, parse_layout
-from .shared import SharedLayout, parse_shared
+from typing import TYPE_CHECKING
 
-__all__ = ["Digit", "RegisterLayout", "SharedLayout", "blocked", "parse_layout", "parse_shared"]
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)

@@ -20,7 +20,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch
+from tileprof.ir.rewriter import per_launch
 
 from .control_flow import Flow
 from .pipeline.roles import written_globals

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, Protocol, Self, TypeVar
 
 from tileprof import ir
-from tileprof.ir.rewrite import clone
+from tileprof.ir.rewriter import clone
 
 __all__ = ["Flow"]
 

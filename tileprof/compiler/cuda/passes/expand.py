@@ -22,7 +22,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
 from tileprof.ir.control import Origin
 from tileprof.ir.instructions import Matrices
-from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import Dim, index
 

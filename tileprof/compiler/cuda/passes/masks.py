@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
-from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.ir.scalar import BinaryKind, CompareKind
 
 __all__ = ["narrow_masks"]

@@ -15,7 +15,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import SharedBuffer, check_shared
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 
 __all__ = ["plan_memory"]
 

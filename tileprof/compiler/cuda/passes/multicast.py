@@ -25,7 +25,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
-from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AuthorLoops, BlocksNamed, TargetHasNone
 from tileprof.remarks.launches import (

@@ -25,7 +25,7 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Wgmma
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch, rewrite_block, with_originals
+from tileprof.ir.rewriter import per_launch, rewrite_block, with_originals
 from tileprof.remarks.products import SlicedProduct
 
 from .layout.once import fills

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
 __all__ = ["CYCLES_BYTES", "plan_sample_counts"]

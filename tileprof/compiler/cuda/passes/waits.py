@@ -22,7 +22,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import clone, per_launch
+from tileprof.ir.rewriter import clone, per_launch
 from tileprof.remarks.products import RunsWhile
 
 from .control_flow import Flow

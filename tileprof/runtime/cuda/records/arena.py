@@ -27,8 +27,8 @@ from tileprof.runtime.cuda.driver import (
 
 __all__ = ["DeviceArena"]
 
-_AT_ONCE = 16 << 20
-"""Bytes of slots that are copied at once."""
+_AT_ONCE = 1 << 20
+"""Bytes of slots that are copied at once, and so at most of a part that is decoded at once."""
 _TURNS = 1024
 """Counts behind the slots, for kernels in graphs; more kernels than that share some."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.inlining import flat
-from tileprof.ir.rewrite import clone, rebuilt
+from tileprof.ir.rewriter import clone, rebuilt
 
 __all__ = ["Guard", "Place", "changes_at", "opened", "unfolded"]
 

@@ -17,7 +17,7 @@ from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reaso
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir import instructions
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import inline_scopes, per_launch, with_originals, with_rule
+from tileprof.ir.rewriter import inline_scopes, per_launch, with_originals, with_rule
 from tileprof.remarks import Candidate, Decision, Reason, Severity
 from tileprof.remarks.copies import (
     AlsoRead,

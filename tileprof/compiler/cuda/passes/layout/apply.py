@@ -14,7 +14,7 @@ from tileprof.compiler.cuda.layouts.exchange import (
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
 from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.instrument.placement.stages import buffer_name, op_name
-from tileprof.ir.rewrite import clone, with_originals
+from tileprof.ir.rewriter import clone, with_originals
 from tileprof.remarks.layouts import Converted, NeedsAnother, OtherLayout, Through
 
 from .flow import down

@@ -16,7 +16,7 @@ from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.errors import Location
 from tileprof.ir.instructions import Matrices, Wgmma
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import with_rule
+from tileprof.ir.rewriter import with_rule
 from tileprof.remarks import Reason
 from tileprof.remarks.layouts import (
     ElementOutside,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
-from tileprof.ir.rewrite import per_launch
+from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.common import Asked, RegisterCandidate
 from tileprof.remarks.layouts import ByCompiler, InSharedMemory, TooManyElements, WorkedOut
 

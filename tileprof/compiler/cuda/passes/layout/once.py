@@ -18,7 +18,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import clone, clone_block, with_originals
+from tileprof.ir.rewriter import clone, clone_block, with_originals
 from tileprof.remarks.common import RegisterCandidate
 from tileprof.remarks.layouts import FilledOnce, SeveralThreads
 

@@ -33,7 +33,7 @@ from tileprof.compiler.cuda.resources import fragment_registers
 from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import StepNotOne
 from tileprof.remarks.loops import (

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.passes.identities import folded
-from tileprof.ir.rewrite import clone, clone_block
+from tileprof.ir.rewriter import clone, clone_block
 from tileprof.ir.scalar import BinaryKind
 from tileprof.ir.schedule import LoopSchedule
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
-from tileprof.ir.rewrite import clone, clone_block, with_originals
+from tileprof.ir.rewriter import clone, clone_block, with_originals
 
 from .masks import Mask, unmasked
 

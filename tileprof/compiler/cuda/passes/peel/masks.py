@@ -20,7 +20,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.passes.liveness import keep_live, live_in
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import rebuilt
+from tileprof.ir.rewriter import rebuilt
 
 __all__ = ["All", "Either", "Formula", "Mask", "Test", "condition_formula", "masks_of", "unmasked"]
 

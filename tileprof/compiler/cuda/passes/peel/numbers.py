@@ -18,7 +18,7 @@ from tileprof.compiler.passes.affine import Atom, Linear, is_nonnegative
 from tileprof.compiler.passes.identities import folded
 from tileprof.compiler.passes.ranges import Ranges
 from tileprof.errors import Location
-from tileprof.ir.rewrite import clone
+from tileprof.ir.rewriter import clone
 from tileprof.ir.scalar import BinaryKind
 
 __all__ = ["Numbers"]

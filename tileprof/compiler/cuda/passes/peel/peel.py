@@ -32,7 +32,7 @@ from tileprof.compiler.passes.identities import number_of
 from tileprof.compiler.passes.ranges import Ranges
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch
+from tileprof.ir.rewriter import per_launch
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import StepNotOne
 from tileprof.remarks.loops import (

@@ -34,7 +34,7 @@ from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, SMALL_TILE
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch
+from tileprof.ir.rewriter import per_launch
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff

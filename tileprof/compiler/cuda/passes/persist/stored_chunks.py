@@ -22,7 +22,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.ir.instructions import Matrices, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import with_originals
+from tileprof.ir.rewriter import with_originals
 
 __all__ = ["CHUNKS", "Store", "bytes_in_chunks", "in_chunks", "may_be_chunked", "stores_of"]
 

@@ -50,7 +50,7 @@ from tileprof.compiler.cuda.passes.pipeline.roles import written_globals
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import PING_PONG_SHARE
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import NoProducer, TurnedOff
 from tileprof.remarks.loops import (

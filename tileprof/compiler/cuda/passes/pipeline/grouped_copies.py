@@ -16,7 +16,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
-from tileprof.ir.rewrite import clone, with_originals
+from tileprof.ir.rewriter import clone, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
 from tileprof.remarks.loops import RunsAhead, WaitedAtOnce

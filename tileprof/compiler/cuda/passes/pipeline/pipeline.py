@@ -23,7 +23,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import registers_available
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
-from tileprof.ir.rewrite import per_launch, with_rule
+from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.remarks.launches import ProducerLoads
 
 from .grouped_copies import group_copies

@@ -30,7 +30,7 @@ from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import clone, rewrite_block
+from tileprof.ir.rewriter import clone, rewrite_block
 from tileprof.ir.schedule import LoopSchedule
 
 from .roles import is_ring_load, written_globals

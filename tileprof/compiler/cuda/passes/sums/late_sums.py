@@ -29,7 +29,7 @@ from tileprof.compiler.cuda.layouts.exchange import (
 )
 from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.layout.apply import shared_scratch
-from tileprof.ir.rewrite import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.layouts import OnceAtEnd, SumsEachTime, SumsOnce
 

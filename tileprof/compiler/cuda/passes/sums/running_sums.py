@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.ir.memory import base
-from tileprof.ir.rewrite import with_originals
+from tileprof.ir.rewriter import with_originals
 
 from .linear_uses import covers, is_own_sum
 

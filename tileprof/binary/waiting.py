@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from .effects import effects
 from .instructions import BYTES, Instruction, words
 from .opcodes import group_of
+from .register_effects import effects
 
 if TYPE_CHECKING:
     from .cubin import Function

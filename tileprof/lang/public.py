@@ -1,0 +1,182 @@
+"""Names of `tileprof.lang`, loaded when one is first used."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tileprof.errors import UnknownOperation
+
+from . import dtypes as _dtypes
+from . import scalar_math as _math
+from .dtypes import dtype
+from .foreign import other_name as _other_name
+from .functions import macro, prim_func
+from .loops import (
+    Kernel,
+    Parallel,
+    Persistent,
+    Pipelined,
+    Serial,
+    Unroll,
+    Vectorized,
+    scope,
+    serial,
+    unroll,
+    vectorized,
+)  # fmt: skip
+from .memory import (
+    Fragment,
+    Layout,
+    alloc_fragment,
+    alloc_global,
+    alloc_local,
+    alloc_shared,
+    alloc_var,
+    annotate_l2_hit_ratio,
+    annotate_layout,
+    annotate_safe_value,
+    assume,
+    disable_warp_group_reg_alloc,
+    make_swizzled_layout,
+    no_set_max_nreg,
+    reshape,
+    use_swizzle,
+    view,
+)  # fmt: skip
+from .scalar_math import (
+    Cast,
+    abs,
+    acos,
+    all_of,
+    any_of,
+    asin,
+    atan,
+    atan2,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    cast,
+    ceil,
+    ceildiv,
+    clamp,
+    clz,
+    copysign,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    exp10,
+    fabs,
+    floor,
+    floordiv,
+    floormod,
+    fma,
+    fmod,
+    if_then_else,
+    infinity,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    max,
+    max_value,
+    min,
+    min_value,
+    nearbyint,
+    popcount,
+    pow,
+    reinterpret,
+    round,
+    rsqrt,
+    shift_left,
+    shift_right,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+    truncdiv,
+    truncmod,
+)  # fmt: skip
+from .spans import here as _here
+from .tensors import Ref, StridedTensor, Tensor, const, dyn, dynamic, empty
+from .tiles import (
+    GemmWarpPolicy,
+    atomic_add,
+    atomic_max,
+    atomic_min,
+    clear,
+    copy,
+    cummax,
+    cumsum,
+    device_assert,
+    fill,
+    gemm,
+    print,
+    reduce,
+    reduce_absmax,
+    reduce_abssum,
+    reduce_bitand,
+    reduce_bitor,
+    reduce_bitxor,
+    reduce_max,
+    reduce_min,
+    reduce_sum,
+)  # fmt: skip
+
+Buffer = Tensor
+symbolic = dynamic
+__all__ = [
+    "Buffer", "Cast", "Fragment", "GemmWarpPolicy", "Kernel", "Layout", "Parallel", "Persistent",
+    "Pipelined", "Ref", "Serial", "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos",
+    "all_of", "alloc_fragment", "alloc_global", "alloc_local", "alloc_shared", "alloc_var",
+    "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "any_of", "asin", "assume",
+    "atan", "atan2", "atomic_add", "atomic_max", "atomic_min", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clear", "clz", "compile",
+    "const", "copy", "copysign", "cos", "cosh", "cummax", "cumsum", "device_assert",
+    "disable_warp_group_reg_alloc", "dtype", "dyn", "dynamic", "empty", "erf", "exp", "exp2",
+    "exp10", "fabs", "fill", "floor", "floordiv", "floormod", "fma", "fmod", "gemm", "if_then_else",
+    "infinity", "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "macro",
+    "make_swizzled_layout", "max", "max_value", "min", "min_value", "nearbyint", "no_set_max_nreg",
+    "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax", "reduce_abssum",
+    "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum",
+    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shift_left", "shift_right",
+    "sigmoid", "sin", "sinh", "sqrt", "symbolic", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "unroll", "use_swizzle", "vectorized", "view",
+]  # fmt: skip
+# Element types, and the fast-math names, which Python would mangle inside of a class.
+globals().update(_dtypes.NAMES)
+globals().update(_math.FAST)
+__all__ += [*_dtypes.NAMES, *_math.FAST]
+
+if TYPE_CHECKING:
+    from .jit_function import compile, jit
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("compile", "jit"):
+        # Loaded when a kernel is compiled: the compiler and the runtime come with it.
+        return getattr(import_module("tileprof.lang.jit_function"), name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    near = difflib.get_close_matches(name, __all__, 3)
+    other = _other_name(name)
+    if other:
+        hint = f"The language has {other}."
+    elif near:
+        hint = f"Did you mean {' or '.join(f'`T.{n}`' for n in near)}?"
+    else:
+        hint = (
+            "`dir(tileprof.lang)` lists the operations; operations on single threads and barriers "
+            "are not part of the language."
+        )
+    raise UnknownOperation(f"tileprof.lang has no operation `{name}`", location=_here(), hint=hint)
