@@ -29,7 +29,7 @@ __all__ = ["group_copies"]
 
 def group_copies(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """The launch with its cp.async copies in groups that run ahead where they can."""
-    return _Grouping(launch, lowering).done()
+    return with_originals(launch, _Grouping(launch, lowering).rule)
 
 
 class _Grouping:
@@ -79,11 +79,7 @@ class _Grouping:
             return LeftEarly()
         return None
 
-    def done(self) -> ir.Launch:
-        """The launch rebuilt."""
-        return with_originals(self.launch, self._rule)
-
-    def _rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(before, ir.Alloc) and before.result in self.stages:
             shape = (self.stages[before.result], *before.shape)
             return [builder.emit(replace(before, shape=shape, hint=op.result.name)).result]
