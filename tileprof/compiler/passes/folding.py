@@ -131,9 +131,14 @@ def _float_binary(kind: str, a: float, b: float, dtype: ir.DType) -> float | Non
     # Which zero is the lesser one is not defined.
     if function is None or (kind in ("min", "max") and a == b):
         return None
+    return _computed(function, dtype, a, b)
+
+
+def _computed(function: Callable[..., Any], dtype: ir.DType, *values: float) -> float | None:
+    """A function of floats, rounded to their type; None for NaN."""
     work = np.float64 if dtype.bits == 64 else np.float32
     with np.errstate(all="ignore"):
-        made = float(_rounded(function(work(a), work(b)), dtype))
+        made = float(_rounded(function(*map(work, values)), dtype))
     return None if math.isnan(made) else made
 
 
@@ -157,7 +162,8 @@ def _unary(kind: str, value: Number, dtype: ir.DType) -> Number | None:
     if kind in _PREDICATES:
         return _PREDICATES[kind](float(value))
     if dtype.is_float:
-        return _float_unary(kind, float(value), dtype)
+        function = _UNARY.get(kind)
+        return None if function is None else _computed(function, dtype, float(value))
     match kind:
         case "not":
             return not value if dtype.kind == "bool" else wrap(~int(value), dtype)
@@ -167,16 +173,6 @@ def _unary(kind: str, value: Number, dtype: ir.DType) -> Number | None:
             return wrap(abs(int(value)), dtype)
         case _:
             return None
-
-
-def _float_unary(kind: str, value: float, dtype: ir.DType) -> float | None:
-    function = _UNARY.get(kind)
-    if function is None:
-        return None
-    work = np.float64 if dtype.bits == 64 else np.float32
-    with np.errstate(all="ignore"):
-        made = float(_rounded(function(work(value)), dtype))
-    return None if math.isnan(made) else made
 
 
 def _cast(value: Number, source: ir.DType, target: ir.DType) -> Number | None:
