@@ -259,7 +259,7 @@ def _walk(
     look: Callable[[Instruction, int], tuple[bool, bool, int]],
     state: int,
 ) -> list[int]:
-    """As `_backwards`, where `look` sees and gives a state, of which paths have one each."""
+    """Walk as `_backwards` does; `look` takes and returns a state, one for each path."""
     found: list[int] = []
     seen: set[tuple[int, int]] = set()
     work = [(function.block(offset), offset, state)]

@@ -63,7 +63,7 @@ class AsyncGemm(OpBase):
 
     @property
     def runs_in(self) -> Queue:
-        """That of matrix products."""
+        """Return the queue of matrix products."""
         return "wgmma"
 
     @property
@@ -78,7 +78,7 @@ class AsyncGemm(OpBase):
 
 
 _PRODUCT = tuple(each.name for each in fields(AsyncGemm) if each.init and each.name != "hint")
-"""What a product and the op that starts it have in common: everything but names of results."""
+"""Fields that a product and the op that starts it have in common: all but names of results."""
 
 
 @op("commit", effect=Effect.WRITE, on="queue")
@@ -100,14 +100,14 @@ class Wait(OpBase):
     pending: int = attribute(default=0)
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
-    """What needs the result, for remarks."""
+    """Op that needs the result, for remarks."""
     after: Value | None = operand(Effect.PURE, default=None)
     """A fragment whose sums are there first: what they are of is computed beside the products."""
 
 
 @op("barrier", effect=Effect.READ | Effect.WRITE, on="threads")
 class Barrier(OpBase):
-    """All threads of the role (of the block, outside of roles) arrive before any goes on."""
+    """A barrier of all threads of the role, or of the block outside of roles."""
 
     reason: str = attribute(default="")
 
@@ -175,7 +175,7 @@ class Ring(OpBase):
 
     stages: int = attribute()
     bytes: int = attribute()
-    """That arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
+    """Bytes that arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
     consumers: int = attribute()
     """Arrivals of one block that free a slot."""
     cluster: int = attribute(default=1)
@@ -267,6 +267,6 @@ class TurnPass(OpBase):
 
 @op("mark", effect=Effect.READ | Effect.WRITE, on="sites")
 class Mark(OpBase):
-    """From here on the calling warp is in this state of the kernel's table."""
+    """A mark: from here on, the calling warp is in this state of the kernel's table."""
 
     state: int = attribute()

@@ -45,7 +45,7 @@ _WIDEST = 1 << 64
 
 
 def parse(text: str, *, file: str = "<ir>") -> Kernel:
-    """The kernel that `text` describes; KernelError with the line where it is wrong."""
+    """Return the kernel that `text` describes; KernelError with the line where it is wrong."""
     return _Parser(text, file).kernel()
 
 
@@ -331,7 +331,7 @@ class _Parser:
         return held
 
     def _read(self, cls: type[OpBase], name: str) -> Any:
-        """An attribute, made into its own type where it has one."""
+        """Return an attribute, made into its own type where it has one."""
         token, held = self._token, self._attribute()
         read = cls.__dataclass_fields__[name].metadata["read"]
         if read is None:
@@ -425,7 +425,7 @@ class _Parser:
 
 
 def _number(text: str) -> int | float | None:
-    """The number that a token names; None where no type holds it."""
+    """Return the number that a token names; None where no type holds it."""
     if not text.lstrip("-").isdigit():
         return float(text)
     # Longer ones are not even converted: that takes time that grows with the square of the length.

@@ -51,7 +51,7 @@ class Binary(OpBase):
     right: Value = operand()
 
     def verify(self) -> Iterator[str]:
-        """Both operands are scalars of one type that has this operation."""
+        """Check that both operands are scalars of one type that has this operation."""
         if self.left.type != self.right.type:
             yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
         if self.kind in ("div", "pow", "atan2", "copysign") and not self.left.dtype.is_float:
@@ -66,10 +66,10 @@ class Unary(OpBase):
     kind: UnaryKind = attribute()
     operand: Value = operand()
     fast: bool = attribute(default=False)
-    """Of `exp2`: whether 0 will do where the result would be denormal."""
+    """Whether `exp2` may give 0 for a denormal result."""
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operand, bool for predicates."""
+        """Return the type of the operand, bool for predicates."""
         return (bool_ if self.kind in PREDICATES else self.operand.type,)
 
     def verify(self) -> Iterator[str]:
@@ -89,7 +89,7 @@ class Compare(OpBase):
     right: Value = operand()
 
     def verify(self) -> Iterator[str]:
-        """Both operands are of one type."""
+        """Check that both operands are of one type."""
         if self.left.type != self.right.type:
             yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
 
@@ -103,7 +103,7 @@ class Fma(OpBase):
     c: Value = operand()
 
     def verify(self) -> Iterator[str]:
-        """All operands are one float type."""
+        """Check that all operands are of one float type."""
         if not self.a.type == self.b.type == self.c.type or not self.a.dtype.is_float:
             yield f"fma of {self.a.type}, {self.b.type}, {self.c.type}: all must be one float type"
 

@@ -27,7 +27,8 @@ Hints = tuple[tuple[str, bool | int | float | str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What `for … in` stands on: `T.serial`, `T.Pipelined`, `T.Parallel`, `T.Persistent`, …
+    """Object that `for … in` iterates over: `T.serial`, `T.Pipelined`, `T.Parallel`,
+    `T.Persistent`, …
 
     kind `parallel`: `stop` is the tuple of extents.  kind `persistent`: the block `start` of `step`
     blocks takes its share of the tiles of the domain `stop`, in groups of `group` columns.
@@ -53,12 +54,12 @@ _active = _Active()
 
 
 def active() -> Tracer | None:
-    """The context in which a kernel is being traced or run by this thread, if any."""
+    """Return the context in which a kernel is being traced or run by this thread, if any."""
     return _active.context
 
 
 def current() -> Tracer:
-    """The context in which a kernel is being traced or run; UsageError outside of one."""
+    """Return the context in which a kernel is being traced or run; UsageError outside of one."""
     found = _active.context
     if found is None:
         raise UsageError(

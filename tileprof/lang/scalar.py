@@ -73,7 +73,7 @@ class Scalar(Foreign):
         return of(current().dtype(self))
 
     def astype(self, kind: Any) -> Any:
-        """The value converted to another element type."""
+        """Return the value converted to another element type."""
         return current().cast(self, dtype_of(kind))
 
     __add__, __radd__ = _operators("add")

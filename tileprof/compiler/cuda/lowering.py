@@ -29,7 +29,7 @@ class Lowering:
     """What is measured inside of the kernel."""
 
     def stages(self, loop: ir.For) -> int:
-        """How many iterations of a loop are loaded ahead, the current one included."""
+        """Return how many iterations of a loop are loaded ahead, the current one included."""
         asked = self.controls.stages
         return loop.num_stages if asked is None else asked
 

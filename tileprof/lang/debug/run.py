@@ -155,7 +155,7 @@ class _Description:
 
     @property
     def key(self) -> Hashable:
-        """What tells kernels apart."""
+        """Key that distinguishes kernels."""
         return self
 
     @property
@@ -165,11 +165,11 @@ class _Description:
 
     @property
     def location(self) -> Location | None:
-        """Where its function is defined."""
+        """Location of the kernel's function."""
         return self.function.location
 
     def info(self) -> hooks.KernelDescription:
-        """What a profile keeps; there is no program."""
+        """Return the description that a profile keeps; there is no program."""
         location = self.function.location
         return hooks.KernelDescription(
             name=self.name,

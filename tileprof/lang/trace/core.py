@@ -41,7 +41,7 @@ class Core:
     # -- places
 
     def location(self) -> Location | None:
-        """The user's line that is running, with the calls that lead to it."""
+        """Return the user's line that is running, with the calls that lead to it."""
         return here(self.root)
 
     def fail(
@@ -101,7 +101,7 @@ class Core:
             parent.ended = True
 
     def inner(self, *kinds: Kind) -> Region | None:
-        """The innermost open region of these kinds."""
+        """Return the innermost open region of these kinds."""
         return next((r for r in reversed(self.regions) if r.kind in kinds), None)
 
     def need_launch(self, what: str) -> None:
@@ -135,7 +135,8 @@ class Core:
                 )
 
     def visible(self, expr: Expr) -> ir.Value:
-        """The value of an expression that is used here; an error where its block has ended."""
+        """Return the value of an expression that is used here; an error where its block has
+        ended."""
         if not expr.region.visible:
             name = f"`{expr.value.name}`" if expr.value.name else "this value"
             where = expr.region.location

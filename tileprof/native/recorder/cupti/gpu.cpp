@@ -13,10 +13,10 @@ namespace tileprof {
 namespace {
 
 std::atomic<Gpu *> the_gpu{nullptr};
-// In a forked child: the parent's, whose subscription the child's copy of the library still has.
+// The parent's in a forked child, whose copy of the library still has the parent's subscription.
 Gpu *inherited = nullptr;
 
-// How long a flush waits for work whose records do not come.
+// Time that a flush waits for work whose records do not come.
 constexpr double kPatience_s = 1.0;
 
 constexpr const char *kNone = "there is no recording";
@@ -215,7 +215,7 @@ void Gpu::configure_pms(PmOptions options) {
   be_silent();
 }
 
-// Launches had to be told on until sampling was off.
+// Callbacks of launches had to continue until sampling was off.
 void Gpu::be_silent() {
   if (started_ && !subscriber.listening()) subscriber.listen(false);
 }
