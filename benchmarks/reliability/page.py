@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "reliability.json"
 PAGE = ROOT / "docs" / "security.md"
-TITLE = "## What was tried"
+TITLE = "## Stress tests"
 COMBINED = "campaigns.json"
 """Results of several campaigns in one file, by their names."""
 _CHECKOUT = re.compile(r"/[\w./-]*/(?=(?:tileprof|benchmarks|tests)/)")
@@ -88,7 +88,7 @@ def number(value: float) -> str:
 def table(held: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the rows of all campaigns that were run."""
     lines = [
-        "| campaign | at least | aim | run | failures | hangs | |",
+        "| campaign | at least | aim | run | failures | hangs | result |",
         "|---|---|---|---|---|---|---|",
     ]
     for each in CAMPAIGNS:
@@ -111,9 +111,10 @@ def section(held: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the part of the page."""
     return f"""{TITLE}
 
-Each campaign is a module of `benchmarks/reliability`; the figures are in
-[reliability.json](../benchmarks/results/reliability.json), with the first failures of each and the
-machine it ran on. `python -m benchmarks.reliability.page FOLDER` writes this table.
+Each campaign is a module of `benchmarks/reliability`. The figures, with the first failures and the
+machine of each run, are in
+[reliability.json](../benchmarks/results/reliability.json).
+`python -m benchmarks.reliability.page FOLDER` writes this table.
 
 {table(held)}
 """
