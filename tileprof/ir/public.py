@@ -52,7 +52,7 @@ DeviceOp = (
     | Mark | NextTile | Ring | RingAcquire | RingCommit | RingReceive | RingRelease | RingSend
     | RingWait | Roles | TurnPass | TurnStart | TurnWait | Wait
 )  # fmt: skip
-"""What the lowering for a GPU adds."""
+"""Ops that the lowering for a GPU adds."""
 
 __all__ = [
     "DTYPES", "OPS", "Access", "AllReduce", "Alloc", "Annotate", "Assert", "AsyncCopy", "AsyncGemm",
