@@ -1,15 +1,12 @@
-"""What `tileprof doctor` says of GPUs: what runs kernels there, and what records them."""
+"""Part of `tileprof doctor` about GPUs: what runs kernels there, and what records them."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tileprof.errors import extra_command
-
-from .findings import Finding
-
-__all__ = ["kernels", "recording"]
 
 GPU = "kernels on a GPU"
 CUDA_EXTRA = extra_command("cuda")
@@ -18,7 +15,7 @@ REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-ca
 
 
 def kernels() -> Iterator[Finding]:
-    """The driver, its GPUs, what compiles for them, and what makes calls fast."""
+    """Yield the driver, its GPUs, what compiles for them, and what makes calls fast."""
     remedy = "install the NVIDIA driver for your GPU"
     driver, devices = _driver()
     yield Finding("CUDA driver", driver, GPU, remedy)
@@ -29,7 +26,7 @@ def kernels() -> Iterator[Finding]:
 
 
 def recording() -> Iterator[Finding]:
-    """What `tileprof run` records with, and what it may."""
+    """Yield what `tileprof run` records with, and what it is permitted to record."""
     yield _recorder()
     yield _cupti()
     yield _others()
@@ -133,3 +130,15 @@ def _counters() -> Finding:
     purpose = f"counters and stall reasons of a GPU; {permissions.why_no_counters()}"
     remedy = f"{permissions.counters_remedy()}\n{_WITHOUT_COUNTERS}"
     return Finding("GPU counters", permissions.counters(), purpose, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: a thing, whether it is there, and what follows."""
+
+    name: str
+    found: str
+    """Version or path; '' where it is missing."""
+    purpose: str
+    remedy: str = ""
+    """The command that would get it; several lines where it takes more."""

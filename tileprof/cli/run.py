@@ -11,20 +11,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser, number, one_of
 from tileprof.errors import OutputError, UsageError
 from tileprof.progress import working
-
-from . import terminal
-from .later import refuse
-from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
     from tileprof.profile import Profile
     from tileprof.profiler import ProgramTarget
-
-__all__ = ["COMMAND"]
 
 USAGE = (
     "[OPTIONS] SCRIPT [ARGS…]\n"
@@ -33,11 +29,12 @@ USAGE = (
 )
 SUMMARY_LINES = 40
 SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
-"""What the tree at the end folds, more until it fits; `view` shows the rest."""
+"""Thresholds of the tree at the end, in percent: nodes below are folded, more until the tree fits.
+"""
 NAMED_CHILDREN = 4
-"""How many files of child processes are named at the end."""
+"""Largest number of child processes' files that are named at the end."""
 CLOCK_STEP_S = 0.1
-"""How coarse times of files may be, in seconds."""
+"""Resolution of files' time stamps, in seconds."""
 _BACKWARD_OPS = (
     "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
 )
@@ -309,3 +306,8 @@ def _hottest(profile: Profile) -> str:
 
 
 COMMAND = Command("run", "run a program and record where its time goes", main)
+
+
+def refuse(what: str) -> NoReturn:
+    """Say that an option is known and not there yet."""
+    raise UsageError(f"{what} is not available in this version of tileprof")

@@ -16,19 +16,9 @@ from .effects import DeclaredAccess, Effect, Queue, Resource
 from .types import BufferType, DType, Type
 
 __all__ = [
-    "OPS",
-    "Access",
-    "Block",
-    "OpBase",
-    "OpSpec",
-    "Value",
-    "attribute",
-    "op",
-    "operand",
-    "operands",
-    "region",
-    "walk",
-]
+    "OPS", "Access", "Block", "OpBase", "OpSpec", "Value", "attribute", "op", "operand", "operands",
+    "region", "walk", "walk_inner_first",
+]  # fmt: skip
 
 
 class Value:
@@ -69,13 +59,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """What the declaration of an op says: the order of its fields and their roles."""
+    """Declaration of an op: the order of its fields and their roles."""
 
     name: str
     effect: Effect
-    """What the op does to anything, its operands' memory included."""
+    """Effect of the op on anything, its operands' memory included."""
     resource: Resource | None
-    """What it reads or writes besides memory that operands name."""
+    """Resource that it reads or writes besides the memory that operands name."""
     declared: bool
     """Whether the declaration says what the op reads and writes, or that it is nothing."""
     accesses: tuple[DeclaredAccess, ...]
@@ -88,6 +78,8 @@ class OpSpec:
     attributes: tuple[tuple[str, Any], ...]
     """Field name and default (`dataclasses.MISSING` where there is none)."""
     regions: tuple[str, ...]
+    gives: Type | str | None
+    """Type of the only result, or the field that has it: a type, or an operand of that type."""
 
 
 OPS: dict[str, type[OpBase]] = {}
@@ -102,9 +94,10 @@ def operand(
     optional: bool = False,
     default: Any = MISSING,
 ) -> Any:
-    """A field that holds one value (None is allowed where `optional`, and may be left out with the
-    `default` None).  `effect`: what the op does to the memory or the ring that it names; `at` and
-    `unless` as in `DeclaredAccess`."""
+    """Return a field that holds one value (None is allowed where `optional`, and may be left out
+    with the `default` None). `effect`: what the op does to the memory or the ring that it names;
+    `at` and `unless` as in `DeclaredAccess`.
+    """
     meta = {"role": "operand", "effect": effect, "at": at, "unless": unless}
     return (
         field(default=None, metadata=meta) if optional or default is None else field(metadata=meta)
@@ -112,22 +105,24 @@ def operand(
 
 
 def operands(effect: Effect | None = None) -> Any:
-    """A field that holds a list of values; `effect` as in `operand`."""
+    """Return a field that holds a list of values; `effect` as in `operand`."""
     return field(metadata={"role": "operands", "effect": effect, "at": "", "unless": ""})
 
 
 def attribute(
     *, default: Any = MISSING, positional: bool = False, read: Callable[[Any], Any] | None = None
 ) -> Any:
-    """A field known at compile time; a positional one is printed without its name.  `read` makes
-    its value of what the text form holds, where that is text or a list for a type of its own; it
-    raises ValueError for what it cannot read."""
+    """Return a field known at compile time; a positional one is printed without its name.
+
+    `read` makes its value of what the text form holds, where that is text or a list for a type of
+    its own; it raises ValueError for what it cannot read.
+    """
     meta = {"role": "attribute", "positional": positional, "read": read}
     return field(metadata=meta) if default is MISSING else field(default=default, metadata=meta)
 
 
 def region() -> Any:
-    """A field that holds a block of ops."""
+    """Return a field that holds a block of ops."""
     return field(metadata={"role": "region"})
 
 
@@ -145,7 +140,7 @@ class Access:
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class OpBase:
-    """What every op carries: where it came from and what was decided about it."""
+    """Base of all ops: source location, and decisions of the compiler."""
 
     SPEC: ClassVar[OpSpec]
 
@@ -160,8 +155,12 @@ class OpBase:
             self.results = tuple(Value(t, self.hint, self) for t in types)
 
     def result_types(self) -> tuple[Type, ...]:
-        """Types of the results, from the operands."""
-        return ()
+        """Types of the results: what the declaration `gives`."""
+        gives = self.SPEC.gives
+        if isinstance(gives, str):
+            held = getattr(self, gives)
+            return (held if isinstance(held, DType) else held.type,)
+        return () if gives is None else (gives,)
 
     def verify(self) -> Iterator[str]:
         """Sentences about what is wrong with this op; none when it is right."""
@@ -174,7 +173,7 @@ class OpBase:
         return value
 
     def operand_values(self) -> Iterator[Value]:
-        """All operands in order, lists flattened, absent ones left out."""
+        """Yield all operands in order, lists flattened, absent ones left out."""
         for name, many in self.SPEC.operands:
             held = getattr(self, name)
             if many:
@@ -183,7 +182,7 @@ class OpBase:
                 yield held
 
     def all_operand_values(self) -> Iterator[Value]:
-        """The operands of the op and of everything inside of it."""
+        """Yield the operands of the op and of everything inside of it."""
         yield from self.operand_values()
         for block in self.blocks():
             for inner in walk(block):
@@ -196,7 +195,7 @@ class OpBase:
         return None
 
     def accesses(self) -> Iterator[Access]:
-        """The buffers that the op itself reads or writes, without those of its regions."""
+        """Yield the buffers that the op itself reads or writes, without those of its regions."""
         for each in self.SPEC.accesses:
             value = getattr(self, each.field)
             if (each.reads or each.writes) and isinstance(getattr(value, "type", None), BufferType):
@@ -205,14 +204,14 @@ class OpBase:
                 yield Access(value, reads, each.writes, at)
 
     def all_accesses(self) -> Iterator[Access]:
-        """The buffers that the op and everything inside of it reads or writes."""
+        """Yield the buffers that the op and everything inside of it reads or writes."""
         yield from self.accesses()
         for block in self.blocks():
             for inner in walk(block):
                 yield from inner.accesses()
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the regions."""
+        """Yield the blocks of the regions."""
         for name in self.SPEC.regions:
             yield getattr(self, name)
 
@@ -237,14 +236,16 @@ def op(
     on: Resource | None = None,
     mnemonics: tuple[str, ...] = (),
     by: str = "",
+    gives: Type | str | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Declare an op.  `effect`: what it does besides what its operands declare, and `on` what.
-    With `mnemonics`, the attribute `by` chooses the name in the text form."""
+    With `mnemonics`, the attribute `by` chooses the name in the text form.  `gives` as in `OpSpec`;
+    without it the class says in `result_types` what its results are."""
 
     def declare(cls: type[T]) -> type[T]:
         made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
         held = [f for f in fields(made) if f.metadata.get("role")]
-        made.SPEC = _spec(name, effect, on, by, held)
+        made.SPEC = _spec(name, effect, on, by, gives, held)
         for key in mnemonics or (name,):
             if key in OPS:
                 raise ValueError(f"two ops are called {key!r}")
@@ -255,7 +256,12 @@ def op(
 
 
 def _spec(
-    name: str, own: Effect | None, on: Resource | None, by: str, all_fields: list[Field[Any]]
+    name: str,
+    own: Effect | None,
+    on: Resource | None,
+    by: str,
+    gives: Type | str | None,
+    all_fields: list[Field[Any]],
 ) -> OpSpec:
     def with_role(*roles: str) -> list[Field[Any]]:
         return [f for f in all_fields if f.metadata["role"] in roles]
@@ -278,6 +284,7 @@ def _spec(
         tuple(f.name for f in attributes if f.metadata["positional"]),
         tuple((f.name, f.default) for f in attributes if not f.metadata["positional"]),
         tuple(f.name for f in with_role("region")),
+        gives,
     )
 
 
@@ -288,8 +295,16 @@ def _declared(held: Field[Any]) -> DeclaredAccess:
 
 
 def walk(block: Block) -> Iterator[OpBase]:
-    """Every op of a block and of the regions inside, outer before inner, in order."""
+    """Yield every op of a block and of the regions inside, outer before inner, in order."""
     for each in block.ops:
         yield each
         for inner in each.blocks():
             yield from walk(inner)
+
+
+def walk_inner_first(block: Block) -> Iterator[OpBase]:
+    """Every op of a block and of the regions inside, inner before outer, in order."""
+    for each in block.ops:
+        for inner in each.blocks():
+            yield from walk_inner_first(inner)
+        yield each

@@ -1,7 +1,7 @@
 """Hardware counters of launches as metrics: what each is made of, how it adds up, rates of two.
 
 In: a set of counters, or the name of one of CUPTI's metrics.  Out: `Counter`s, which say what a
-launch adds to its kernel's node, and `CounterRate`s, which readers derive.
+launch adds to its kernel's node, and `Rate`s, which readers derive.
 
 Counts are added up. A rate is never averaged: what is divided by what is kept as two sums, so a
 rate of many launches, or of a subtree, is that of all their work together. Of a metric of CUPTI's
@@ -19,21 +19,6 @@ from dataclasses import dataclass
 from tileprof.errors import UsageError
 from tileprof.profile.metrics import Adds, Metric
 
-__all__ = [
-    "RATES",
-    "SETS",
-    "TIME",
-    "Counter",
-    "CounterRate",
-    "counters_of",
-    "is_count",
-    "is_part",
-    "is_percent",
-    "metric_name",
-    "rate_of",
-    "unit_of",
-]
-
 TIME = "gpu__time_duration.sum"
 """Nanoseconds of a launch; read with all others, and the kernel's `time`."""
 
@@ -49,23 +34,26 @@ class Counter:
     factor: float = 1.0
 
     def value(self, values: Mapping[str, float]) -> float:
-        """What a launch adds, from the values of CUPTI's metrics."""
+        """Return the value that a launch adds, from the values of CUPTI's metrics."""
         total = sum(values[term] for term in self.terms) * self.factor
         return total * values[TIME] if self.by_time else total
 
 
 @dataclass(frozen=True, slots=True)
-class CounterRate:
-    """What readers divide: `factor * above / below`, in `unit`."""
+class Rate:
+    """A metric that readers derive from two others: `factor * above / below`, in `unit`."""
 
     above: str
     below: str
     factor: float
     unit: str
+    may_be_zero: bool = True
+    """True where 0 is a measured value, as of counters; otherwise 0 means that it is unknown."""
 
 
 def _count(name: str, *terms: str, unit: str = "1") -> Counter:
-    """The sum of CUPTI's counters over a device; a term with a point is one of its numbers."""
+    """Return the sum of CUPTI's counters over a device; a term with a point is one of its
+    numbers."""
     whole = tuple(term if "." in term else f"{term}.sum" for term in terms)
     return Counter(Metric(name, unit), whole)
 
@@ -112,20 +100,20 @@ SETS: dict[str, tuple[Counter, ...]] = {
         _count("scheduler_cycles", "smsp__cycles_active"),
     ),
 }  # fmt: skip
-"""What `--metrics` knows by one word."""
+"""Sets of counters that `--metrics` knows by one word."""
 
-RATES: dict[str, CounterRate] = {
-    "dram_tbyte/s": CounterRate("dram_bytes", "time", 1e-3, "1"),
-    "l2_hit_rate": CounterRate("l2_hit_sectors", "l2_sectors", 1.0, "share"),
-    "l1_hit_rate": CounterRate("l1_hit_sectors", "l1_sectors", 1.0, "share"),
-    "sectors_per_load": CounterRate("load_sectors", "load_requests", 1.0, "1"),
-    "sectors_per_store": CounterRate("store_sectors", "store_requests", 1.0, "1"),
-    "conflicts_per_shared_load": CounterRate("shared_load_conflicts", "shared_loads", 1.0, "1"),
-    "conflicts_per_shared_store": CounterRate("shared_store_conflicts", "shared_stores", 1.0, "1"),
-    "tensor_use": CounterRate("tensor_cycles", "tensor_cycles_at_most", 1.0, "share"),
-    "achieved_occupancy": CounterRate("warp_cycles", "warp_cycles_at_most", 1.0, "share"),
-    "sm_use": CounterRate("sm_active_cycles", "sm_cycles", 1.0, "share"),
-    "issue_use": CounterRate("issue_cycles", "scheduler_cycles", 1.0, "share"),
+RATES: dict[str, Rate] = {
+    "dram_tbyte/s": Rate("dram_bytes", "time", 1e-3, "1"),
+    "l2_hit_rate": Rate("l2_hit_sectors", "l2_sectors", 1.0, "share"),
+    "l1_hit_rate": Rate("l1_hit_sectors", "l1_sectors", 1.0, "share"),
+    "sectors_per_load": Rate("load_sectors", "load_requests", 1.0, "1"),
+    "sectors_per_store": Rate("store_sectors", "store_requests", 1.0, "1"),
+    "conflicts_per_shared_load": Rate("shared_load_conflicts", "shared_loads", 1.0, "1"),
+    "conflicts_per_shared_store": Rate("shared_store_conflicts", "shared_stores", 1.0, "1"),
+    "tensor_use": Rate("tensor_cycles", "tensor_cycles_at_most", 1.0, "share"),
+    "achieved_occupancy": Rate("warp_cycles", "warp_cycles_at_most", 1.0, "share"),
+    "sm_use": Rate("sm_active_cycles", "sm_cycles", 1.0, "share"),
+    "issue_use": Rate("issue_cycles", "scheduler_cycles", 1.0, "share"),
 }
 """Rates of the sets' counters, by name."""
 
@@ -136,7 +124,8 @@ _OF_PEAK = re.compile(r"(\w+)\.(sum|avg)\.pct_of_(peak_sustained_(?:active|elaps
 
 
 def counters_of(name: str) -> tuple[Counter, ...]:
-    """What launches add for a set, or for one of CUPTI's metrics; UsageError for no name at all.
+    """Return the metrics that launches add for a set, or for one of CUPTI's metrics; UsageError for
+    no name at all.
 
     Whether a device has such a metric is not known here. A name without a way to combine the units
     of a device (`.sum`, `.avg`, …) is taken as their sum.
@@ -182,31 +171,31 @@ def _below(name: str, terms: tuple[str, ...]) -> Counter:
 
 
 def is_part(metric: str) -> bool:
-    """Whether a metric is one of the two sums of a rate of CUPTI's."""
+    """Return whether a metric is one of the two sums of a rate of CUPTI's."""
     return metric.startswith((_ABOVE, _BELOW))
 
 
-def rate_of(metric: str) -> tuple[str, CounterRate] | None:
-    """The rate of CUPTI's that a metric is the upper sum of, with its name."""
+def rate_of(metric: str) -> tuple[str, Rate] | None:
+    """Return the rate of CUPTI's that a metric is the upper sum of, with its name."""
     if not metric.startswith(_ABOVE):
         return None
     name = metric.removeprefix(_ABOVE)
     unit = "share" if is_percent(name) else "1"
-    return name, CounterRate(metric, f"{_BELOW}{name}", 1.0, unit)
+    return name, Rate(metric, f"{_BELOW}{name}", 1.0, unit)
 
 
 def is_count(name: str) -> bool:
-    """Whether one of CUPTI's metrics, by its whole name, counts what happens."""
+    """Return whether one of CUPTI's metrics, by its whole name, counts what happens."""
     return _COUNTED.fullmatch(name) is not None
 
 
 def is_percent(name: str) -> bool:
-    """Whether one of CUPTI's metrics is a percentage."""
+    """Return whether one of CUPTI's metrics is a percentage."""
     return name.endswith(".pct") or ".pct_of_" in name
 
 
 def unit_of(name: str) -> str:
-    """The unit of what one of CUPTI's metrics counts."""
+    """Return the unit of what one of CUPTI's metrics counts."""
     base = name.partition(".")[0]
     if "__time_" in base:
         return "ns"

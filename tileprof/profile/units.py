@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from tileprof.profile.storage.plain_text import clean_text
 
-__all__ = ["cells", "format_percent", "format_value"]
-
 _LARGEST_PLAIN_COUNT = 10_000_000
 
 
@@ -43,10 +41,8 @@ def format_value(value: float, unit: str) -> str:
 
 
 def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]:
-    """The values of one column, padded so that right-aligned digits stand above each other.
-
-    `signed` puts a plus before positive values, as differences want it.
-    """
+    """Return the values of one column, padded so that right-aligned digits stand above each other.
+    `signed` puts a plus before positive values, as differences want it."""
     pairs = [_split(value, unit) for value in values]
     if signed:
         pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
@@ -57,7 +53,7 @@ def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]
 
 
 def format_percent(share: float) -> str:
-    """A share of one as a percentage with one decimal; empty for NaN."""
+    """Return a share of one as a percentage with one decimal; empty for NaN."""
     return "" if math.isnan(share) else f"{share * 100:.1f}"
 
 

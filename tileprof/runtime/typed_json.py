@@ -14,8 +14,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from tileprof import ir
 from tileprof.remarks import Statement, from_plain
 
-__all__ = ["read_as"]
-
 _WIDEST = 1 << 63
 """Numbers are below this: they go into 64 bits."""
 _DEEPEST = 100
@@ -53,7 +51,7 @@ def read_as(wanted: Any, held: Any, name: str = "the file", depth: int = 0) -> A
 
 
 def _is_plain(wanted: Any, held: Any) -> bool:
-    """Whether this is a number, a truth value or a text as wanted."""
+    """Return whether this is a number, a truth value or a text as wanted."""
     if wanted is float:
         return type(held) in (int, float)
     return type(held) is wanted and (wanted is not int or abs(held) < _WIDEST)

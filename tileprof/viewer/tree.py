@@ -11,6 +11,7 @@ import numpy as np
 
 from tileprof.profile import PcRecording, Profile
 from tileprof.profile.transform.regroup import HIDDEN
+from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts
@@ -28,9 +29,6 @@ from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.sample_shares import LEGEND, share_names
 from tileprof.viewer.selection import Selection, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
-from tileprof.viewer.units import cells, format_percent, format_value
-
-__all__ = ["render"]
 
 _BAR_WIDTH = 8
 _LEGENDS = {
@@ -151,7 +149,7 @@ def _are_dealt_out(recordings: Iterable[PcRecording]) -> bool:
 
 
 def _legends(columns: list[Column], mode: Mode) -> Iterator[str]:
-    """How to read the first column, and those that are means."""
+    """Explain the first column, and the columns that are means."""
     first = columns[0]
     if first.adds != "mean":
         own = "" if _own(first, mode) is None else "; own: the node alone"

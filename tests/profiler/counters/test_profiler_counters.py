@@ -23,6 +23,7 @@ from tileprof.profiler.counters.planning import make_plan
 from tileprof.profiler.counters.reading import in_order
 from tileprof.profiler.counters.requests import Asked, parse_metrics
 from tileprof.profiler.cupti import cupti_library, permissions
+from tileprof.profiler.cupti.refusals import REFUSALS
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda import driver as cuda_driver
 from tileprof.runtime.hooks import KernelDescription
@@ -396,22 +397,36 @@ def test_a_session_after_one_with_counters_records_as_ever(gpu: Gpu) -> None:
 
 def test_no_permission(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on without counters; one sentence says what to change."""
-    monkeypatch.setattr(permissions, "counters_remedy", lambda: "run as root")
+    monkeypatch.setattr(permissions, "refused_remedy", lambda: "run as root")
     gpu.fake.option("range_start_result", 35)
     with profiler.profile(context="scopes", metrics="memory") as session:
         gpu.launch("gemm")
     assert session.profile is not None
     said = session.profile.tables.provenance["counters not read"]
     assert said == (
-        "this process may not read counters (cuptiRangeProfilerStart: FAKE_ERROR, 35); run as root;"
-        " `--instrument sample` needs no permission"
+        "CUPTI reads no counters without the driver's permission"
+        " (cuptiRangeProfilerStart: FAKE_ERROR, 35): run as root;"
+        " `--instrument sample` needs no counters"
     )
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_refused_counters_are_said_with_the_way_out(gpu: Gpu, code: int) -> None:
+    """Whatever the reason, the program goes on."""
+    gpu.fake.option("range_enable_result", code)
+    with profiler.profile(context="scopes", metrics="memory") as session, profiler.scope("step"):
+        gpu.launch("gemm")
+    assert session.profile is not None
+    assert session.profile.find("step", "scope")
+    where, way = REFUSALS[code]
+    said = session.profile.tables.provenance["counters not read"]
+    assert said.startswith(f"CUPTI reads no counters {where} (cuptiRangeProfilerEnable: FAKE_ERROR")
+    assert way in said
 
 
 @pytest.mark.parametrize(
     ("option", "code", "text"),
     [
-        ("range_enable_result", 43, "no counters of a part of a GPU (MIG) (cuptiRangeProfilerEn"),
         ("range_config_result", 999, "cuptiRangeProfilerSetConfig: FAKE_ERROR (999)"),
         ("chip", 1, "device 0 is a OTHER1, and counters were chosen for a FAKE100"),
     ],

@@ -32,6 +32,7 @@ from tileprof.profile import (
 from tileprof.profiler.counters import control
 from tileprof.profiler.counters.instructions import make_instruction_plan
 from tileprof.profiler.counters.requests import AskedInstructions, parse_metrics
+from tileprof.profiler.cupti.refusals import REFUSALS
 from tileprof.viewer.code.pc_data import sass_json
 from tileprof.viewer.code.sass import render_sass
 from tileprof.viewer.columns import column
@@ -220,12 +221,16 @@ def test_samples_and_counts_side_by_side(played: Counting) -> None:
     merge([counted, sampled]).check()
 
 
-def test_a_failure_is_told(played: Counting) -> None:
-    """The program goes on; the profile says why there is nothing."""
-    played.fake.option("sass_enable_result", 35)
+@pytest.mark.parametrize("code", REFUSALS)
+def test_a_refusal_is_told(played: Counting, code: int) -> None:
+    """The program goes on; the profile says why there is nothing, and the way out."""
+    played.fake.option("sass_enable_result", code)
     profile = run(played)
     assert not profile.tables.pc
-    assert "may not read counters" in profile.tables.provenance["counters not read"]
+    where, way = REFUSALS[code]
+    said = profile.tables.provenance["counters not read"]
+    assert said.startswith(f"CUPTI reads no counters {where} (")
+    assert way in said
     with pytest.raises(UsageError, match="no counts of instructions"):
         render_sass(profile, ViewOptions(), 120, color=False, unicode=True)
 

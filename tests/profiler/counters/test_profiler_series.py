@@ -15,8 +15,8 @@ import tileprof.profiler as profiler
 from tests.native.cupti_programs import LAUNCH, Fake
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import CounterSeries, Profile, SeriesMetric, load, merge
-from tileprof.profiler.counters import host, series_control, series_planning
-from tileprof.profiler.counters.series_planning import make_series_plan
+from tileprof.profiler.counters import host, series_control
+from tileprof.profiler.counters.series_control import make_series_plan
 from tileprof.profiler.counters.series_requests import (
     SERIES_SETS,
     USUAL_SETS,
@@ -24,6 +24,7 @@ from tileprof.profiler.counters.series_requests import (
     parse_pm_sampling,
 )
 from tileprof.profiler.cupti import cupti_library
+from tileprof.profiler.cupti.refusals import REFUSALS
 
 CONTEXT = 0x1000
 NS = 200_000
@@ -161,7 +162,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     recorder = pytest.importorskip("tileprof.native._recorder")
     played = build_fake()
     monkeypatch.setenv("TILEPROF_CUPTI", str(played))
-    plan = series_planning.make_series_plan
+    plan = series_control.make_series_plan
     monkeypatch.setattr(
         series_control, "make_series_plan", lambda asked: plan(asked, lambda path: "FAKE100")
     )
@@ -257,8 +258,8 @@ def test_what_cannot_be_counted_at_once(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize(
     ("option", "code", "said"),
-    [("pm_enable_result", 35, "this process may not read counters"),
-     ("pm_enable_result", 43, "a part of a GPU (MIG)"),
+    [*(("pm_enable_result", code, where) for code, (where, _) in REFUSALS.items()),
+     *(("pm_enable_result", code, way) for code, (_, way) in REFUSALS.items()),
      ("pm_start_result", 999, "cuptiPmSamplingStart: FAKE_ERROR (999)"),
      ("chip", 1, "device 0 is a OTHER1, and counters were chosen for a FAKE100")],
 )  # fmt: skip

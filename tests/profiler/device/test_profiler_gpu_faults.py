@@ -3,6 +3,10 @@ was recorded until then is kept."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +15,11 @@ import pytest
 from tests.native.cupti_programs import Fake
 from tileprof import profiler
 from tileprof.profile import Profile, load, save
+from tileprof.profiler.cupti.refusals import REFUSALS
 from tileprof.profiler.session.session import Session
 
 recorder = pytest.importorskip("tileprof.native._recorder")
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -81,9 +87,12 @@ def test_nothing_is_said_to_be_lost_where_all_records_came(fake: Fake, tmp_path:
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        (35, "not recorded: cannot subscribe to CUPTI: FAKE_ERROR"),
+        *(
+            (code, f"not recorded: CUPTI records no kernels {where} (cannot subscribe to CUPTI")
+            for code, (where, _) in REFUSALS.items()
+        ),
+        *((code, way) for code, (_, way) in REFUSALS.items()),
         (39, "has CUPTI already"),
-        (43, "not recorded: cannot subscribe to CUPTI: FAKE_ERROR"),
         (999, "not recorded: cannot subscribe to CUPTI: FAKE_ERROR"),
     ],
 )
@@ -112,3 +121,47 @@ def test_library_without_a_function_is_named(
     profile, facts = ended(session, tmp_path)
     assert len(profile.find("step", "scope")) == 1
     assert facts["gpu"] == "not recorded: libm.so.6 has no function cuptiGetVersion"
+
+
+ENDED = """
+import sys, time
+from pathlib import Path
+from tests.native.cupti_programs import Fake
+from tests.profiler.ended_in_flush import end_in_flush
+from tileprof import profiler
+from tileprof.native import _recorder
+from tileprof.profiler.endings.termination import finalize_on_terminate
+
+library, at_end = sys.argv[1], sys.argv[2] == "end"
+fake, done = Fake(Path(library), _recorder), 0
+session = profiler.start("out.tprof", context="scopes", flush_interval=0.01)
+finalize_on_terminate(session)
+end_in_flush(lambda: done >= 100, lambda: print(done, flush=True), forced=at_end)
+while not at_end or done < 100:
+    with profiler.scope("work"):
+        fake.kernel()
+        time.sleep(0.0005)
+    done += 1
+session.finalize()
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals as on Linux")
+@pytest.mark.parametrize("when", ["flush", "end"])
+def test_sigterm_in_a_flush_leaves_all_that_ran_before(
+    library: Path, tmp_path: Path, when: str
+) -> None:
+    """In a flush of the helping thread, or in the last one; kernels whose records CUPTI still has
+    when the signal comes are in the file."""
+    (tmp_path / "ended.py").write_text(ENDED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEPROF_CUPTI": str(library)}
+    ran = subprocess.run(
+        [sys.executable, "ended.py", str(library), when], cwd=tmp_path, env=environment,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, "")
+    profile = load(tmp_path / "out.tprof")
+    profile.check()
+    assert kernels(profile) >= int(ran.stdout) >= 100
+    assert "lost" not in profile.tables.provenance

@@ -75,6 +75,35 @@ def test_signal_during_finalisation_ends_process_with_whole_profile(
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_signal_while_another_thread_writes_the_file_leaves_all_that_ran(
+    tmp_path: Path, step: str
+) -> None:
+    """SIGTERM comes in the middle of a flush of the helping thread, before or after the fsync."""
+    ran = _run(
+        tmp_path,
+        f"""
+        finalize_on_terminate(session)
+        rounds, original = 10, os.{step}
+        def ending(*arguments, **named):
+            if threading.current_thread() is not threading.main_thread() and rounds > 100:
+                os.{step} = original
+                print(rounds, flush=True)
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0.1)
+            return original(*arguments, **named)
+        os.{step} = ending
+        while True:
+            with p.scope("work"):
+                time.sleep(0.0005)
+            rounds += 1
+        """,
+    )
+    assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, "")
+    assert _visits(tmp_path / "out.tprof") >= int(ran.stdout) > 100
+    assert [each.name for each in tmp_path.glob("*.tprof*")] == ["out.tprof"]
+
+
 def test_handler_of_the_program_runs_after_finalisation(tmp_path: Path) -> None:
     """A program whose own handler finalizes and exits gets its profile and its exit code."""
     ran = _run(

@@ -12,22 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.profiler.gpu.running import PROGRAMS, Ran, counts, profiled, python, succeeded
+from tests.profiler.trace_orders import ORDERS
 
 pytestmark = pytest.mark.gpu
 COUNT = 100
 """Kernels that the program launches in each scope."""
-
-ORDERS = {
-    "inside": "ours+ before theirs+ during theirs- after ours-",
-    "twice inside": "ours+ before theirs+ during theirs- between theirs+ again theirs- after ours-",
-    "begun before and ended inside": "theirs+ alone ours+ during theirs- after ours-",
-    "around": "theirs+ alone ours+ during ours- late theirs-",
-    "begun inside and ended after": "ours+ before theirs+ during ours- late theirs-",
-    "ended before": "theirs+ alone theirs- ours+ after ours-",
-    "begun after": "ours+ before ours- theirs+ late theirs-",
-    "inside a second session": "ours+ first ours- ours+ before theirs+ during theirs- after ours-",
-}
-"""What the program does, in the words of `kineto.py`."""
 
 
 def check_what_each_keeps(ran: Ran, words: list[str]) -> None:

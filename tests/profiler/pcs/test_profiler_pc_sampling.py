@@ -18,6 +18,7 @@ from tests.native.pc_programs import SCOREBOARD, SELECTED, WAIT, WAIT_LATENCY, S
 from tileprof import profiler
 from tileprof.profile import load, save
 from tileprof.profiler.cupti import permissions
+from tileprof.profiler.cupti.refusals import BUSY, REFUSALS
 from tileprof.profiler.pcs.held_cubins import HeldCubins
 from tileprof.profiler.pcs.options import parse_pc_sampling
 from tileprof.profiler.pcs.raw import RawPcSamples
@@ -247,10 +248,13 @@ def test_cuda_that_works_when_a_session_begins(played: Sampling) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("pc_enable_result", 35, "the driver lets administrators alone read counters"),
-        ("pc_no_stalls", 1, "the driver lets administrators alone read counters"),
-        ("pc_enable_result", 43, "this device or its driver does not allow it (enabling: FAKE_"),
-        ("pc_enable_result", 36, "another profiling interface was used in the process before"),
+        *(
+            ("pc_enable_result", code, f"CUPTI takes no samples {where} (enabling: FAKE_ERROR")
+            for code, (where, _) in REFUSALS.items()
+            if code != BUSY
+        ),
+        ("pc_enable_result", BUSY, "another process samples this GPU"),
+        ("pc_no_stalls", 1, "CUPTI takes no samples without the driver's permission"),
         ("pc_start_result", 999, "starting: FAKE_ERROR"),
     ],
 )
@@ -270,7 +274,9 @@ def test_what_fails_is_said(
     profile = session.finalize()
     failed = profile.tables.provenance["pc sampling failed"]
     assert failed.startswith(said)
-    if "administrators" in said:
+    if "pc_enable" in option and value != BUSY:
+        assert REFUSALS[value][1] in failed
+    if "permission" in said:
         assert "NVreg_RestrictProfilingToAdminUsers=0" in failed
         assert "--instrument sample" in failed
     (kernel,) = profile.find(kind="kernel")

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from tileprof.instrument.slots import SlotHeads
 
-from .spread import Spread
-
-__all__ = ["Groups", "blocks_of"]
+from .imbalance import Spread
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

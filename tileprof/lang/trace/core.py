@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location, TileprofError, UnsupportedPython
-from tileprof.lang.context import Context
 from tileprof.lang.regions import Kind, Region
 from tileprof.lang.spans import here
 from tileprof.lang.values import Expr
@@ -24,7 +23,7 @@ class Retrace(Exception):
     """The trace has learned something that it should have known at its start: run it again."""
 
 
-class Core(Context):
+class Core:
     """Emits ops into the innermost open block, each with the user's line."""
 
     def __init__(self, root: CodeType | None) -> None:
@@ -42,7 +41,7 @@ class Core(Context):
     # -- places
 
     def location(self) -> Location | None:
-        """The user's line that is running, with the calls that lead to it."""
+        """Return the user's line that is running, with the calls that lead to it."""
         return here(self.root)
 
     def fail(
@@ -102,7 +101,7 @@ class Core(Context):
             parent.ended = True
 
     def inner(self, *kinds: Kind) -> Region | None:
-        """The innermost open region of these kinds."""
+        """Return the innermost open region of these kinds."""
         return next((r for r in reversed(self.regions) if r.kind in kinds), None)
 
     def need_launch(self, what: str) -> None:
@@ -136,7 +135,8 @@ class Core(Context):
                 )
 
     def visible(self, expr: Expr) -> ir.Value:
-        """The value of an expression that is used here; an error where its block has ended."""
+        """Return the value of an expression that is used here; an error where its block has
+        ended."""
         if not expr.region.visible:
             name = f"`{expr.value.name}`" if expr.value.name else "this value"
             where = expr.region.location

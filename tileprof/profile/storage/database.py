@@ -26,8 +26,6 @@ from tileprof.profile.storage import limits
 from tileprof.profile.storage.plain_text import clean_lines, clean_texts
 from tileprof.profile.storage.schema import TABLES, Field, Table, Type, quoted
 
-__all__ = ["Database", "Rows", "opened"]
-
 Integers = npt.NDArray[np.int64]
 
 _TYPES: dict[Type, tuple[type, ...]] = {
@@ -133,6 +131,8 @@ class Database:
         """Bytes of texts that the file can still hold: overlapping pages repeat without end."""
         self._read: dict[str, Rows] = {}
         self._ids: dict[str, Integers] = {}
+        self.version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        """Version of the format that the file says it has."""
         self._tables = self._checked_tables()
         connection.set_authorizer(_authorize)
 
@@ -164,11 +164,11 @@ class Database:
         if len(stored) != len(found):
             raise ProfileFileError(f"`{table.name}` has computed columns")
         for field in table.fields:
-            if field.name not in stored:
+            if field.name not in stored and field.since <= self.version:
                 raise ProfileFileError(f"`{table.name}` has no column `{field.name}`")
 
     def has(self, table: Table) -> bool:
-        """Whether there is a table that older files, or those with less in them, lack."""
+        """Return whether there is a table that older files, or those with less in them, lack."""
         return table.name in self._tables
 
     def rows(self, table: Table) -> Rows:
@@ -188,19 +188,22 @@ class Database:
         """Return some columns of the rows that fulfil a condition."""
         # An index of the file's own must not decide the order of rows.
         source = f"FROM {table.name} NOT INDEXED {where}"
-        packed = [field for field in fields if self._is_whole(field, source, values)]
-        others = [field for field in fields if field not in packed]
+        stored = [field for field in fields if field.since <= self.version]
+        packed = [field for field in stored if self._is_whole(field, source, values)]
+        others = [field for field in stored if field not in packed]
         cells = self._packed(table, packed, source, values)
         # What is not whole after all is fetched like texts, or refused there.
         others += [field for field in packed if field.name not in cells]
         cells |= self._fetched(table, others, source, values)
         if len({len(column) for column in cells.values()}) > 1:
             raise ProfileFileError(f"the columns of `{table.name}` differ in length")
+        count = len(cells[stored[0].name])
+        cells |= {field.name: [""] * count for field in fields if field not in stored}
         made = {field.name: self._column(table, field, cells[field.name]) for field in fields}
-        return Rows(table, made, len(cells[fields[0].name]))
+        return Rows(table, made, count)
 
     def _is_whole(self, field: Field, source: str, values: Sequence[int]) -> bool:
-        """Whether a column holds whole numbers, as far as its first row says."""
+        """Return whether a column holds whole numbers, as far as its first row says."""
         if field.type == "integer":
             return True
         if field.type != "number":
@@ -300,7 +303,7 @@ class Database:
         return column
 
     def _places(self, table: Table, field: Field, column: Integers) -> Integers:
-        """The places of rows that a column names by their ids; -1 for NULL."""
+        """Return the places of rows that a column names by their ids; -1 for NULL."""
         ids = self._ids_of(field.refers)
         if not column.size:
             return column
@@ -338,7 +341,7 @@ def _or_null(field: Field) -> str:
 
 
 def _holds_whole_numbers(text: str | None, count: int) -> bool:
-    """Whether a text has exactly so many whole numbers, with commas between them."""
+    """Return whether a text has exactly so many whole numbers, with commas between them."""
     if not text or text.count(",") != count - 1 or text.encode().translate(None, _WHOLE):
         return False
     signs = text.count(",-") + text.startswith("-")
@@ -357,7 +360,7 @@ def check_ascending(table: Table, keys: Sequence[Integers]) -> None:
 
 
 def _numbers(table: Table, field: Field, cells: Any) -> Any:
-    """The same numbers where all are in range; NaN for NULL."""
+    """Return the same numbers where all are in range; NaN for NULL."""
     if not isinstance(cells, np.ndarray):
         cells = [math.nan if cell is None else cell for cell in cells]
     column = np.asarray(cells, np.float64)

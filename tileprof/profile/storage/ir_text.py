@@ -18,8 +18,6 @@ import numpy as np
 from tileprof.kernel_ir import Attribute, Block, Op, Parameter, TileKernel, Type
 from tileprof.profile.storage.limits import NESTING
 
-__all__ = ["read"]
-
 _RESULTS = re.compile(r"(%\w+(?:, %\w+)*) = ")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|%\w+|[\[\]{}=,:]|[^\s\[\]{}=,:"%]+')
 _OPENS = re.compile(r"(.*?) ?\b([a-z]\w*)(?:\(([^()]*)\))? \{")
@@ -35,7 +33,7 @@ _SSA = re.compile(r"%\w+")
 
 
 def read(ir: str) -> TileKernel:
-    """The kernel of a text; an empty one where it nests deeper than any compiler writes."""
+    """Return the kernel of a text; an empty one where it nests deeper than any compiler writes."""
     if _nesting(ir) > NESTING:
         return TileKernel()
     lines = filter(None, map(str.strip, ir.splitlines()))
@@ -110,7 +108,7 @@ def _attribute(token: str, tokens: Iterator[str]) -> Attribute:
 
 
 def _value(token: str) -> Attribute:
-    """A number, a truth value or a text; a number that no type holds stays a text."""
+    """Return a number, a truth value or a text; a number that no type holds stays a text."""
     if token[:1] == '"':
         try:
             return str(json.loads(token))

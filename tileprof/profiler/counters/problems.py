@@ -7,23 +7,12 @@ from typing import TypeVar
 
 from tileprof.errors import MissingDependencyError
 from tileprof.profiler import native
-from tileprof.profiler.cupti import permissions
-
-__all__ = ["NOT_READ", "or_why_not", "problem"]
+from tileprof.profiler.cupti.refusals import INSTEAD, refusal
 
 _T = TypeVar("_T")
 
 NOT_READ = "counters not read"
 """Key of the provenance for the reason."""
-_REFUSED = 35
-"""CUPTI's code where the driver lets administrators alone read counters."""
-_UNSUPPORTED = {
-    40: "a virtual GPU whose host does not allow it",
-    41: "a GPU in confidential computing",
-    42: "a GPU for mining",
-    43: "a part of a GPU (MIG)",
-    45: "Windows Subsystem for Linux",
-}
 
 
 def or_why_not(make: Callable[[], _T], fail: Callable[[str], _T]) -> _T:
@@ -39,13 +28,6 @@ def or_why_not(make: Callable[[], _T], fail: Callable[[str], _T]) -> _T:
 
 def problem(code: int, text: str) -> str:
     """One sentence on a failure of CUPTI's; codes below 0 are the recorder's own."""
-    if code == _REFUSED:
-        way = permissions.counters_remedy() or "run as root"
-        return (
-            "this process may not read counters"
-            f" ({text}, {code}); {' '.join(way.split())}; `--instrument sample` needs no"
-            " permission"
-        )
-    if code in _UNSUPPORTED:
-        return f"CUPTI reads no counters of {_UNSUPPORTED[code]} ({text}, {code})"
+    if refused := refusal(code, f"{text}, {code}", "CUPTI reads no counters"):
+        return f"{refused}; {INSTEAD}"
     return text if code < 0 else f"{text} ({code})"

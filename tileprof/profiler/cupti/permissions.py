@@ -1,4 +1,5 @@
-"""Whether this process may read counters and samples of GPUs: hardware counters, stall reasons.
+"""Permission of this process to read counters and samples of GPUs: hardware counters, stall
+reasons.
 
 In: what the driver's parameters and the kernel say about this process.  Out: how it may, or why not
 and what to change.  Call paths, times and copies of kernels need no permission.
@@ -10,10 +11,10 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["counters", "counters_remedy", "why_no_counters"]
-
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 PROCESS_STATUS = Path("/proc/self/status")
+WSL_DEVICE = Path("/dev/dxg")
+"""Device by which Windows Subsystem for Linux reaches the driver of Windows."""
 CAP_SYS_ADMIN = 21
 """Number of the capability that the driver asks for."""
 
@@ -47,6 +48,22 @@ def counters_remedy() -> str:
             "start the container with --cap-add=SYS_ADMIN; or for all users, on the host:\n" + _HOST
         )
     return "run as root; or for all users:\n" + _HOST
+
+
+def refused_remedy() -> str:
+    """Return in one line what gives the permission that CUPTI says this process lacks.
+
+    It differs from `counters_remedy` where the driver's parameters allow what the driver refuses,
+    as in a container whose administrator is none on the host, or are not to be seen.
+    """
+    if WSL_DEVICE.exists():
+        return (
+            "in the NVIDIA Control Panel of Windows, under Developer, allow all users to access GPU"
+            " performance counters"
+        )
+    known = counters_remedy() if DRIVER_PARAMETERS.exists() else ""
+    remedy = known or f"run as root of the host; or for all users, on the host: {_HOST}"
+    return " ".join(remedy.split())
 
 
 _HOST = (

@@ -29,6 +29,7 @@ from tileprof.profiler.cupti.other_profilers import (
     who_keeps,
     who_may_hold,
 )
+from tileprof.profiler.cupti.refusals import refusal
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
@@ -65,10 +66,10 @@ class Gpu:
         self._wanted = False
         self._timeline = 0
         self._given: tuple[str, float] | None = None
-        """Who was given CUPTI, and since when."""
+        """Session that was given CUPTI, and since when."""
         self._gaps: list[str] = []
         self._unread = ""
-        """What became of the last records, where they did not all come."""
+        """Description of lost records, if the last ones did not all arrive."""
         self._others: OtherProfilers | None = None
         self._failed = False
         self._pcs = PcSampling(native)
@@ -285,9 +286,11 @@ class Gpu:
         if code == 0:
             self.problem = ""
             return True
-        self.problem = text
         if code == self._codes["other_subscriber"]:
             self.problem = f"{who_holds() or who_may_hold()} has CUPTI already"
+        else:
+            refused = refusal(code, f"{text}, {code}", "CUPTI records no kernels")
+            self.problem = refused or text
         # Another try would find the same, and cost as much.
         self._failed = True
         return False

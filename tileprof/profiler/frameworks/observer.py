@@ -27,8 +27,6 @@ from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.tree import paths
 
-__all__ = ["attach", "detach", "facts", "pause", "use_ranges", "why_not"]
-
 _lock = new_lock()
 _wanted = False
 _paused = False
@@ -148,7 +146,8 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
 
 
 def _loaded(recorder: ModuleType, torch: ModuleType, tell: Tell) -> Any:
-    """The library, compiled where it is new: under a name of its own, not as the import's time."""
+    """Return the library, compiled where it is new: under a name of its own, not as the import's
+    time."""
     entered = recorder.enter_op("observer of PyTorch (tileprof)", -1, 0)
     try:
         return load(torch, tell)

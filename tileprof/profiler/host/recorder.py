@@ -18,12 +18,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
-from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
+from tileprof.profile import CounterSeries, KernelInfo, PcSamples, SiteInfo, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
 from tileprof.profiler.host.entries import NOBODY, NODE, STOP, Entry, ThreadState, top
-from tileprof.profiler.host.kernels import converted
 from tileprof.profiler.host.late_measurements import Late, add_late
-from tileprof.profiler.host.pausing import Pause
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
@@ -32,7 +30,7 @@ from tileprof.profiler.tree.paths import Paths
 from tileprof.profiler.tree.totals import HostTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Tree
 from tileprof.runtime import hooks
-from tileprof.runtime.hooks import LateDescription, LaunchedKernel, Measured
+from tileprof.runtime.hooks import KernelDescription, LateDescription, LaunchedKernel, Measured
 
 if TYPE_CHECKING:
     from tileprof.profiler.device.native_events import Events
@@ -52,7 +50,8 @@ class Recorder:
         """Index of a kernel's node to its place in `kernels`."""
         self._variants: dict[Hashable, int] = {}
         self._later: dict[int, Callable[[], LateDescription]] = {}
-        """By place in `kernels`: what tells what is known only after launches."""
+        """Functions that describe what is known only after launches, keyed by place in
+        `kernels`."""
         self.late = Late(self, 0)
         """Takes what is known of launches later; another one in each epoch."""
         self._lost: dict[str, int] = {}
@@ -61,21 +60,21 @@ class Recorder:
         self.active: list[Store] = []
         self._pause = Pause(self.tree)
         self.device_ns = 0
-        """What launches took on their devices, as far as it was known when they ended."""
+        """Time of launches on their devices in ns, as far as it was known when they ended."""
         self.epoch = 0
         """Counts the changes of who listens; the native side tells it with what it has seen."""
         self._listened: dict[int, list[Store]] = {}
         self.tracing = False
         """Whether scopes go on a timeline."""
         self.events: Events | None = None
-        """What the native recorder sees, where there is one."""
+        """Events of the native recorder, where there is one."""
         self.waits = False
         """Whether there are scopes that stay open while others run: coroutines', generators'."""
         self.on_waits: Callable[[], None] = lambda: None
         """Called once there is one."""
         self._local = threading.local()
         self._names: dict[int, str] = {}
-        """Of threads that entered scopes or launched; some of them have ended."""
+        """Names of threads that entered scopes or launched; some of them have ended."""
         self._lock = new_lock()
         self.closed = False
         """Whether what still arrives goes nowhere."""
@@ -287,3 +286,53 @@ class Recorder:
         events = sum(node.host.count + node.host.samples for node in nodes)
         open_since = [s.last for s in list(self.threads.values()) if s.current is not s.root]
         return len(nodes), launches, events, open_since, self._news
+
+
+def converted(described: KernelDescription) -> KernelInfo:
+    """Return what the runtime says about a kernel as the profile keeps it."""
+    return KernelInfo(
+        name=described.name,
+        device=described.device,
+        ir=described.ir,
+        source=described.source,
+        source_file=described.source_file,
+        source_line=described.source_line,
+        code=described.code,
+        code_language=described.code_language,
+        remarks=described.remarks,
+        sites=tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in described.sites),
+        attributes=dict(described.attributes),
+        program=described.program,
+    )
+
+
+class Pause:
+    """Owner of the tree's numbers while nobody records.
+
+    Handing out the numbers of all nodes takes a microsecond each, so the cost of a pause would grow
+    with the tree. While nobody records, they stay in it until somebody asks for them; scopes, which
+    go on to count, count into spare numbers.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._spare: list[HostTotals] = []
+        """Totals that nobody reads, by place in `tree.scopes`."""
+        self.stores: list[Store] = []
+
+    def begin(self, stores: list[Store]) -> None:
+        """Keep what is in the tree for these."""
+        self.stores = stores
+        self._swap()
+
+    def end(self) -> list[Store]:
+        """Put everything as it was, and return whose the numbers are."""
+        self._swap()
+        stores, self.stores = self.stores, []
+        return stores
+
+    def _swap(self) -> None:
+        scopes, spare = self._tree.scopes[:], self._spare
+        spare += [HostTotals() for _ in range(len(scopes) - len(spare))]
+        for at, node in enumerate(scopes):
+            node.host, spare[at] = spare[at], node.host

@@ -1,4 +1,4 @@
-"""What sampling of program counters can be asked for: a period in cycles, and whether exactly."""
+"""Options of sampling program counters: a period in cycles, and whether contexts are exact."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from tileprof.errors import UsageError
 from tileprof.profiler.pcs.raw import Mode
-
-__all__ = ["PcOptions", "parse_pc_sampling"]
 
 LEAST, MOST = 5, 31
 """Periods are powers of two: of 2^5 to 2^31 cycles."""
@@ -19,7 +17,7 @@ _HINT = f"Give cycles, a number from {1 << LEAST} to {1 << MOST:,}."
 
 @dataclass(frozen=True, slots=True)
 class PcOptions:
-    """How program counters are sampled."""
+    """Options of sampling program counters."""
 
     log2_period: int
     asked: int
@@ -65,6 +63,6 @@ def _cycles(asked: object) -> int:
 
 
 def _nearest(cycles: int) -> int:
-    """The power of two that is nearest as a factor."""
+    """Return the power of two that is nearest as a factor."""
     below = cycles.bit_length() - 1
     return below + (cycles * cycles > 1 << (2 * below + 1))

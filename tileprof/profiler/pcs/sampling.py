@@ -12,19 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tileprof.profiler.cupti import permissions
+from tileprof.profiler.cupti.refusals import BUSY, INSTEAD, PERMISSION, refusal
 from tileprof.profiler.pcs.held_cubins import ModuleCubins
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawPcSamples
 
-__all__ = ["PcSampling"]
-
-_PRIVILEGES = (35, 40)
-_UNSUPPORTED = (27, 33, 41, 42, 43, 44, 45)
-"""Results of CUPTI, by which there are no samples on a device or with its driver."""
-_OTHER_INTERFACE = 36
-_BUSY = 26
-_INSTEAD = "`--instrument sample` needs no permission"
+_REFUSED = "CUPTI takes no samples"
+"""Beginning of the sentence where CUPTI refuses to sample."""
 
 
 class PcSampling:
@@ -116,18 +110,19 @@ class PcSampling:
             return "it could not be stopped in time"
         if not code:
             return ""
-        if code in (*_PRIVILEGES, self._codes["no_stalls"]):
-            return f"{_refused(text)}; {_INSTEAD}"
-        if code in _UNSUPPORTED:
-            return f"this device or its driver does not allow it ({text}); {_INSTEAD}"
-        if code == _BUSY and not status["sampled"]:
+        if code == BUSY and not status["sampled"]:
             return (
                 f"another process samples this GPU ({text}); CUPTI has reported no launch since, so"
                 " most launches are missing here: run again when that process has ended, or without"
                 " samples"
             )
-        if code == _OTHER_INTERFACE:
-            return f"another profiling interface was used in the process before ({text})"
+        if code == self._codes["no_stalls"]:
+            # Whom the driver does not let read counters, it may tell of no stall reasons.
+            refused = refusal(PERMISSION, text, _REFUSED)
+        else:
+            refused = refusal(code, f"{text}, {code}", _REFUSED) if code != BUSY else ""
+        if refused:
+            return f"{refused}; {INSTEAD}"
         if code == self._codes["cannot_sample"]:
             return "this version of CUPTI cannot"
         if code == self._codes["overflows"]:
@@ -137,16 +132,8 @@ class PcSampling:
         return text
 
 
-def _refused(text: str) -> str:
-    """Why counters are not to be had, and what to change."""
-    why, remedy = permissions.why_no_counters(), permissions.counters_remedy()
-    if not why:
-        return f"this process may not read counters ({text})"
-    return f"{why}: {remedy.replace(chr(10), ' ')}"
-
-
 def _losses(totals: dict[str, int]) -> list[str]:
-    """What was lost, in words; that a longer period helps is said once."""
+    """Return descriptions of losses; the advice of a longer period is given once."""
     lost = []
     if totals["overflows"]:
         times = "once" if totals["overflows"] == 1 else f"{totals['overflows']:,} times"

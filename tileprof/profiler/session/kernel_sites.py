@@ -18,8 +18,6 @@ from tileprof.profiler.tree.totals import LaunchTotals, SiteTotals
 if TYPE_CHECKING:
     from tileprof.instrument.decode.samples import SampleTotals
 
-__all__ = ["add_samples", "add_sites"]
-
 
 def add_sites(
     builder: TreeBuilder,
@@ -72,7 +70,7 @@ def add_samples(
 
     `groups`: of variants that differ in their roles.
     """
-    from tileprof.instrument.decode.trials import independent_looks
+    from tileprof.instrument.decode.samples import effective_sample_size
 
     sites = sorted(info.sites, key=lambda site: site.id)
     nodes = _seen_sites(builder, kernel, sites, groups)
@@ -80,7 +78,7 @@ def add_samples(
     for samples in groups:
         for row, role in enumerate(samples.roles):
             looks, of_role = metrics.OF_ROLES[role]
-            builder.add(kernel, looks.name, independent_looks(samples, row))
+            builder.add(kernel, looks.name, effective_sample_size(samples, row))
             *own, outside = samples.own([site.parent for site in sites], row)
             for site, count in enumerate([*own[: len(sites)], outside]):
                 at = nodes.get(site, kernel)
@@ -99,7 +97,7 @@ def _seen_sites(
     sites: Sequence[SiteInfo],
     groups: Collection[SampleTotals],
 ) -> dict[int, int]:
-    """The node of each site that warps were seen at, or inside of it."""
+    """Return the node of each site that warps were seen at, or inside of it."""
     seen = {
         site for samples in groups for site in np.flatnonzero(samples.seen[:, :-1].sum(0)).tolist()
     }

@@ -20,9 +20,8 @@ from types import TracebackType
 from typing import Literal
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
-from tileprof.profiler.endings.finalizing import say_unwritten
+from tileprof.profiler.endings.finalizing import say_unwritten, wait_for_threads
 from tileprof.profiler.endings.os_exit import writing_at_exit
-from tileprof.profiler.endings.remaining_threads import wait_for_threads
 from tileprof.profiler.endings.termination import SAVE_S, finalize_on_terminate
 from tileprof.profiler.session.children import follow_spawned
 from tileprof.profiler.session.recording import finalize_all, open_sessions
@@ -33,12 +32,12 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell reports it."""
 
 _replaced: list[types.ModuleType] = []
-"""What was `__main__` before: kept alive, because its functions are still running."""
+"""Modules that were `__main__` before: kept alive, because their functions are still running."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramTarget:
-    """What to run."""
+    """The program to run."""
 
     kind: Literal["script", "module", "pytest"]
     name: str = "pytest"
@@ -46,7 +45,8 @@ class ProgramTarget:
 
     @property
     def stem(self) -> str:
-        """What the profile's file is named after: `train.py` and `pkg.train` give `train`."""
+        """Name of the profile's file without its ending: `train.py` and `pkg.train` give
+        `train`."""
         if self.kind == "script":
             return os.path.splitext(os.path.basename(os.path.abspath(self.name)))[0]
         return self.name.rpartition(".")[2]

@@ -1,11 +1,10 @@
-"""What the host, the thread pool and emitted kernels share: `prelude/abi.h` in ctypes."""
+"""Structures that the host, the thread pool and emitted kernels share: `prelude/abi.h` in
+ctypes."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
-
-__all__ = ["MAX_INDICES", "NO_MEMORY", "Failure", "Message", "Run"]
 
 MAX_INDICES = 16
 NO_MEMORY = 1 << 30

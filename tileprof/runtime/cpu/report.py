@@ -1,4 +1,4 @@
-"""What a compiled kernel had to say: failures as errors, printed values as lines."""
+"""Reports of a compiled kernel: failures as errors, printed values as lines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tileprof.compiler.codegen import Place
 from tileprof.errors import BoundsError, DeviceAssertError, ExecutionError
 
 from .abi import NO_MEMORY, Failure, Message, Run
-
-__all__ = ["Speaking", "line_of", "raise_failure", "show_printed"]
 
 
 class Speaking(Protocol):

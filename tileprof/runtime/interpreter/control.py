@@ -17,9 +17,6 @@ from .buffers import Buffer, Cell
 from .lanes import Mask, Scalar, as_mask, both, either, some, uniform, without
 from .state import Loop, State
 
-__all__ = ["branch", "loop", "loop_while", "parallel", "run", "take_break", "take_continue"]
-__all__ += ["give"]
-
 
 def run(state: State, block: ir.Block) -> None:
     """Run the ops of a block; there is an active lane."""
@@ -50,7 +47,7 @@ def loop(state: State, op: ir.For) -> None:
 
 
 def _iterations(state: State, op: ir.For) -> Iterator[tuple[Scalar, Mask]]:
-    """The loop variable of each iteration, and which lanes have that iteration."""
+    """Yield the loop variable of each iteration, and which lanes have that iteration."""
     start, stop, step = (state.env[v] for v in (op.start, op.stop, op.step))
     zero = both(state.mask, as_mask(np.equal(step, 0)))
     if some(zero):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,9 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.errors import ExecutionError, Location
-
-from .facts import Facts
-from .lanes import Array, Mask, Scalar
-from .output import Output
-from .recording import Recorder
-
-__all__ = ["MAX_BLOCKS", "STAMP_BITS", "Code", "Handler", "Loop", "Options", "Parallel", "State"]
+from tileprof.runtime.interpreter.facts import Facts
+from tileprof.runtime.interpreter.lanes import Array, Mask, Scalar
+from tileprof.runtime.interpreter.recording import Recorder
 
 STAMP_BITS = 36
 MAX_BLOCKS = 1 << (63 - STAMP_BITS - 1)
@@ -28,7 +25,7 @@ MAX_BLOCKS = 1 << (63 - STAMP_BITS - 1)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a kernel is run."""
+    """Options of a run."""
 
     strict_bounds: bool = False
     """A global access with no element inside is an error."""
@@ -40,7 +37,7 @@ class Options:
 
 Handler = Callable[["State", Any], None]
 Code = Sequence[tuple[Handler, ir.OpBase, Sequence[ir.Value]]]
-"""For each op what runs it, and the values that nobody needs after it."""
+"""Handler, op and values that are not used after it, for each op."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +50,7 @@ class Parallel:
     base: int
     """The first stamp of its points (see `races.py`)."""
     rounds: int
-    """How many rounds of stamps of the outermost `parallel` were given out."""
+    """Number of rounds of stamps that the outermost `parallel` has used."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +134,8 @@ class State:
         return values.reshape(*(-1 if a == axis else 1 for a in range(self.facts.depth + 1)))
 
     def lead(self, shape: tuple[int, ...]) -> Array:
-        """Where each lane's part of a block buffer starts, in parts; `shape`: its lead axes."""
+        """Return the begin of each lane's part of a block buffer, in parts; `shape`: its lead
+        axes."""
         known = self._leads.get(shape)
         if known is None:
             known = np.zeros((1,) * len(shape), np.int64)
@@ -147,7 +145,7 @@ class State:
         return known
 
     def codes(self) -> Array:
-        """Who each lane is, for races: its block's number + 1 above its point's stamp."""
+        """Return each lane's identity for races: its block's number + 1 above its point's stamp."""
         if self._codes is None:
             code = self.per_block((self.blocks + 1) << STAMP_BITS)
             if self.parallels:
@@ -171,7 +169,7 @@ class State:
         return at
 
     def size_of(self, parallel: Parallel) -> int:
-        """The number of its points."""
+        """Return the number of its points."""
         return math.prod(self.points[a - 1] for a in parallel.axes)
 
     @contextmanager
@@ -228,7 +226,7 @@ class State:
         return f"block {block}, point ({', '.join(point)})" if point else f"block {block}"
 
     def block_name(self, linear: int) -> str:
-        """The indices of a block from its linear index."""
+        """Return the indices of a block from its linear index."""
         indices = []
         for extent in self.grid:
             linear, at = divmod(linear, extent)
@@ -236,19 +234,19 @@ class State:
         return f"({', '.join(map(str, indices))})"
 
     def first(self, mask: Mask) -> tuple[int, ...]:
-        """The first lane of a mask in which some lane is."""
+        """Return the first lane of a mask in which some lane is."""
         spread = np.broadcast_to(np.asarray(mask), self.lanes)
         return tuple(int(i) for i in np.unravel_index(int(spread.argmax()), self.lanes))
 
     def number_active(self, mask: Mask) -> int:
-        """How many lanes are in a mask."""
+        """Return the number of lanes in a mask."""
         if isinstance(mask, bool):
             return math.prod(self.lanes) if mask else 0
         repeats = math.prod(self.lanes) // mask.size
         return int(np.count_nonzero(mask)) * repeats
 
     def active_blocks(self, mask: Mask) -> NDArray[np.int64] | None:
-        """Which blocks of the batch have a lane in the mask; None for all of them."""
+        """Return the blocks of the batch that have a lane in the mask; None for all of them."""
         if mask is True:
             return None
         held = np.broadcast_to(np.asarray(mask), (self.count, *np.shape(mask)[1:]))
@@ -261,7 +259,28 @@ class State:
         self.guarded[line] += count
 
     def at(self, scalar: Scalar, lane: tuple[int, ...]) -> Any:
-        """The value of a scalar in one lane."""
+        """Return the value of a scalar in one lane."""
         if np.ndim(scalar) == 0:
             return scalar
         return scalar[tuple(min(i, n - 1) for i, n in zip(lane, scalar.shape))]
+
+
+@dataclass(slots=True)
+class Output:
+    """The lines of a batch, by block, until the batch is over or an error ends it.
+
+    Every block prints: a message under `if bx == 0` appears once.
+    """
+
+    _lines: dict[int, list[str]] = field(default_factory=dict)
+
+    def add(self, block: int, line: str) -> None:
+        """A line of a block of the batch."""
+        self._lines.setdefault(block, []).append(line)
+
+    def flush(self) -> None:
+        """Write everything to stdout."""
+        if self._lines:
+            lines = [line for block in sorted(self._lines) for line in self._lines[block]]
+            self._lines.clear()
+            sys.stdout.write("\n".join(lines) + "\n")

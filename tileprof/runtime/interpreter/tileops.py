@@ -14,8 +14,6 @@ from .convert import NARROW, cast
 from .lanes import Array
 from .state import State
 
-__all__ = ["copy", "fill", "gemm", "reduce", "scan", "tile_atomic"]
-
 
 def copy(state: State, op: ir.Copy) -> None:
     """`ir.Copy`: an element that was never written may be copied only to where it is dropped."""
@@ -73,7 +71,7 @@ def _exact_type(op: ir.Gemm, k: int) -> np.dtype[Any]:
 
 
 def _sum_type(dtype: ir.DType) -> ir.DType:
-    """The type in which sums of elements are made."""
+    """Return the type in which sums of elements are made."""
     if dtype.is_float:
         return ir.DTYPES["float32"] if dtype.name in NARROW else dtype
     return ir.DTYPES["int64"]

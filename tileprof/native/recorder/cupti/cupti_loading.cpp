@@ -1,4 +1,4 @@
-// Loading CUPTI from a path that Python found, and what the loaded version has to tell.
+// Loading CUPTI from a path that Python found, and properties of the loaded version.
 #include <dlfcn.h>
 
 #include "cupti/cupti_api.h"
@@ -13,71 +13,35 @@ template <typename F> bool find(void *library, const char *name, F &function) {
 
 // The name of a function that is missing, or nullptr.
 const char *find_functions(void *library, Cupti &c) {
-  if (!find(library, "cuptiGetVersion", c.get_version)) return "cuptiGetVersion";
-  if (!find(library, "cuptiGetResultString", c.result_string)) return "cuptiGetResultString";
-  if (!find(library, "cuptiSubscribe", c.subscribe)) return "cuptiSubscribe";
-  if (!find(library, "cuptiUnsubscribe", c.unsubscribe)) return "cuptiUnsubscribe";
-  if (!find(library, "cuptiEnableCallback", c.enable_callback)) return "cuptiEnableCallback";
-  if (!find(library, "cuptiGetCallbackState", c.callback_state)) return "cuptiGetCallbackState";
-  if (!find(library, "cuptiGetCallbackName", c.callback_name)) return "cuptiGetCallbackName";
-  if (!find(library, "cuptiActivityRegisterCallbacks", c.register_callbacks))
-    return "cuptiActivityRegisterCallbacks";
-  if (!find(library, "cuptiActivityEnable", c.enable)) return "cuptiActivityEnable";
-  if (!find(library, "cuptiActivityDisable", c.disable)) return "cuptiActivityDisable";
-  if (!find(library, "cuptiActivityFlushAll", c.flush_all)) return "cuptiActivityFlushAll";
-  if (!find(library, "cuptiActivityGetNextRecord", c.next_record))
-    return "cuptiActivityGetNextRecord";
-  if (!find(library, "cuptiActivityGetNumDroppedRecords", c.dropped))
-    return "cuptiActivityGetNumDroppedRecords";
+  const char *missing = nullptr;
+  const auto need = [&](const char *name, auto &function) {
+    if (!find(library, name, function) && !missing) missing = name;
+  };
+  need("cuptiGetVersion", c.get_version);
+  need("cuptiGetResultString", c.result_string);
+  need("cuptiSubscribe", c.subscribe);
+  need("cuptiUnsubscribe", c.unsubscribe);
+  need("cuptiEnableCallback", c.enable_callback);
+  need("cuptiGetCallbackState", c.callback_state);
+  need("cuptiGetCallbackName", c.callback_name);
+  need("cuptiActivityRegisterCallbacks", c.register_callbacks);
+  need("cuptiActivityEnable", c.enable);
+  need("cuptiActivityDisable", c.disable);
+  need("cuptiActivityFlushAll", c.flush_all);
+  need("cuptiActivityGetNextRecord", c.next_record);
+  need("cuptiActivityGetNumDroppedRecords", c.dropped);
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
-  find(library, "cuptiActivityFlushPeriod", c.flush_period);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
-  find(library, "cuptiPCSamplingEnable", c.pc_enable);
-  find(library, "cuptiPCSamplingDisable", c.pc_disable);
-  find(library, "cuptiPCSamplingStart", c.pc_start);
-  find(library, "cuptiPCSamplingStop", c.pc_stop);
-  find(library, "cuptiPCSamplingGetData", c.pc_data);
-  find(library, "cuptiPCSamplingSetConfigurationAttribute", c.pc_configure);
-  find(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count);
-  find(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
-  find(library, "cuptiGetCubinCrc", c.cubin_crc);
   find(library, "cuptiGetDeviceId", c.device_of);
-  find(library, "cuptiDeviceGetChipName", c.chip_name);
-  find(library, "cuptiProfilerInitialize", c.profiler_initialize);
-  find(library, "cuptiRangeProfilerEnable", c.range_enable);
-  find(library, "cuptiRangeProfilerDisable", c.range_disable);
-  find(library, "cuptiRangeProfilerSetConfig", c.range_configure);
-  find(library, "cuptiRangeProfilerStart", c.range_start);
-  find(library, "cuptiRangeProfilerStop", c.range_stop);
-  find(library, "cuptiRangeProfilerDecodeData", c.range_decode);
-  find(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size);
-  find(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image);
-  find(library, "cuptiSassMetricsGetProperties", c.sass_properties);
-  find(library, "cuptiSassMetricsSetConfig", c.sass_configure);
-  find(library, "cuptiSassMetricsUnsetConfig", c.sass_forget);
-  find(library, "cuptiSassMetricsEnable", c.sass_enable);
-  find(library, "cuptiSassMetricsDisable", c.sass_disable);
-  find(library, "cuptiSassMetricsGetDataProperties", c.sass_extent);
-  find(library, "cuptiSassMetricsFlushData", c.sass_flush);
-  find(library, "cuptiPmSamplingEnable", c.pm_enable);
-  find(library, "cuptiPmSamplingDisable", c.pm_disable);
-  find(library, "cuptiPmSamplingSetConfig", c.pm_configure);
-  find(library, "cuptiPmSamplingStart", c.pm_start);
-  find(library, "cuptiPmSamplingStop", c.pm_stop);
-  find(library, "cuptiPmSamplingDecodeData", c.pm_decode);
-  find(library, "cuptiPmSamplingGetCounterDataSize", c.pm_image_size);
-  find(library, "cuptiPmSamplingCounterDataImageInitialize", c.pm_image);
-  find(library, "cuptiPmSamplingGetCounterDataInfo", c.pm_image_info);
-  find(library, "cuptiPmSamplingCounterDataGetSampleInfo", c.pm_sample_info);
-  find(library, "cuptiProfilerHostInitialize", c.host_initialize);
-  find(library, "cuptiProfilerHostDeinitialize", c.host_deinitialize);
-  find(library, "cuptiProfilerHostEvaluateToGpuValues", c.host_values);
-  return nullptr;
+#define TILEPROF_FOUND(feature, member, name) find(library, name, c.member.function);
+  TILEPROF_CUPTI_CALLS(TILEPROF_FOUND)
+#undef TILEPROF_FOUND
+  return missing;
 }
 
-// How far the library steps over a record of a kind, in a buffer in which every word is that kind.
+// The step of the library over a record of a kind, in a buffer in which every word is that kind.
 uint32_t ask_record_size(const Cupti &c, uint32_t kind) {
   alignas(8) static uint32_t words[1024];
   for (uint32_t &word : words) word = kind;
@@ -95,6 +59,14 @@ std::string Cupti::text_of(CuptiResult code) const {
   const char *text = nullptr;
   if (result_string && result_string(code, &text) == cupti::kSuccess && text) return text;
   return "CUPTI result " + std::to_string(code);
+}
+
+bool Cupti::has(CuptiFeature wanted) const {
+#define TILEPROF_PRESENT(feature, member, name) \
+  if (wanted == CuptiFeature::feature && !member.function) return false;
+  TILEPROF_CUPTI_CALLS(TILEPROF_PRESENT)
+#undef TILEPROF_PRESENT
+  return true;
 }
 
 std::string load_cupti(const std::string &path, Cupti &into) {

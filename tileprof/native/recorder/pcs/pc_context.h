@@ -13,7 +13,7 @@
 
 namespace tileprof {
 
-// Codes beside those of CUPTI: no stall reasons are told; the loaded version cannot sample; the
+// Codes besides CUPTI's: it lists no stall reasons; the loaded version cannot sample; the
 // device's buffer was full again and again.
 inline constexpr CuptiResult kNoStalls = -8, kCannotSample = -9, kOverflows = -10;
 
@@ -68,7 +68,7 @@ private:
   // CUPTI fills the first by itself while sampling is enabled, the second when it is asked.
   std::unique_ptr<PcBuffer> configured_, asked_;
 
-  bool call(CuptiResult (*function)(void *), const char *what);
+  bool call(const CuptiCall &function, const char *what);
   bool failed(CuptiResult result, const std::string &what);
   bool learn_stalls();
   bool configure();

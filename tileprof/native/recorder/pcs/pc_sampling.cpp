@@ -10,11 +10,11 @@ namespace {
 // Reads in a row without samples after which sampling is stopped for a moment, in case samples are
 // handed over only then; twice as many each time that there were none.
 constexpr uint32_t kQuiet = 10, kMostQuiet = 1280;
-// How often a device's full buffer is emptied before sampling is given up: each takes 0.2 s.
+// Number of times that a device's full buffer is emptied before sampling is given up; 0.2 s each.
 constexpr uint32_t kMostOverflows = 20;
-// How long the end of a context waits for calls that are under way.
+// Time that the end of a context waits for calls that are under way.
 constexpr double kPatienceAtEnd_s = 2;
-// How long a stop that can be made up for waits for launches to return.
+// Time that a stop that can be repeated waits for launches to return.
 constexpr double kPatienceBetween_s = 0.5;
 // The same of one that cannot; less than who asks for it waits.
 constexpr double kPatienceForAll_s = 5;
@@ -22,19 +22,12 @@ constexpr double kPatienceForAll_s = 5;
 } // namespace
 
 PcSampling::PcSampling(Correlations &correlations, Gate &gate)
-    : gate_(gate), counts_(modules, correlations) {}
-
-// The lock; without it where it was not to be had in time.
-PcSampling::Lock PcSampling::locked(double patience_s) {
-  Lock lock(mutex_, std::defer_lock);
-  taken_within(lock, worker_.hung() ? 0 : patience_s);
-  return lock;
-}
+    : Collector(gate), counts_(modules, correlations) {}
 
 // -- what is wanted
 
 void PcSampling::configure(const PcOptions &options) {
-  Lock lock = locked(kPatience_s);
+  Lock lock = locked_anyway(kPatience_s);
   if (!lock) return;
   options_ = options;
   counts_.clear();
@@ -51,36 +44,14 @@ void PcSampling::want(bool on) {
   wanted_ = on;
 }
 
-void PcSampling::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
-  if (!wanted() || attached_.exchange(true)) return;
-  Lock lock = locked(kPatience_s);
-  if (!lock) return;
-  cupti_ = cupti;
-  if (cupti_.register_crc) cupti_.register_crc(compute_crc);
-}
-
 void PcSampling::begin() {
   if (!wanted()) return;
   worker_.begin();
   tell(kStart);
 }
 
-void PcSampling::pause() { tell(kStop); }
-
-void PcSampling::end() { tell(kDisable); }
-
-void PcSampling::abandon() {
-  sampling_ = false;
-  worker_.abandon();
-}
-
-void PcSampling::tell(Order order) {
-  sampling_ = false;  // no callback begins something meanwhile
-  worker_.tell(order, order == kDisable);
-}
-
 PcStatus PcSampling::status() {
-  Lock lock = locked(kPatience_s);
+  Lock lock = locked_anyway(kPatience_s);
   PcStatus status;
   if (lock) status = status_;
   status.hung = worker_.hung();
@@ -127,7 +98,7 @@ void PcSampling::for_all(int order) {
 
 void PcSampling::go_on() {
   seen_ = nullptr;
-  sampling_ = cupti_.samples_pcs() && !worker_.hung();
+  active_ = cupti_.samples_pcs() && !worker_.hung();
   if (!cupti_.samples_pcs() && !status_.code)
     status_.code = kCannotSample;
 }
@@ -150,7 +121,7 @@ void PcSampling::drain(PcContext &context) {
   }
 }
 
-// A buffer that was full stays so until sampling is enabled anew.
+// A buffer that was full stays so until sampling is enabled again.
 void PcSampling::reopen(PcContext &context) {
   context.disable();
   if (++reopened_ > kMostOverflows)
@@ -172,7 +143,7 @@ void PcSampling::note_problems() {
 void PcSampling::see_closely(void *context) {
   if (OwnCall::under_way() || !context) return;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !sampling_) return;
+  if (!lock || !active_) return;
   OwnCall ours;
   seen_ = context;
   bool alone = true;
@@ -194,7 +165,7 @@ void PcSampling::see_closely(void *context) {
 
 void PcSampling::gone(void *context) {
   if (OwnCall::under_way() || !context || !wanted() || worker_.hung()) return;
-  Lock lock = locked(kPatienceAtEnd_s);
+  Lock lock = locked_anyway(kPatienceAtEnd_s);
   if (!lock) return;
   OwnCall ours;
   if (seen_ == context) seen_ = nullptr;

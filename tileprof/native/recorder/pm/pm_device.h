@@ -31,7 +31,7 @@ struct PmOptions {
 
 struct PmTotals {
   uint64_t samples = 0, missed = 0;  // missed: that should have come between two that came
-  uint64_t overflows = 0;  // of the device's buffer: nothing came until it was set up anew
+  uint64_t overflows = 0;  // of the device's buffer: nothing came until it was set up again
 };
 
 class PmDevice {
@@ -52,7 +52,7 @@ public:
   bool start();
   // Reads what there is; whether the device's buffer had room.
   bool read();
-  // Sets the device up anew, unless its buffer was full too often.
+  // Sets the device up again, unless its buffer was full too often.
   void reopen();
   // Stops, and reads all there is.
   void stop();
@@ -75,6 +75,10 @@ private:
   uint64_t last_end_ = 0;  // of the last sample since the start; 0: there was none yet
 
   bool failed(CuptiResult result, const char *what);
+  template <typename Parameters>
+  bool failed(const CuptiCall &call, Parameters &parameters) {
+    return failed(call(&parameters), call.name);
+  }
   bool configure();
   bool clear_image();
   bool decode();
