@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -34,7 +34,7 @@ class Kineto:
         self._activities = [SimpleNamespace(name="CPU"), SimpleNamespace(name="CUDA")]
         self.refused = 0
         """Traces that found CUPTI taken by us."""
-        self.module: Any = ModuleType("torch.autograd.profiler")
+        self.module = cast("Any", ModuleType("torch.autograd.profiler"))
         self.module._is_profiler_enabled = False
         self.module._prepare_profiler = self._subscribe
         self.module._enable_profiler = lambda config, activities: None
