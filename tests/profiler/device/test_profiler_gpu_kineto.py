@@ -35,10 +35,12 @@ class Kineto:
         self.refused = 0
         """Traces that found CUPTI taken by us."""
         self.module: Any = ModuleType("torch.autograd.profiler")
-        self.module._is_profiler_enabled = False
-        self.module._prepare_profiler = self._subscribe
-        self.module._enable_profiler = lambda config, activities: None
-        self.module._disable_profiler = self._unsubscribe
+        vars(self.module).update(
+            _is_profiler_enabled=False,
+            _prepare_profiler=self._subscribe,
+            _enable_profiler=lambda config, activities: None,
+            _disable_profiler=self._unsubscribe,
+        )
 
     def start(self) -> None:
         """Begin a trace, in the order of PyTorch's calls."""

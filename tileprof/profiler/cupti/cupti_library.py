@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tileprof.profiler.cupti.shared_objects import Needed, mapped_libraries, needed_by
 
-__all__ = ["CuptiLibrary", "find_cupti", "remedy", "version", "why_not"]
+__all__ = ["CuptiLibrary", "find_cupti", "other_copy", "remedy", "version", "why_not"]
 
 CUDA_13_DRIVER = 580
 """The first driver series that runs CUDA 13; CUPTI must not be of a newer major version."""
@@ -87,6 +87,13 @@ def remedy() -> str:
     series = _driver_series()
     old = series is not None and series < CUDA_13_DRIVER
     return f"pip install nvidia-cuda-cupti{'-cu12' if old else ''}"
+
+
+def other_copy() -> str:
+    """Return how another copy is used, where the one that is found does not serve."""
+    if os.environ.get(VARIABLE):
+        return f"let {VARIABLE} name another copy of CUPTI, or unset it"
+    return f"get a newer copy of CUPTI, as by `{remedy()} --upgrade`, and let {VARIABLE} name it"
 
 
 def version(path: Path) -> tuple[str, str]:

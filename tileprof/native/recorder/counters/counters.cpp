@@ -39,7 +39,14 @@ void Counters::configure(CounterOptions options) {
   status_ = {};
 }
 
-void Counters::begin() { counting_ = wanted() && cupti_.counts(); }
+void Counters::begin() {
+  counting_ = wanted() && !cupti_.no_counters;
+  if (!wanted() || counting_) return;
+  std::lock_guard lock(reading_);
+  if (status_.code) return;
+  status_.code = kCannotCount;
+  status_.text = cupti_.lacks(cupti_.no_counters);
+}
 
 void Counters::cut() {
   if (counting_) with_turn(&Counters::finish_all);

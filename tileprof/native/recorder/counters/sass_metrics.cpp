@@ -60,8 +60,10 @@ void SassMetrics::begin() {
   Lock lock = locked();
   if (!lock) return;
   seen_ = nullptr;
-  counting_ = cupti_.counts_instructions();
-  if (!counting_ && !status_.code) status_.code = kCannotCount;
+  counting_ = !cupti_.no_instructions;
+  if (counting_ || status_.code) return;
+  status_.code = kCannotCount;
+  status_.text = cupti_.lacks(cupti_.no_instructions);
 }
 
 void SassMetrics::pause() {

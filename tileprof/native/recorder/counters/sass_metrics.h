@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "counters/chips.h"
 #include "cupti/cupti_api.h"
 #include "cupti/gate.h"
 #include "pcs/pc_counts.h"
@@ -24,9 +25,6 @@
 #include "cupti/worker.h"
 
 namespace tileprof {
-
-// Beside CUPTI's own codes: the loaded version has no SASS metrics.
-inline constexpr CuptiResult kCannotCount = -12;
 
 struct SassOptions {
   std::vector<std::string> metrics;  // none: counts are not wanted

@@ -183,25 +183,13 @@ struct Cupti {
   // Bytes of a record of each kind; 0: not known, the library is asked at each.
   uint32_t record_sizes[cupti::kKinds] = {};
 
+  // The first function that is missing for samples of program counters, counters of launches,
+  // counts by instruction, and counters over time; null where all are there.
+  const char *no_pcs = "", *no_counters = "", *no_instructions = "", *no_pms = "";
+
   std::string text_of(CuptiResult code) const;
-  // Whether this version can sample program counters.
-  bool samples_pcs() const { return pc_enable && pc_disable && pc_start && pc_stop && pc_data &&
-                                    pc_configure && pc_stall_count && pc_stall_names; }
-  // Whether this version can read hardware counters of launches.
-  bool counts() const { return device_of && chip_name && profiler_initialize && range_enable &&
-                               range_disable && range_configure && range_start && range_stop &&
-                               range_decode && range_image_size && range_image; }
-  // Whether this version can count by instruction.
-  bool counts_instructions() const { return device_of && chip_name && profiler_initialize &&
-                                            sass_properties && sass_configure && sass_forget &&
-                                            sass_enable && sass_disable && sass_extent &&
-                                            sass_flush; }
-  // Whether this version can sample hardware counters over time.
-  bool samples_pms() const { return device_of && chip_name && profiler_initialize && pm_enable &&
-                                    pm_disable && pm_configure && pm_start && pm_stop &&
-                                    pm_decode && pm_image_size && pm_image && pm_image_info &&
-                                    pm_sample_info && host_initialize && host_deinitialize &&
-                                    host_values; }
+  // A sentence on a function that is missing.
+  std::string lacks(const char *function) const;
 };
 
 // Loads a library; an empty string, or why not.

@@ -11,70 +11,77 @@ template <typename F> bool find(void *library, const char *name, F &function) {
   return function != nullptr;
 }
 
-// The name of a function that is missing, or nullptr.
+// Finds a function without which something cannot be done; notes the first one that is missing.
+template <typename F>
+void need(void *library, const char *name, F &function, const char *&missing) {
+  if (!find(library, name, function) && !missing) missing = name;
+}
+
+// The name of a function that is missing and without which nothing is recorded, or nullptr.
 const char *find_functions(void *library, Cupti &c) {
-  if (!find(library, "cuptiGetVersion", c.get_version)) return "cuptiGetVersion";
-  if (!find(library, "cuptiGetResultString", c.result_string)) return "cuptiGetResultString";
-  if (!find(library, "cuptiSubscribe", c.subscribe)) return "cuptiSubscribe";
-  if (!find(library, "cuptiUnsubscribe", c.unsubscribe)) return "cuptiUnsubscribe";
-  if (!find(library, "cuptiEnableCallback", c.enable_callback)) return "cuptiEnableCallback";
-  if (!find(library, "cuptiGetCallbackState", c.callback_state)) return "cuptiGetCallbackState";
-  if (!find(library, "cuptiGetCallbackName", c.callback_name)) return "cuptiGetCallbackName";
-  if (!find(library, "cuptiActivityRegisterCallbacks", c.register_callbacks))
-    return "cuptiActivityRegisterCallbacks";
-  if (!find(library, "cuptiActivityEnable", c.enable)) return "cuptiActivityEnable";
-  if (!find(library, "cuptiActivityDisable", c.disable)) return "cuptiActivityDisable";
-  if (!find(library, "cuptiActivityFlushAll", c.flush_all)) return "cuptiActivityFlushAll";
-  if (!find(library, "cuptiActivityGetNextRecord", c.next_record))
-    return "cuptiActivityGetNextRecord";
-  if (!find(library, "cuptiActivityGetNumDroppedRecords", c.dropped))
-    return "cuptiActivityGetNumDroppedRecords";
+  const char *missing = nullptr;
+  need(library, "cuptiGetVersion", c.get_version, missing);
+  need(library, "cuptiGetResultString", c.result_string, missing);
+  need(library, "cuptiSubscribe", c.subscribe, missing);
+  need(library, "cuptiUnsubscribe", c.unsubscribe, missing);
+  need(library, "cuptiEnableCallback", c.enable_callback, missing);
+  need(library, "cuptiGetCallbackState", c.callback_state, missing);
+  need(library, "cuptiGetCallbackName", c.callback_name, missing);
+  need(library, "cuptiActivityRegisterCallbacks", c.register_callbacks, missing);
+  need(library, "cuptiActivityEnable", c.enable, missing);
+  need(library, "cuptiActivityDisable", c.disable, missing);
+  need(library, "cuptiActivityFlushAll", c.flush_all, missing);
+  need(library, "cuptiActivityGetNextRecord", c.next_record, missing);
+  need(library, "cuptiActivityGetNumDroppedRecords", c.dropped, missing);
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
   find(library, "cuptiActivityFlushPeriod", c.flush_period);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
-  find(library, "cuptiPCSamplingEnable", c.pc_enable);
-  find(library, "cuptiPCSamplingDisable", c.pc_disable);
-  find(library, "cuptiPCSamplingStart", c.pc_start);
-  find(library, "cuptiPCSamplingStop", c.pc_stop);
-  find(library, "cuptiPCSamplingGetData", c.pc_data);
-  find(library, "cuptiPCSamplingSetConfigurationAttribute", c.pc_configure);
-  find(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count);
-  find(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
   find(library, "cuptiGetCubinCrc", c.cubin_crc);
-  find(library, "cuptiGetDeviceId", c.device_of);
-  find(library, "cuptiDeviceGetChipName", c.chip_name);
-  find(library, "cuptiProfilerInitialize", c.profiler_initialize);
-  find(library, "cuptiRangeProfilerEnable", c.range_enable);
-  find(library, "cuptiRangeProfilerDisable", c.range_disable);
-  find(library, "cuptiRangeProfilerSetConfig", c.range_configure);
-  find(library, "cuptiRangeProfilerStart", c.range_start);
-  find(library, "cuptiRangeProfilerStop", c.range_stop);
-  find(library, "cuptiRangeProfilerDecodeData", c.range_decode);
-  find(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size);
-  find(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image);
-  find(library, "cuptiSassMetricsGetProperties", c.sass_properties);
-  find(library, "cuptiSassMetricsSetConfig", c.sass_configure);
-  find(library, "cuptiSassMetricsUnsetConfig", c.sass_forget);
-  find(library, "cuptiSassMetricsEnable", c.sass_enable);
-  find(library, "cuptiSassMetricsDisable", c.sass_disable);
-  find(library, "cuptiSassMetricsGetDataProperties", c.sass_extent);
-  find(library, "cuptiSassMetricsFlushData", c.sass_flush);
-  find(library, "cuptiPmSamplingEnable", c.pm_enable);
-  find(library, "cuptiPmSamplingDisable", c.pm_disable);
-  find(library, "cuptiPmSamplingSetConfig", c.pm_configure);
-  find(library, "cuptiPmSamplingStart", c.pm_start);
-  find(library, "cuptiPmSamplingStop", c.pm_stop);
-  find(library, "cuptiPmSamplingDecodeData", c.pm_decode);
-  find(library, "cuptiPmSamplingGetCounterDataSize", c.pm_image_size);
-  find(library, "cuptiPmSamplingCounterDataImageInitialize", c.pm_image);
-  find(library, "cuptiPmSamplingGetCounterDataInfo", c.pm_image_info);
-  find(library, "cuptiPmSamplingCounterDataGetSampleInfo", c.pm_sample_info);
-  find(library, "cuptiProfilerHostInitialize", c.host_initialize);
-  find(library, "cuptiProfilerHostDeinitialize", c.host_deinitialize);
-  find(library, "cuptiProfilerHostEvaluateToGpuValues", c.host_values);
-  return nullptr;
+  c.no_pcs = nullptr;
+  need(library, "cuptiPCSamplingEnable", c.pc_enable, c.no_pcs);
+  need(library, "cuptiPCSamplingDisable", c.pc_disable, c.no_pcs);
+  need(library, "cuptiPCSamplingStart", c.pc_start, c.no_pcs);
+  need(library, "cuptiPCSamplingStop", c.pc_stop, c.no_pcs);
+  need(library, "cuptiPCSamplingGetData", c.pc_data, c.no_pcs);
+  need(library, "cuptiPCSamplingSetConfigurationAttribute", c.pc_configure, c.no_pcs);
+  need(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count, c.no_pcs);
+  need(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names, c.no_pcs);
+  const char *no_device = nullptr;
+  need(library, "cuptiGetDeviceId", c.device_of, no_device);
+  need(library, "cuptiDeviceGetChipName", c.chip_name, no_device);
+  need(library, "cuptiProfilerInitialize", c.profiler_initialize, no_device);
+  c.no_counters = c.no_instructions = c.no_pms = no_device;
+  need(library, "cuptiRangeProfilerEnable", c.range_enable, c.no_counters);
+  need(library, "cuptiRangeProfilerDisable", c.range_disable, c.no_counters);
+  need(library, "cuptiRangeProfilerSetConfig", c.range_configure, c.no_counters);
+  need(library, "cuptiRangeProfilerStart", c.range_start, c.no_counters);
+  need(library, "cuptiRangeProfilerStop", c.range_stop, c.no_counters);
+  need(library, "cuptiRangeProfilerDecodeData", c.range_decode, c.no_counters);
+  need(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size, c.no_counters);
+  need(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image, c.no_counters);
+  need(library, "cuptiSassMetricsGetProperties", c.sass_properties, c.no_instructions);
+  need(library, "cuptiSassMetricsSetConfig", c.sass_configure, c.no_instructions);
+  need(library, "cuptiSassMetricsUnsetConfig", c.sass_forget, c.no_instructions);
+  need(library, "cuptiSassMetricsEnable", c.sass_enable, c.no_instructions);
+  need(library, "cuptiSassMetricsDisable", c.sass_disable, c.no_instructions);
+  need(library, "cuptiSassMetricsGetDataProperties", c.sass_extent, c.no_instructions);
+  need(library, "cuptiSassMetricsFlushData", c.sass_flush, c.no_instructions);
+  need(library, "cuptiPmSamplingEnable", c.pm_enable, c.no_pms);
+  need(library, "cuptiPmSamplingDisable", c.pm_disable, c.no_pms);
+  need(library, "cuptiPmSamplingSetConfig", c.pm_configure, c.no_pms);
+  need(library, "cuptiPmSamplingStart", c.pm_start, c.no_pms);
+  need(library, "cuptiPmSamplingStop", c.pm_stop, c.no_pms);
+  need(library, "cuptiPmSamplingDecodeData", c.pm_decode, c.no_pms);
+  need(library, "cuptiPmSamplingGetCounterDataSize", c.pm_image_size, c.no_pms);
+  need(library, "cuptiPmSamplingCounterDataImageInitialize", c.pm_image, c.no_pms);
+  need(library, "cuptiPmSamplingGetCounterDataInfo", c.pm_image_info, c.no_pms);
+  need(library, "cuptiPmSamplingCounterDataGetSampleInfo", c.pm_sample_info, c.no_pms);
+  need(library, "cuptiProfilerHostInitialize", c.host_initialize, c.no_pms);
+  need(library, "cuptiProfilerHostDeinitialize", c.host_deinitialize, c.no_pms);
+  need(library, "cuptiProfilerHostEvaluateToGpuValues", c.host_values, c.no_pms);
+  return missing;
 }
 
 // How far the library steps over a record of a kind, in a buffer in which every word is that kind.
@@ -97,6 +104,10 @@ std::string Cupti::text_of(CuptiResult code) const {
   return "CUPTI result " + std::to_string(code);
 }
 
+std::string Cupti::lacks(const char *function) const {
+  return path + " has no function " + function;
+}
+
 std::string load_cupti(const std::string &path, Cupti &into) {
   // Deep binding would part it from the copy that a framework maps later under the same name.
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -105,10 +116,10 @@ std::string load_cupti(const std::string &path, Cupti &into) {
     return why ? why : "cannot be loaded";
   }
   Cupti found;
-  if (const char *missing = find_functions(library, found))
-    return path + " has no function " + missing;
-  found.get_version(&found.version);
   found.path = path;
+  if (const char *missing = find_functions(library, found))
+    return found.lacks(missing);
+  found.get_version(&found.version);
   into = found;
   return {};
 }

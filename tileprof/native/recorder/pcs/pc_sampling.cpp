@@ -127,9 +127,10 @@ void PcSampling::for_all(int order) {
 
 void PcSampling::go_on() {
   seen_ = nullptr;
-  sampling_ = cupti_.samples_pcs() && !worker_.hung();
-  if (!cupti_.samples_pcs() && !status_.code)
-    status_.code = kCannotSample;
+  sampling_ = !cupti_.no_pcs && !worker_.hung();
+  if (!cupti_.no_pcs || status_.code) return;
+  status_.code = kCannotSample;
+  status_.text = cupti_.lacks(cupti_.no_pcs);
 }
 
 void PcSampling::drain(PcContext &context) {

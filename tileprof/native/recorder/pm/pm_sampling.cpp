@@ -77,10 +77,10 @@ void PmSampling::obey(int order) {
   note_problems();
   if (order == kDisable) seen_ = nullptr;
   if (order != kStart) return;
-  sampling_ = cupti_.samples_pms() && !worker_.hung();
-  if (cupti_.samples_pms() || status_.code) return;
+  sampling_ = !cupti_.no_pms && !worker_.hung();
+  if (!cupti_.no_pms || status_.code) return;
   status_.code = kNoPmSampling;
-  status_.text = "this version of CUPTI has no PM sampling";
+  status_.text = cupti_.lacks(cupti_.no_pms);
 }
 
 void PmSampling::for_all(int order) {
