@@ -31,6 +31,9 @@ __all__ = [
     "LaunchConfig", "driver_start", "load_driver",
 ]  # fmt: skip
 
+_LIBRARY = "nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1"
+"""Name of the driver's library, as the system's loader knows it."""
+
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
@@ -207,7 +210,7 @@ class Driver:
                 found = self._held.setdefault(name, self._resolve(name, prototype))
             except AttributeError:
                 raise MissingDependencyError(
-                    f"the CUDA driver has no function {name}",
+                    f"the CUDA driver ({_LIBRARY}) has no function {name}",
                     hint="Update the NVIDIA driver: kernels need one of CUDA 12.0 or later.",
                 ) from None
         return found
@@ -275,7 +278,7 @@ class Driver:
 def load_driver() -> Driver:
     """The driver of this machine, started; MissingDependencyError where there is none."""
     try:
-        library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
+        library = ctypes.CDLL(_LIBRARY)
     except OSError:
         raise MissingDependencyError(
             "kernels cannot run on a GPU: there is no CUDA driver",
